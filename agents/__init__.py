@@ -1,0 +1,1 @@
+"""Agents: one readable file per algorithm."""

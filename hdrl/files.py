@@ -1,0 +1,156 @@
+"""Reading and writing files: clear errors on the way in, all or nothing on the way out."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import math
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from hdrl.errors import OutputError, ReadError
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a UTF-8 file; a name that ends in ``.gz`` is decompressed.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ReadError
+        If the file is missing, no file, unreadable, truncated, or not UTF-8.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        raise ReadError(path, "no such file") from None
+    except IsADirectoryError:
+        raise ReadError(path, "is a folder, expected a file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ReadError(path, f"cannot be decompressed ({error})") from None
+    except UnicodeDecodeError as error:
+        raise ReadError(path, f"is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+
+
+def read_json(path: str | Path) -> Any:  # noqa: ANN401 - what a JSON file holds is for the caller to check
+    """Return what a JSON file holds.
+
+    Parameters
+    ----------
+    path
+        The file; a name that ends in ``.gz`` is decompressed.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, is no JSON, repeats a key within an object, or holds NaN or an infinity.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise ReadError(path, "is empty, expected JSON")
+
+    def no_constant(constant: str) -> NoReturn:
+        raise ReadError(path, f"holds {constant}, expected finite numbers")
+
+    def finite(number: str) -> float:
+        value = float(number)
+        if not math.isfinite(value):
+            raise ReadError(path, f"holds {number}, expected finite numbers")
+        return value
+
+    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise ReadError(path, f"key {twice!r} appears twice in one object")
+        return result
+
+    try:
+        return json.loads(
+            text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates
+        )
+    except json.JSONDecodeError as error:
+        raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno) from None
+    except RecursionError:
+        raise ReadError(path, "is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ReadError(path, f"is no usable JSON: {error}") from None
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path) -> Iterator[IO[str]]:
+    """Write a text file so that it appears whole or not at all.
+
+    A name that ends in ``.gz`` is compressed (without a date inside, so that the same text gives
+    the same bytes).
+
+    Parameters
+    ----------
+    path
+        The file to make or to replace; its folder must exist.
+
+    Yields
+    ------
+    IO[str]
+        The file to write to.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    path = Path(path)
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(handle, 0o666 & ~umask)
+        with os.fdopen(handle, "wb") as raw:
+            binary: IO[bytes] = raw
+            if path.suffix == ".gz":
+                binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
+            with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
+                yield text
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:
+    """Write a value as JSON, atomically.
+
+    Parameters
+    ----------
+    path
+        The file.
+    value
+        What `json.dumps` takes; NaN and infinities are refused.
+    indent
+        Spaces per level, or ``None`` for one line.
+    """
+    with atomic_write(path) as out:
+        json.dump(value, out, indent=indent, allow_nan=False)
+        out.write("\n")

@@ -1,0 +1,46 @@
+"""Random streams spawned by name from one seed.
+
+A stream depends on the seed and on its name alone, so that a new consumer of randomness never
+shifts the numbers that the others draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def seed_sequence(seed: int, name: str) -> np.random.SeedSequence:
+    """Return the seed sequence of one named stream.
+
+    Parameters
+    ----------
+    seed
+        The seed of the experiment, not negative.
+    name
+        The name of the stream, for instance ``"workload"`` or ``"policy"``.
+
+    Raises
+    ------
+    ValueError
+        If the seed is negative.
+    """
+    if seed < 0:
+        raise ValueError(f"a seed must not be negative: {seed}")
+    digest = hashlib.sha256(name.encode()).digest()
+    key = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]
+    return np.random.SeedSequence(entropy=seed, spawn_key=key)
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """Return a generator of the named stream.
+
+    Parameters
+    ----------
+    seed
+        The seed of the experiment, not negative.
+    name
+        The name of the stream.
+    """
+    return np.random.Generator(np.random.PCG64(seed_sequence(seed, name)))
