@@ -1,4 +1,4 @@
-"""hdrl: do learned scheduling policies beat the classic ones on a heterogeneous cluster?"""
+"""hdrl finds out whether learned scheduling policies beat the classic ones on a heterogeneous cluster."""
 
 from hdrl.version import VERSION as __version__
 

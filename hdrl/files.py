@@ -48,7 +48,7 @@ def read_text(path: str | Path) -> str:
         raise ReadError(path, f"cannot be read ({error.strerror})") from None
 
 
-def read_json(path: str | Path) -> Any:  # noqa: ANN401 - what a JSON file holds is for the caller to check
+def read_json(path: str | Path) -> Any:
     """Return what a JSON file holds.
 
     Parameters
@@ -83,9 +83,7 @@ def read_json(path: str | Path) -> Any:  # noqa: ANN401 - what a JSON file holds
         return result
 
     try:
-        return json.loads(
-            text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates
-        )
+        return json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
         raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno) from None
     except RecursionError:

@@ -1,0 +1,186 @@
+"""The platform: a tree for people, flat arrays for the kernel, both immutable.
+
+Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (its property
+``host_cores`` says how many SimGrid cores a host has; it is 1 on every platform that hdrl itself describes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.platform.pstates import PStateRules
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float64]
+
+LOOPBACK_S = 1e-10
+"""Time of one internal byte from the master host to itself: SimGrid's own loopback of 10 GB/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorType:
+    """A kind of processor (or of GPU, whose cores are its schedulable units).
+
+    Attributes
+    ----------
+    name, kind, microarchitecture
+        Its name; ``"CPU"`` or ``"GPU"``; the code name of its design.
+    cores
+        Schedulable cores, at least 1.
+    clock_ghz, flops_per_cycle
+        Clock and double-precision operations per cycle of one core; their product is the peak in Gflop/s.
+    memory_bandwidth_gbps
+        Bandwidth between the processor and its memory in GB/s, shared by its cores.
+    power_w
+        Power of the whole processor when all cores serve, in watts.
+    llc_mb
+        Last-level cache in MB (information only).
+    source
+        Where the numbers come from.
+    """
+
+    name: str
+    kind: str
+    microarchitecture: str
+    cores: int
+    clock_ghz: float
+    flops_per_cycle: float
+    memory_bandwidth_gbps: float
+    power_w: float
+    llc_mb: float = 0.0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """A kind of node: processors (type and number) and memory in GB."""
+
+    name: str
+    processors: tuple[tuple[ProcessorType, int], ...]
+    memory_gb: float
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A network link: bandwidth in Gbit/s and latency in seconds."""
+
+    name: str
+    bandwidth_gbit_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Equal nodes of a cluster."""
+
+    type: NodeType
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster: groups of nodes, each node behind a link of the same kind."""
+
+    id: str
+    groups: tuple[NodeGroup, ...]
+    local_link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A heterogeneous machine.
+
+    Attributes
+    ----------
+    name
+        Name of the platform, from its file.
+    clusters, global_link
+        The tree; empty and ``None`` where the platform was read from SimGrid XML that hdrl did not write.
+    rules
+        P-state rules that the speeds and powers were made with; ``None`` for foreign XML, whose hosts
+        have P-states of their own and no heterogeneity layer.
+    core_names
+        Host names, in the order of the ids.
+    cluster_of_node, node_of_processor, processor_of_core
+        Parents, as indices. Children are contiguous.
+    first_core_of_processor, first_processor_of_node
+        Start of each processor's cores (and node's processors), with one end entry more.
+    memory_mib
+        Memory of each node in MiB, shape ``(n_nodes,)``.
+    bandwidth_gbps
+        Memory bandwidth of each processor in GB/s, shape ``(n_processors,)``.
+    peak_flops, peak_power_w
+        Speed (flop/s) and power (W) of one core of each processor, unrounded, shape ``(n_processors,)``.
+    speed_flops
+        Speed of each core in each P-state, flop/s, shape ``(n_cores, n_pstates)``.
+    idle_w, epsilon_w, full_w
+        Power of each host in each P-state: at no load, at nearly no load, at full load; same shape.
+    initial_pstate
+        P-state of each core at date 0.
+    host_cores
+        SimGrid cores of each host.
+    message_s
+        Time of one internal byte from each host to the master host in seconds, shape ``(n_cores,)``.
+    message_latency_s
+        The part of it that is link latency; zeros on the platforms that the embedded simulator accepts.
+    loopback_s, loopback_latency_s
+        The same two from the master host to itself.
+    properties
+        Properties of each host as Batsim tells them to a scheduler, by host.
+    """
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    global_link: Link | None
+    rules: PStateRules | None
+    core_names: tuple[str, ...]
+    cluster_of_node: IntArray
+    node_of_processor: IntArray
+    processor_of_core: IntArray
+    first_core_of_processor: IntArray
+    first_processor_of_node: IntArray
+    memory_mib: FloatArray
+    bandwidth_gbps: FloatArray
+    peak_flops: FloatArray
+    peak_power_w: FloatArray
+    speed_flops: FloatArray
+    idle_w: FloatArray
+    epsilon_w: FloatArray
+    full_w: FloatArray
+    initial_pstate: IntArray
+    host_cores: IntArray
+    message_s: FloatArray
+    message_latency_s: FloatArray
+    loopback_s: float = LOOPBACK_S
+    loopback_latency_s: float = 0.0
+    properties: tuple[dict[str, str], ...] = ()
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.memory_mib)
+
+    @property
+    def n_processors(self) -> int:
+        """Number of processors."""
+        return len(self.bandwidth_gbps)
+
+    @property
+    def n_cores(self) -> int:
+        """Number of cores (Batsim's hosts)."""
+        return len(self.processor_of_core)
+
+    @property
+    def n_pstates(self) -> int:
+        """Number of P-states."""
+        return int(self.speed_flops.shape[1])
+
+    @property
+    def reference_gflops(self) -> float:
+        """Mean peak speed of a core in Gflop/s: what turns seconds of a trace into flop."""
+        cores = np.diff(self.first_core_of_processor)
+        return float(np.sum(self.peak_flops * cores) / self.n_cores / 1e9)

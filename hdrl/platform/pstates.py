@@ -1,0 +1,136 @@
+"""P-states and contention: how fast a core runs and what it draws, in one place.
+
+Every core has the same ladder of P-states, scaled by its own peak speed and power:
+
+====  =========================================================  =========  =========
+P     when                                                       speed      power
+====  =========================================================  =========  =========
+0     serves a job                                               100 %      100 %
+1     serves a job while its processor's bandwidth is            contended  100 %
+      over-committed
+2     free, but another core of its processor serves a job       0          15 %
+3     its whole processor is free                                0          5 %
+4...  further contended speeds, if the contention model has      contended  100 %
+      more than one
+====  =========================================================  =========  =========
+
+SimGrid knows no speed of zero, so P2 and P3 run at 0.001 flop/s; nothing is computed on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hdrl.errors import UnknownName
+
+SERVING = 0
+CONTENDED = 1
+FREE = 2
+IDLE = 3
+FIRST_EXTRA_LEVEL = 4
+"""P-state of the second contended speed (the first one is `CONTENDED`)."""
+
+STOPPED_FLOPS = 0.001
+"""Speed written for the P-states in which nothing runs, in flop/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentionModel:
+    """What happens to the cores of a processor whose memory bandwidth is over-committed.
+
+    Attributes
+    ----------
+    name
+        The name used in options.
+    speed_factors
+        The contended speeds as fractions of the peak, falling, each in (0, 1). The serving cores of an
+        over-committed processor run at the first factor that is at most capacity / demand, and at
+        the last one if none is. Empty: contention has no effect.
+    """
+
+    name: str
+    speed_factors: tuple[float, ...]
+
+
+CONTENTION_MODELS: dict[str, ContentionModel] = {
+    model.name: model
+    for model in (
+        ContentionModel("step", (0.75,)),
+        ContentionModel("proportional", tuple(level / 20 for level in range(19, 0, -1))),
+        ContentionModel("none", ()),
+    )
+}
+"""``step`` is HDeepRM's; ``proportional`` shares the bandwidth out, in steps of 5 % (a Batsim
+P-state each, so that both simulators can run it); ``none`` switches contention off."""
+
+
+def contention_model(name: str) -> ContentionModel:
+    """Return a contention model by its name.
+
+    Parameters
+    ----------
+    name
+        One of `CONTENTION_MODELS`.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such model.
+    """
+    if name not in CONTENTION_MODELS:
+        raise UnknownName("contention model", name, CONTENTION_MODELS)
+    return CONTENTION_MODELS[name]
+
+
+@dataclass(frozen=True, slots=True)
+class PStateRules:
+    """Speed and power of the P-states, as fractions of a core's peak.
+
+    Attributes
+    ----------
+    name
+        The name of the rules.
+    contention
+        The contended speeds.
+    power_factors
+        Power of P0 to P3 as fractions of the peak, as the simulators charge it.
+    decision_power_factors
+        The same as the decision system believes it (it differs in the compatibility mode only).
+    decimals
+        Decimals to which Gflop/s and watts are rounded, or ``None`` for no rounding.
+    mib_per_gb
+        Megabytes that a "GB" of a node's memory holds.
+    """
+
+    name: str
+    contention: ContentionModel
+    power_factors: tuple[float, float, float, float] = (1.0, 1.0, 0.15, 0.05)
+    decision_power_factors: tuple[float, float, float, float] = (1.0, 1.0, 0.15, 0.05)
+    decimals: int | None = None
+    mib_per_gb: int = 1024
+
+
+def pstate_rules(contention: str = "step", *, compatibility: str | None = None) -> PStateRules:
+    """Return the P-state rules of a contention model, today's or HDeepRM's.
+
+    HDeepRM 0.3.1 rounds speeds and powers to three decimals on their way into the platform
+    file, charges 25 % for P2 there while its decision system believes 15 %, and counts 1000 MB in a GB.
+
+    Parameters
+    ----------
+    contention
+        The name of a contention model.
+    compatibility
+        ``None``, or ``"hdeeprm-0.3.1"``.
+
+    Raises
+    ------
+    UnknownName
+        If a name is unknown.
+    """
+    model = contention_model(contention)
+    if compatibility is None:
+        return PStateRules("default", model)
+    if compatibility == "hdeeprm-0.3.1":
+        return PStateRules(compatibility, model, power_factors=(1.0, 1.0, 0.25, 0.05), decimals=3, mib_per_gb=1000)
+    raise UnknownName("compatibility mode", compatibility, ("hdeeprm-0.3.1",))

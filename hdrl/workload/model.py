@@ -1,0 +1,112 @@
+"""The workload: one row per job and the profiles that say what the jobs do, both immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+NO_WALLTIME = -1.0
+UNKNOWN = -1
+
+JOB_DTYPE = np.dtype(
+    [
+        ("submit_s", np.float64),
+        ("cores", np.int32),
+        ("walltime_s", np.float64),
+        ("requested_time_s", np.float64),
+        ("profile", np.int32),
+        ("memory_mib", np.float64),
+        ("bandwidth_gbps", np.float64),
+        ("user", np.int32),
+        ("group", np.int32),
+        ("executable", np.int32),
+        ("queue", np.int32),
+        ("partition", np.int32),
+        ("priority", np.int32),
+        ("source", np.int32),
+    ]
+)
+"""One job.
+
+``submit_s`` submission date; ``cores`` requested cores, at least 1; ``walltime_s`` the job is killed after
+that time (`NO_WALLTIME`: never); ``requested_time_s`` the user's estimate, which policies may look at;
+``profile`` index into the profiles; ``memory_mib`` and ``bandwidth_gbps`` memory in MiB and memory bandwidth in
+GB/s that each of its cores takes; ``user`` ... ``priority`` numbers of the log, `UNKNOWN` if absent;
+``source`` index into `Workload.sources` (Batsim's w0, w1, ...).
+"""
+
+
+class StepKind(IntEnum):
+    """What one step of a job does."""
+
+    DELAY = 0
+    """Sleeps ``amount`` seconds; the cores draw idle power."""
+    COMPUTE = 1
+    """Computes ``amount`` flop on each core; the slowest core sets the pace of all."""
+    COMPUTE_TOTAL = 2
+    """Computes ``amount`` flop altogether, an equal share on each core."""
+    RETURN = 3
+    """Takes no time; ends the job with its return code (the end of a composed profile that fails)."""
+
+
+STEP_DTYPE = np.dtype([("kind", np.int8), ("amount", np.float64), ("return_code", np.int32)])
+"""One step of a profile; a return code other than 0 ends the job as failed after that step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs and their profiles.
+
+    Attributes
+    ----------
+    name
+        Name of the workload, from its file or model.
+    jobs
+        Array of `JOB_DTYPE`, in the order of the file, read-only.
+    job_ids
+        Id of each job within its source, as text (Batsim's ``job_id`` without ``w0!``).
+    steps, first_step
+        The steps of all profiles (`STEP_DTYPE`) and where each profile begins, with one end entry more.
+    profile_names
+        Name of each profile; unique within a source.
+    sources
+        Names of the sources, ``("w0",)`` unless several files were read.
+    n_dropped
+        How many rows of the source were left out, by reason.
+    origin
+        What it was made from: file, hash, model and parameters; goes into the provenance of a run.
+    extra
+        What a Batsim file holds beyond our fields: per job the description as read, per profile the
+        description as read. Empty where the workload does not come from Batsim JSON.
+    """
+
+    name: str
+    jobs: NDArray[np.void]
+    job_ids: tuple[str, ...]
+    steps: NDArray[np.void]
+    first_step: NDArray[np.int64]
+    profile_names: tuple[str, ...]
+    sources: tuple[str, ...] = ("w0",)
+    n_dropped: dict[str, int] = field(default_factory=dict)
+    origin: dict[str, object] = field(default_factory=dict)
+    extra: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.jobs)
+
+    def submission_order(self) -> NDArray[np.int64]:
+        """Job indices in Batsim's order of submission: by date, then by full id *as text* (``w0!10`` before ``w0!2``).
+
+        Jobs of different sources are submitted by different submitters; the order holds within each source.
+        """
+        full = np.array(
+            [f"{self.sources[s]}!{i}" for s, i in zip(self.jobs["source"], self.job_ids, strict=True)], dtype=object
+        )
+        text_rank = np.empty(self.n_jobs, dtype=np.int64)
+        text_rank[sorted(range(self.n_jobs), key=full.__getitem__)] = np.arange(self.n_jobs)
+        return np.lexsort((text_rank, self.jobs["submit_s"])).astype(np.int64)
