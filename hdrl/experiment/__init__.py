@@ -1,1 +1,18 @@
-"""hdrl.experiment."""
+"""Experiments: from options to a run folder that can be repeated byte by byte."""
+
+from hdrl.experiment.agentfile import Agent, AgentError, load_agent
+from hdrl.experiment.folder import default_folder
+from hdrl.experiment.run import Progress, RunResult, SingleRun, choose_agent, run_experiment, run_seeds
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "Progress",
+    "RunResult",
+    "SingleRun",
+    "choose_agent",
+    "default_folder",
+    "load_agent",
+    "run_experiment",
+    "run_seeds",
+]

@@ -1,0 +1,243 @@
+"""From a file and overrides to `Options`: every mistake in it is one line."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from hdrl.errors import OptionsError, suggest
+from hdrl.files import read_json
+from hdrl.options.model import AgentOptions, DecisionOptions, EnvironmentOptions, Options, WorkloadOptions
+
+_OTHER_NAMES = {
+    "learning_rate": "lr",
+    "hidden_units": "hidden",
+    "discount": "gamma",
+    "discount_factor": "gamma",
+    "policy": "policy_pair",
+    "n_jobs": "nb_jobs",
+    "jobs": "nb_jobs",
+    "n_resources": "nb_resources",
+    "cores": "nb_resources",
+    "platform": "platform_file_path",
+    "platform_path": "platform_file_path",
+    "workload_path": "workload_file_path",
+    "environment": "env",
+    "reward": "objective",
+    "nbruns": "runs",
+    "n_runs": "runs",
+    "custom_workload": "custom",
+    "runtime": "run_time",
+}
+"""What people call the keys, for suggestions only."""
+
+_BLOCKS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("", Options),
+    ("pybatsim", DecisionOptions),
+    ("pybatsim.env", EnvironmentOptions),
+    ("pybatsim.agent", AgentOptions),
+    ("workload", WorkloadOptions),
+)
+
+_EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "int_type": lambda _: "a whole number",
+    "int_from_float": lambda _: "a whole number",
+    "int_parsing_size": lambda _: "a smaller whole number",
+    "float_type": lambda _: "a number",
+    "finite_number": lambda _: "a finite number",
+    "bool_type": lambda _: "true or false",
+    "string_type": lambda _: "text",
+    "string_unicode": lambda _: "text of valid characters",
+    "string_too_short": lambda _: "text that is not empty",
+    "string_pattern_mismatch": lambda _: "a path without the character NUL",
+    "list_type": lambda _: "a list",
+    "dict_type": lambda _: "an object",
+    "model_type": lambda _: "an object",
+    "model_attributes_type": lambda _: "an object",
+    "greater_than": lambda context: f"more than {context['gt']:g}",
+    "greater_than_equal": lambda context: f"at least {context['ge']}",
+    "less_than": lambda context: f"less than {context['lt']:g}",
+    "less_than_equal": lambda context: f"at most {context['le']}",
+}
+"""What was expected instead, by pydantic's type of error."""
+
+
+def read_options(path: str | Path, *, overrides: Sequence[str] = ()) -> Options:
+    """Read an options file.
+
+    Parameters
+    ----------
+    path
+        The file; relative paths within it start from its folder.
+    overrides
+        Changes such as ``"pybatsim.agent.gamma=0.99"``: a key and a JSON value, or else text.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read or is no JSON.
+    OptionsError
+        If a key or value is wrong.
+    """
+    path = Path(path)
+    return parse_options(read_json(path), where=str(path), folder=path.parent, overrides=overrides)
+
+
+def parse_options(
+    data: object, *, where: str = "options", folder: str | Path = ".", overrides: Sequence[str] = ()
+) -> Options:
+    """Make options from what a JSON file holds.
+
+    Parameters
+    ----------
+    data
+        The content of an options file; it is not changed.
+    where
+        Name of the source for messages.
+    folder
+        Folder that relative paths start from.
+    overrides
+        Changes such as ``"pybatsim.agent.gamma=0.99"``.
+
+    Raises
+    ------
+    OptionsError
+        If a key or value is wrong.
+    """
+    if not isinstance(data, Mapping):
+        raise OptionsError(f"{where}: holds {_shown(data)}, expected an object of options")
+    merged: dict[str, Any] = copy.deepcopy(dict(data))
+    changed = [_override(merged, text) for text in overrides]
+    try:
+        return Options.model_validate(merged).placed(where, Path(folder))
+    except ValidationError as error:
+        raise OptionsError(_first_line(error, where, changed)) from None
+
+
+def options_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the options file."""
+    schema = Options.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _override(data: dict[str, Any], text: str) -> str:
+    """Apply one ``key.path=value`` and return the key."""
+    key, separator, value = text.partition("=")
+    key = key.strip()
+    names = key.split(".")
+    if not separator or not all(names):
+        raise OptionsError(f"--set {text}: expected KEY=VALUE, for instance pybatsim.agent.policy_pair=first-random")
+    block = data
+    for depth, name in enumerate(names[:-1], start=1):
+        inner = block.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise OptionsError(f"--set {key}: {'.'.join(names[:depth])} is {_shown(inner)}, it has no keys")
+        block = inner
+    block[names[-1]] = _value(value)
+    return key
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _first_line(error: ValidationError, where: str, changed: Iterable[str]) -> str:
+    """Say the first mistake in one line, and how many there are beside it."""
+    problems = error.errors(include_url=False)
+    # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
+    places = {_path(problem["loc"]) for problem in problems}
+    first = problems[0]
+    path = _path(first["loc"])
+    if any(path == key or path.startswith((f"{key}.", f"{key}[")) for key in changed):
+        where = "--set"
+    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+    return f"{where}: {_describe(first, path)}{more}"
+
+
+def _describe(problem: ErrorDetails, path: str) -> str:
+    kind = problem["type"]
+    context = problem.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown_key(problem["loc"])
+    if kind == "missing":
+        return f"{path} is missing, expected {_description(path)}"
+    if kind == "value_error":
+        return str(context.get("error", problem["msg"]))
+    if kind == "literal_error":
+        choices = [choice.strip("' ") for choice in context["expected"].replace(" or ", ", ").split(",")]
+        value = problem["input"]
+        hint = suggest(value, choices) if isinstance(value, str) else f"known: {', '.join(choices)}"
+        if problem["loc"][-1] == "[key]":
+            return f"{_path(problem['loc'][:-2])} has no selection {_shown(value)}; {hint}"
+        return f"{path} is {_shown(value)}; {hint}"
+    expected = _EXPECTED[kind](context) if kind in _EXPECTED else problem["msg"]
+    return f"{path} is {_shown(problem['input'])}, expected {expected}"
+
+
+def _unknown_key(loc: tuple[int | str, ...]) -> str:
+    """Name the key that does not exist, and the one that was meant."""
+    name = str(loc[-1])
+    block = _path(loc[:-1])
+    elsewhere = [place for place, model in _BLOCKS if name in model.model_fields]
+    if elsewhere:
+        hint = f"it belongs {f'to {elsewhere[0]}' if elsewhere[0] else 'at the top'}"
+    else:
+        known = _keys_of(block)
+        aliases = {alias: key for alias, key in _OTHER_NAMES.items() if key in known}
+        hint = suggest(name, known)
+        if not hint.startswith("did you mean") and aliases:
+            close = suggest(name, aliases)
+            meant = next((key for alias, key in aliases.items() if close == f"did you mean {alias!r}?"), None)
+            hint = f"did you mean {meant!r}?" if meant else hint
+    return f"{block or 'the file'} has no key {_shown(name)}; {hint}"
+
+
+def _keys_of(block: str) -> list[str]:
+    for place, model in _BLOCKS:
+        if place == block:
+            return list(model.model_fields)
+    return ["selection", "void"]
+
+
+def _description(path: str) -> str:
+    """Return what a key means, in the words of the model."""
+    block, _, name = path.rpartition(".")
+    for place, model in _BLOCKS:
+        if place == block and name in model.model_fields:
+            text = model.model_fields[name].description or "a value"
+            return text[0].lower() + text[1:].rstrip(".")
+    return "a value"
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    return "".join(_steps(loc)).lstrip(".")
+
+
+def _steps(loc: Sequence[int | str]) -> Iterator[str]:
+    for step in loc:
+        if isinstance(step, int):
+            yield f"[{step}]"
+        elif step != "[key]":
+            yield f".{step}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as JSON would write it, cut to a readable length."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    try:
+        text = json.dumps(value) if not isinstance(value, str) else repr(value)
+    except (TypeError, ValueError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,113 @@
+"""Errors on the command line: one line on stderr and an exit code, never a traceback for a user's mistake."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import IO, Any
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from hdrl.errors import HdrlError
+
+BAD_INPUT = 2
+"""Exit code after an error in what the user gave."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells use it."""
+
+
+class OneLine(click.ClickException):
+    """An error that is shown as ``<program>: error: <message>``.
+
+    Parameters
+    ----------
+    program
+        The name of the command.
+    message
+        What went wrong.
+    exit_code
+        The exit code of the process.
+    """
+
+    def __init__(self, program: str, message: str, exit_code: int) -> None:
+        super().__init__(" ".join(message.split()))
+        self.program = program
+        self.exit_code = exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the line to stderr.
+
+        Parameters
+        ----------
+        file
+            Where to write instead.
+        """
+        click.echo(f"{self.program}: error: {self.message}", file=file, err=True)
+
+
+class CleanErrors(click.Command):
+    """A command that ends with one line after an `HdrlError`, a wrong command line or Ctrl-C."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the command line.
+
+        Parameters
+        ----------
+        info_name, args, parent, extra
+            As `click.Command.make_context` takes them.
+
+        Raises
+        ------
+        OneLine
+            If the command line makes no sense.
+        """
+        program = parent.find_root().info_name if parent is not None else info_name
+        with one_line(program or "hdrl"):
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command.
+
+        Parameters
+        ----------
+        ctx
+            The context of click.
+
+        Raises
+        ------
+        OneLine
+            If what the user gave is wrong, or the user interrupted the command.
+        """
+        with one_line(ctx.find_root().info_name or "hdrl"):
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def one_line(program: str) -> Iterator[None]:
+    """Turn what a user can cause into `OneLine`; errors of our own keep their traceback.
+
+    Parameters
+    ----------
+    program
+        The name of the command.
+
+    Raises
+    ------
+    OneLine
+        Instead of an `HdrlError`, of an error of click, and of Ctrl-C.
+    """
+    try:
+        yield
+    except HdrlError as error:
+        raise OneLine(program, str(error), BAD_INPUT) from None
+    except NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        raise OneLine(program, f"{error.format_message()}{hint}", error.exit_code) from None
+    except KeyboardInterrupt:
+        raise OneLine(program, "interrupted", INTERRUPTED) from None

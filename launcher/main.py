@@ -1,0 +1,86 @@
+"""``hdrl``: one command for everything; each part of it is loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+from hdrl.launcher.errors import CleanErrors
+from hdrl.version import VERSION
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is, and its line in the help."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS = {
+    "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
+    "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
+    "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
+    "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
+}
+
+
+class LazyGroup(CleanErrors, click.Group):
+    """A group that imports a command when it is called, so that help is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands.
+
+        Parameters
+        ----------
+        ctx
+            The context of click.
+        """
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command.
+
+        Parameters
+        ----------
+        ctx
+            The context of click.
+        cmd_name
+            The name of the command.
+        """
+        if cmd_name not in COMMANDS:
+            ctx.fail(f"no command {cmd_name!r}; {_suggest(cmd_name)}")
+        place = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(place.module), place.attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{place.module}.{place.attribute} is no command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help without importing them.
+
+        Parameters
+        ----------
+        ctx
+            The context of click.
+        formatter
+            Where to write.
+        """
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
+
+
+def _suggest(name: str) -> str:
+    from hdrl.errors import suggest
+
+    return suggest(name, COMMANDS)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="hdrl")
+def cli() -> None:
+    """Find out whether a learned scheduling policy beats the classic ones on a heterogeneous cluster."""
