@@ -1,0 +1,1 @@
+"""An independent simulator in plain Python, against which the compiled one is measured."""
