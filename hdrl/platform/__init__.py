@@ -1,1 +1,25 @@
-"""hdrl.platform."""
+"""Platforms: the machine that is simulated, from JSON descriptions, SimGrid XML or Python."""
+
+from hdrl.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
+from hdrl.platform.pstates import PStateRules, contention_model, pstate_rules
+from hdrl.platform.reader import build_platform, describe_platform, find_platform, read_platform, shipped_platforms
+from hdrl.platform.simgrid import read_simgrid, write_simgrid
+
+__all__ = [
+    "Cluster",
+    "Link",
+    "NodeGroup",
+    "NodeType",
+    "PStateRules",
+    "Platform",
+    "ProcessorType",
+    "build_platform",
+    "contention_model",
+    "describe_platform",
+    "find_platform",
+    "pstate_rules",
+    "read_platform",
+    "read_simgrid",
+    "shipped_platforms",
+    "write_simgrid",
+]

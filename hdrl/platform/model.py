@@ -6,7 +6,7 @@ Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,3 +184,24 @@ class Platform:
         """Mean peak speed of a core in Gflop/s: what turns seconds of a trace into flop."""
         cores = np.diff(self.first_core_of_processor)
         return float(np.sum(self.peak_flops * cores) / self.n_cores / 1e9)
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
+        return not bool(np.any(np.isnan(self.full_w)))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all fields are equal, arrays element by element (and NaN equal to NaN)."""
+        if not isinstance(other, Platform):
+            return NotImplemented
+        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+    def __hash__(self) -> int:
+        """Return a hash that equal platforms share."""
+        return hash((self.name, self.n_cores, self.n_nodes, self.core_names[:1]))
+
+
+def _equal(left: object, right: object) -> bool:
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    return left == right

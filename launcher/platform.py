@@ -1,0 +1,214 @@
+"""``hdrl platform``: look at platforms and export them for SimGrid and Batsim."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hdrl.platform import Link, NodeGroup, Platform, PStateRules
+
+PIPE_WIDTH = 160
+
+
+@click.group()
+def platform() -> None:
+    """Show platforms and export them for SimGrid."""
+
+
+@platform.command()
+@click.argument("name", metavar="PLATFORM")
+@click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
+@click.option(
+    "--contention",
+    metavar="NAME",
+    help="What over-committed memory bandwidth does: step (default), proportional, none.",
+)
+def show(name: str, compatibility: str | None, contention: str | None) -> None:
+    """Describe PLATFORM: a JSON or XML file, or the name of a shipped one."""
+    from rich.console import Console
+
+    from hdrl.platform import read_platform
+
+    machine = read_platform(name, rules=_rules(contention, compatibility))
+    table = _nodes_table(machine) if machine.clusters else _hosts_table(machine)
+    Console(width=_width()).print(table)
+
+
+@platform.command()
+@click.argument("name", metavar="PLATFORM")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The XML file to write.")
+@click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
+@click.option(
+    "--contention",
+    metavar="NAME",
+    help="What over-committed memory bandwidth does: step (default), proportional, none.",
+)
+def export(name: str, out: Path, compatibility: str | None, contention: str | None) -> None:
+    """Write PLATFORM as SimGrid XML that Batsim loads."""
+    from hdrl.platform import read_platform, write_simgrid
+
+    machine = read_platform(name, rules=_rules(contention, compatibility))
+    write_simgrid(machine, out)
+    click.echo(f"wrote {out}: {machine.n_nodes} nodes, {machine.n_cores} cores")
+
+
+@platform.command(name="list")
+def list_() -> None:
+    """List the shipped platforms and the types of the library."""
+    from rich.console import Console
+
+    from hdrl.platform import read_platform, shipped_platforms
+    from hdrl.platform.library import type_library
+
+    console = Console(width=_width())
+    table = _table("Shipped platforms", "platform", *_numbers("nodes", "processors", "cores", "mean Gflop/s a core"))
+    for name in shipped_platforms():
+        machine = read_platform(name)
+        counts = (machine.n_nodes, machine.n_processors, machine.n_cores)
+        table.add_row(name, *map(str, counts), f"{machine.reference_gflops:.3f}")
+    console.print(table)
+
+    library = type_library()
+    table = _table("Node types", "node type", "processors", *_numbers("memory GB"), "source")
+    for node in library.nodes.values():
+        parts = " + ".join(f"{number} x {kind.name}" for kind, number in node.processors)
+        table.add_row(node.name, parts, f"{node.memory_gb:g}", node.source)
+    console.print(table)
+
+    table = _table(
+        "Processor types",
+        "processor type",
+        "kind",
+        *_numbers("cores", "Gflop/s a core", "GB/s", "W"),
+        "source",
+    )
+    for kind in library.processors.values():
+        gflops = kind.clock_ghz * kind.flops_per_cycle
+        figures = (str(kind.cores), f"{gflops:g}", f"{kind.memory_bandwidth_gbps:g}", f"{kind.power_w:g}")
+        table.add_row(kind.name, kind.kind, *figures, kind.source)
+    console.print(table)
+
+    table = _table("Network types", "network type", *_numbers("Gbit/s"))
+    for name, bandwidth in library.networks.items():
+        table.add_row(name, f"{bandwidth:g}")
+    console.print(table)
+
+
+def _rules(contention: str | None, compatibility: str | None) -> PStateRules | None:
+    """Return the P-state rules that are asked for; ``None`` if none are, so that an XML file keeps its own."""
+    from hdrl.platform import pstate_rules
+
+    if contention is None and compatibility is None:
+        return None
+    return pstate_rules(contention or "step", compatibility=compatibility)
+
+
+def _width() -> int | None:
+    """Return the width of tables: a terminal's own, enough for all columns in a pipe."""
+    return None if sys.stdout.isatty() else PIPE_WIDTH
+
+
+def _numbers(*titles: str) -> tuple[tuple[str], ...]:
+    """Mark columns as columns of numbers."""
+    return tuple((title,) for title in titles)
+
+
+def _table(title: str, *columns: str | tuple[str]) -> Table:
+    """Return an empty table; a column given as a tuple holds numbers."""
+    from rich.table import Table
+
+    table = Table(title=title)
+    for column in columns:
+        if isinstance(column, tuple):
+            table.add_column(column[0], justify="right")
+        else:
+            table.add_column(column, overflow="fold")
+    return table
+
+
+def _nodes_table(machine: Platform) -> Table:
+    """Return the tree of a platform: a row per group of equal nodes and kind of processor, then the totals."""
+    if machine.rules is None:
+        raise ValueError("a platform with a tree has rules")
+    table = _table(
+        f"{machine.name}: {len(machine.clusters)} cluster(s), P-states {machine.rules.name}",
+        "cluster",
+        "node type",
+        *_numbers("nodes"),
+        "processors",
+        *_numbers("cores", "Gflop/s a core", "memory GB", "GB/s", "kW"),
+        "link",
+    )
+    for cluster in machine.clusters:
+        link = cluster.local_link
+        for group in cluster.groups:
+            for i, row in enumerate(_group_rows(group)):
+                first = (cluster.id, group.type.name, str(group.number)) if i == 0 else ("", "", "")
+                table.add_row(*first, *row, _link_text(link))
+    table.add_section()
+    table.add_row(
+        "all",
+        "",
+        str(machine.n_nodes),
+        str(machine.n_processors),
+        str(machine.n_cores),
+        f"{machine.reference_gflops:.3f}",
+        f"{machine.memory_mib.sum() / machine.rules.mib_per_gb:g}",
+        f"{machine.bandwidth_gbps.sum():g}",
+        f"{machine.full_w[:, 0].sum() / 1e3:.3f}",
+        f"{machine.speed_flops[:, 0].sum() / 1e12:.3f} Tflop/s",
+    )
+    return table
+
+
+def _link_text(link: Link) -> str:
+    latency = f", {link.latency_s * 1e6:g} us" if link.latency_s else ""
+    return f"{link.name}{latency}"
+
+
+def _group_rows(group: NodeGroup) -> list[tuple[str, ...]]:
+    """Return the cells from "processors" to "kW" for each kind of processor of a group of nodes."""
+    rows: list[tuple[str, ...]] = []
+    for i, (kind, number) in enumerate(group.type.processors):
+        n_processors = number * group.number
+        rows.append(
+            (
+                f"{n_processors} x {kind.name}",
+                str(n_processors * kind.cores),
+                f"{kind.clock_ghz * kind.flops_per_cycle:g}",
+                f"{group.type.memory_gb * group.number:g}" if i == 0 else "",
+                f"{kind.memory_bandwidth_gbps * n_processors:g}",
+                f"{kind.power_w * n_processors / 1e3:.3f}",
+            )
+        )
+    return rows
+
+
+def _hosts_table(machine: Platform) -> Table:
+    """Return the hosts of a platform without a tree: a row per kind of host."""
+    table = _table(
+        f"{machine.name}: {machine.n_cores} hosts from SimGrid XML",
+        "first host",
+        *_numbers("hosts", "cores each"),
+        "Gflop/s by P-state",
+        "W at full load by P-state",
+    )
+    kinds: Counter[tuple[tuple[float, ...], tuple[float, ...], int]] = Counter()
+    first: dict[tuple[tuple[float, ...], tuple[float, ...], int], str] = {}
+    for host, name in enumerate(machine.core_names):
+        kind = (tuple(machine.speed_flops[host]), tuple(machine.full_w[host]), int(machine.host_cores[host]))
+        kinds[kind] += 1
+        first.setdefault(kind, name)
+    for kind, number in kinds.items():
+        speeds, watts, cores = kind
+        gflops = ", ".join(f"{speed / 1e9:g}" for speed in speeds)
+        power = ", ".join(f"{watt:g}" for watt in watts) if machine.has_power else "unknown"
+        table.add_row(first[kind], str(number), str(cores), gflops, power)
+    return table
