@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,6 +77,11 @@ def test_arrays_do_not_share_memory_with_the_trace(trace):
     for values in jobs_arrays(trace).values():
         assert not np.shares_memory(values, trace.workload.jobs)
         assert not np.shares_memory(values, trace.records)
+
+
+def test_every_column_is_documented(trace):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "outputs.md").read_text(encoding="utf-8")
+    assert [name for name in jobs_arrays(trace) if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -467,6 +467,22 @@ def test_damaged_files_give_nothing_but_our_errors(trace, tmp_path, name):
     assert n_refused > 100
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        outputs.JOB_COLUMNS,
+        tuple(outputs.schedule_values(make_trace([]))),
+        outputs.MACHINE_STATE_COLUMNS,
+        outputs.PSTATE_CHANGE_COLUMNS,
+        outputs.ENERGY_COLUMNS,
+    ],
+    ids=lambda columns: columns[-1],
+)
+def test_every_column_is_documented(columns):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "outputs.md").read_text(encoding="utf-8")
+    assert [name for name in columns if f"`{name}`" not in text] == []
+
+
 # ---- recorded Batsim runs
 
 
