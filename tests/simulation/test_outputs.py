@@ -316,9 +316,6 @@ def test_overutilizations_read_back(trace, tmp_path):
         np.testing.assert_array_equal(getattr(found, name), getattr(trace.overutilization, name))
 
 
-GOOD_ROW = JOBS_TEXT.splitlines()[2]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
