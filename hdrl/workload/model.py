@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hdrl.errors import WorkloadError
 
 NO_WALLTIME = -1.0
 UNKNOWN = -1
@@ -110,3 +112,49 @@ class Workload:
         text_rank = np.empty(self.n_jobs, dtype=np.int64)
         text_rank[sorted(range(self.n_jobs), key=full.__getitem__)] = np.arange(self.n_jobs)
         return np.lexsort((text_rank, self.jobs["submit_s"])).astype(np.int64)
+
+    def take(self, indices: NDArray[np.int64]) -> Workload:
+        """Return a workload of some of the jobs; the profiles stay as they are.
+
+        Parameters
+        ----------
+        indices
+            Which jobs, in their new order.
+        """
+        jobs = self.jobs[indices]
+        jobs.flags.writeable = False
+        extra = dict(self.extra)
+        described = extra.get("jobs")
+        if isinstance(described, list):
+            extra["jobs"] = [described[i] for i in indices]
+        return replace(self, jobs=jobs, job_ids=tuple(self.job_ids[i] for i in indices), extra=extra)
+
+    def window(self, start: int, n_jobs: int, *, shift: bool = True) -> Workload:
+        """Return consecutive jobs, in the order of submission.
+
+        Parameters
+        ----------
+        start
+            Number of jobs that are submitted before the window, not negative.
+        n_jobs
+            Number of jobs in it, at least 1.
+        shift
+            Whether its first job is submitted at date 0.
+
+        Raises
+        ------
+        WorkloadError
+            If the workload has no such window.
+        """
+        if start < 0 or n_jobs < 1 or start + n_jobs > self.n_jobs:
+            raise WorkloadError(
+                f"{self.name}: no window of {n_jobs} jobs from job {start} on: it has {self.n_jobs} jobs"
+            )
+        order = np.argsort(self.jobs["submit_s"], kind="stable")
+        window = self.take(order[start : start + n_jobs])
+        jobs = window.jobs.copy()
+        if shift:
+            jobs["submit_s"] -= jobs["submit_s"].min()
+        jobs.flags.writeable = False
+        origin = {**self.origin, "window_start": start, "window_n_jobs": n_jobs}
+        return replace(window, jobs=jobs, origin=origin)

@@ -1,0 +1,182 @@
+"""``hdrl workload``: generate, convert and describe workloads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hdrl.platform.model import Platform
+    from hdrl.workload import SwfLog, Workload, WorkloadStatistics
+
+FIELDS = ("req_time", "size", "mem", "mem_bw", "interarrival", "run_time")
+STATISTICS = ("min", "max", "mean", "median", "p95", "p99")
+UNITS = {
+    "req_time": "s",
+    "run_time": "s",
+    "interarrival": "s",
+    "size": "cores",
+    "mem": "MiB per core",
+    "mem_bw": "GB/s per core",
+}
+
+platform_option = click.option("--platform", "-p", metavar="FILE", help="Platform file, or name of a shipped platform.")
+
+
+@click.group()
+def workload() -> None:
+    """Generate, convert and describe workloads."""
+
+
+@workload.command()
+@click.argument("model", type=click.Choice(["lublin"]), default="lublin")
+@click.option("--jobs", "-n", "n_jobs", type=int, required=True, help="Number of jobs.")
+@click.option("--cores", "-c", "n_cores", type=int, help="Cores of the machine, instead of a platform.")
+@platform_option
+@click.option("--kind", default="all", help="all, batch, interactive or batch+interactive.")
+@click.option("--load", type=float, help="Offered load to reach by stretching the gaps between arrivals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draws.")
+@click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
+@click.option("--users", "n_users", type=int, default=0, help="Number of different users (0: none are named).")
+@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, with .gz if wanted.")
+def generate(
+    model: str,
+    n_jobs: int,
+    n_cores: int | None,
+    platform: str | None,
+    kind: str,
+    load: float | None,
+    seed: int,
+    estimates: str,
+    n_users: int,
+    out: str,
+) -> None:
+    """Generate a workload of MODEL (lublin) that is sized to a platform or a number of cores."""
+    del model  # there is one so far
+    from hdrl.errors import OptionsError
+    from hdrl.workload import lublin_log
+
+    machine = _platform(platform)
+    if (machine is None) == (n_cores is None):
+        raise OptionsError("either --platform or --cores is needed, and not both")
+    cores = machine.n_cores if machine is not None else n_cores
+    if cores is None:
+        raise OptionsError("--cores is needed")
+    log = lublin_log(
+        n_jobs, cores, seed=seed, kind=kind, load=load, estimates=estimates, n_users=n_users, n_executables=n_users
+    )
+    _write_log(log, out, machine, seed)
+    click.echo(f"{out}: {log.n_rows:,} jobs for {cores:,} cores")
+
+
+@workload.command()
+@click.argument("source", metavar="IN")
+@click.argument("out", metavar="OUT")
+@platform_option
+@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to keep.")
+@click.option("--start", type=int, default=0, help="Number of usable jobs to skip first.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draws.")
+@click.option("--run-time", default="trace", show_default=True, help="Run-time model.")
+@click.option("--memory", default="log", show_default=True, help="Memory model.")
+@click.option("--bandwidth", default="uniform", show_default=True, help="Bandwidth model.")
+@click.option("--estimates", help="Estimate model; those of the log by default.")
+@click.option("--walltime", help="'requested': jobs are killed after their requested time.")
+def convert(source: str, out: str, platform: str | None, n_jobs: int | None, start: int, **models: str) -> None:
+    """Convert the workload IN to the format that the name OUT asks for (.swf or .json, with .gz if wanted)."""
+    from hdrl.workload import file_format, read_workload, swf_from_workload, write_batsim_json, write_swf
+
+    to_log = file_format(out) == "swf"
+    machine = _platform(platform)
+    jobs = read_workload(source, machine, n_jobs=n_jobs, start=start, **models)  # type: ignore[arg-type]
+    if to_log:
+        write_swf(swf_from_workload(jobs, _needed(machine, out)), out)
+    else:
+        write_batsim_json(jobs, out, platform=machine)
+    click.echo(f"{out}: {jobs.n_jobs:,} jobs{_dropped(jobs)}")
+
+
+@workload.command()
+@click.argument("file")
+@click.argument("field", type=click.Choice(FIELDS), required=False)
+@click.argument("statistic", type=click.Choice(STATISTICS), required=False)
+@platform_option
+@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
+def stat(file: str, field: str | None, statistic: str | None, platform: str | None, n_jobs: int | None) -> None:
+    """Describe the workload FILE; with FIELD and STATISTIC print that number alone, as hdeeprm-jobstat does."""
+    from hdrl.errors import OptionsError
+    from hdrl.workload import (
+        file_format,
+        find_workload,
+        read_swf,
+        read_workload,
+        workload_from_swf,
+        workload_statistics,
+    )
+
+    if (field is None) != (statistic is None):
+        raise OptionsError(f"a statistic is needed after {field}: one of {', '.join(STATISTICS)}")
+    machine = _platform(platform)
+    if machine is None and file_format(find_workload(file)) == "swf":
+        # What is told without a platform does not depend on its speed.
+        log = read_swf(find_workload(file))
+        jobs = workload_from_swf(log, 1.0, n_jobs=n_jobs)
+    else:
+        jobs = read_workload(file, machine, n_jobs=n_jobs)
+    numbers = workload_statistics(jobs, machine)
+    if field is not None and statistic is not None:
+        click.echo(_plain(numbers.number(field, statistic)))
+    else:
+        _print_table(jobs, numbers, machine)
+
+
+def _platform(name: str | None) -> Platform | None:
+    if name is None:
+        return None
+    from hdrl.platform import read_platform
+
+    return read_platform(name)
+
+
+def _needed(machine: Platform | None, out: str) -> Platform:
+    if machine is None:
+        from hdrl.errors import OptionsError
+
+        raise OptionsError(f"{out}: --platform is needed to turn work into seconds, or seconds into work")
+    return machine
+
+
+def _write_log(log: SwfLog, out: str, machine: Platform | None, seed: int) -> None:
+    from hdrl.workload import file_format, workload_from_swf, write_batsim_json, write_swf
+
+    if file_format(out) == "swf":
+        write_swf(log, out)
+        return
+    platform = _needed(machine, out)
+    write_batsim_json(workload_from_swf(log, platform, seed=seed), out, platform=platform)
+
+
+def _dropped(jobs: Workload) -> str:
+    if not jobs.n_dropped:
+        return ""
+    return f"; left out: {', '.join(f'{count:,} with {reason}' for reason, count in jobs.n_dropped.items())}"
+
+
+def _plain(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{jobs.name}: {numbers.n_jobs:,} jobs in {numbers.span_s:,.0f} s{_dropped(jobs)}")
+    table.add_column("field")
+    for name in ("unit", *STATISTICS):
+        table.add_column(name, justify="right")
+    for name, column in numbers.columns.items():
+        table.add_row(name, UNITS[name], *(f"{getattr(column, statistic):,.6g}" for statistic in STATISTICS))
+    console = Console()
+    console.print(table)
+    if machine is not None and numbers.offered_load is not None:
+        console.print(f"offered load on {machine.name} ({machine.n_cores:,} cores): {numbers.offered_load:.3f}")
