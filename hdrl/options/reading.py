@@ -60,10 +60,10 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "dict_type": lambda _: "an object",
     "model_type": lambda _: "an object",
     "model_attributes_type": lambda _: "an object",
-    "greater_than": lambda context: f"more than {context['gt']:g}",
-    "greater_than_equal": lambda context: f"at least {context['ge']}",
-    "less_than": lambda context: f"less than {context['lt']:g}",
-    "less_than_equal": lambda context: f"at most {context['le']}",
+    "greater_than": lambda context: f"more than {_number(context['gt'])}",
+    "greater_than_equal": lambda context: f"at least {_number(context['ge'])}",
+    "less_than": lambda context: f"less than {_number(context['lt'])}",
+    "less_than_equal": lambda context: f"at most {_number(context['le'])}",
 }
 """What was expected instead, by pydantic's type of error."""
 
@@ -132,12 +132,16 @@ def _override(data: dict[str, Any], text: str) -> str:
     key = key.strip()
     names = key.split(".")
     if not separator or not all(names):
-        raise OptionsError(f"--set {text}: expected KEY=VALUE, for instance pybatsim.agent.policy_pair=first-random")
+        raise OptionsError(
+            f"--set {_clean(text)}: expected KEY=VALUE, for instance pybatsim.agent.policy_pair=first-random"
+        )
     block = data
     for depth, name in enumerate(names[:-1], start=1):
         inner = block.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise OptionsError(f"--set {key}: {'.'.join(names[:depth])} is {_shown(inner)}, it has no keys")
+            raise OptionsError(
+                f"--set {_clean(key)}: {_clean('.'.join(names[:depth]))} is {_shown(inner)}, it has no keys"
+            )
         block = inner
     block[names[-1]] = _value(value)
     return key
@@ -227,7 +231,17 @@ def _steps(loc: Sequence[int | str]) -> Iterator[str]:
         if isinstance(step, int):
             yield f"[{step}]"
         elif step != "[key]":
-            yield f".{step}"
+            yield f".{_clean(step)}"
+
+
+def _clean(text: str) -> str:
+    """Return a text that a user gave as it may stand in a message: printable, of a readable length."""
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _shown(value: object) -> str:

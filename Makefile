@@ -1,0 +1,53 @@
+# make demo       install the core, run one experiment, show its metrics
+# make test       install what the tests use, run every check
+# make benchmark  measure the speed of this machine
+# make clean      delete what the above made here, results excepted
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11 python,\
+	$(shell $(name) -c "import sys, venv; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo $(name))))
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# The stamps live inside the environment: they go when it goes, and are made anew when what they depend on changes.
+CORE := $(VENV)/installed-core
+DEV := $(VENV)/installed-dev
+DEFINITION := setup.cfg pyproject.toml constraints.txt hdrl/version.py
+
+# The folders agents and launcher are installed as hdrl.agents and hdrl.launcher; checkers that read the sources
+# instead of importing them get a copy of the tree as it is installed.
+TREE := build/tree
+
+.PHONY: demo test lint benchmark clean
+.DELETE_ON_ERROR:
+
+demo: $(CORE)
+	$(BIN)/hdrl-launch classic examples/demo.json
+
+test: $(DEV) lint
+	$(BIN)/python -m pytest --quiet
+
+lint: $(DEV)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
+	PYTHONPATH=$(TREE) $(BIN)/lint-imports --no-logo --cache-dir build/import-linter
+	MYPYPATH=$(TREE) $(BIN)/mypy --no-error-summary --cache-dir build/mypy -p hdrl
+
+benchmark: $(CORE)
+	@set -e; for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python "$$file"; done
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis hdrl.egg-info
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "make: needs Python 3.11 or newer (make PYTHON=...)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): $(DEFINITION) | $(BIN)/python
+	$(INSTALL) --editable .
+	@touch $@
+
+$(DEV): $(DEFINITION) | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(CORE)

@@ -1,0 +1,98 @@
+"""What tests of several areas share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.platform.model import Platform
+from hdrl.simulation.trace import (
+    ENERGY_DTYPE,
+    MACHINE_STATE_DTYPE,
+    PSTATE_CHANGE_DTYPE,
+    RECORD_DTYPE,
+    JobState,
+    OverUtilization,
+    Trace,
+)
+from hdrl.workload.model import Workload
+
+SWF = """\
+; Version: 2.2
+; MaxProcs: 4
+1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1
+2 5 0 20 1 -1 -1 1 30 -1 1 1 1 1 1 -1 -1 -1
+3 6 0 30 4 -1 -1 4 40 -1 1 1 1 1 1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def small_world(tmp_path: Path) -> Path:
+    """Return the options file of three jobs on the four cores of the platform ``learning``."""
+    (tmp_path / "jobs.swf").write_text(SWF)
+    path = tmp_path / "options.json"
+    path.write_text(
+        '{"seed": 7, "platform_file_path": "learning", "workload_file_path": "jobs.swf",'
+        ' "workload": {"memory": "none"}, "pybatsim": {"agent": {"policy_pair": "first-high_gflops"}}}'
+    )
+    return path
+
+
+class OneAfterTheOther:
+    """A stand-in for the simulator: runs jobs one after the other, ten seconds each, on the first cores.
+
+    Tests of what surrounds a simulation use it; they neither wait for a compiler nor depend on a policy.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, object]] = []
+        self.during: Callable[[int], None] = lambda call: None
+
+    def simulate(self, platform: Platform, workload: Workload, policy: object = "", **arguments: object) -> Trace:
+        self.calls.append({"policy": policy, **arguments})
+        self.during(len(self.calls))
+        if callable(policy):
+            policy(None)
+        n = workload.n_jobs
+        records = np.zeros(n, dtype=RECORD_DTYPE)
+        records["state"] = JobState.COMPLETED_SUCCESSFULLY
+        records["start_s"] = workload.jobs["submit_s"].max() + 10.0 * np.arange(n)
+        records["run_s"] = 10.0
+        records["energy_j"] = -1.0
+        records["n_cores"] = workload.jobs["cores"]
+        records["first_core"] = np.concatenate([[0], np.cumsum(records["n_cores"])[:-1]])
+        none = np.zeros(0)
+        progress = arguments.get("progress")
+        if callable(progress):
+            progress(n, n)
+        return Trace(
+            platform=platform,
+            workload=workload,
+            records=records,
+            completion_order=np.arange(n, dtype=np.int64),
+            allocated_cores=np.concatenate([np.arange(k, dtype=np.int32) for k in records["n_cores"]]),
+            machine_states=np.zeros(0, dtype=MACHINE_STATE_DTYPE),
+            pstate_changes=np.zeros(0, dtype=PSTATE_CHANGE_DTYPE),
+            pstate_cores=np.zeros(0, dtype=np.int32),
+            energy=np.zeros(0, dtype=ENERGY_DTYPE),
+            overutilization=OverUtilization(none, none, np.zeros(0, dtype=np.int32), none, none),
+            consumed_j=0.0,
+            end_s=float(records["start_s"][-1] + 10.0),
+            n_decisions=n,
+            n_grouped_switches=0,
+            n_machine_switches=0,
+            info={"scheduling_time_s": 0.1 * len(self.calls), "simulation_time_s": 0.2 * len(self.calls)},
+        )
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> OneAfterTheOther:
+    """Replace the simulator by `OneAfterTheOther`."""
+    import hdrl.kernel
+    import hdrl.simulation
+
+    simulator = OneAfterTheOther()
+    monkeypatch.setattr(hdrl.simulation, "simulate", simulator.simulate, raising=False)
+    monkeypatch.setattr(hdrl.kernel, "warm_up", lambda message: message("ready"), raising=False)
+    return simulator

@@ -1,0 +1,280 @@
+"""Run folders: complete or absent, the same bytes again, with what is needed to repeat them."""
+
+import json
+import stat
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
+from hdrl.experiment import Progress, default_folder, run_experiment, run_seeds
+from hdrl.experiment.folder import new_folder
+from hdrl.experiment.inputs import load_platform, load_workload, shipped_workloads
+from hdrl.experiment.provenance import platform_sha256, without_places, workload_sha256
+from hdrl.options import Options, read_options
+
+FILES = {
+    "metrics.json",
+    "options.resolved.json",
+    "out_jobs.csv",
+    "out_machine_states.csv",
+    "out_schedule.csv",
+    "overutilizations.json",
+    "provenance.json",
+    "timing.json",
+}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "timing.json"
+    }
+
+
+def test_a_run_folder_is_complete(small_world: Path, stand_in, tmp_path: Path):
+    result = run_experiment(read_options(small_world), out=tmp_path / "out")
+    assert {path.name for path in result.folder.iterdir()} == FILES
+    (run,) = result.runs
+    assert (run.policy, run.n_jobs, run.seed, run.folder) == ("first-high_gflops", 3, 7, tmp_path / "out")
+    # The stand-in starts the jobs at 6, 16 and 26 s; they were submitted at 0, 5 and 6 s.
+    assert result.metrics["mean_wait_s"] == pytest.approx((6 + 11 + 20) / 3)
+    written = json.loads((result.folder / "metrics.json").read_text())
+    assert written["mean_wait_s"] == result.metrics["mean_wait_s"]
+    assert written["energy_j"] is None, "no energy was measured, which JSON cannot say with NaN"
+
+
+def test_the_simulator_gets_what_the_options_say(small_world: Path, stand_in, tmp_path: Path):
+    options = read_options(small_world, overrides=["energy=false", "seed=3"])
+    run_experiment(options, out=tmp_path / "out")
+    (call,) = stand_in.calls
+    assert call == {
+        "policy": "first-high_gflops",
+        "seed": 3,
+        "energy": False,
+        "compatibility": None,
+        "progress": None,
+    }
+
+
+def test_equal_runs_give_equal_bytes(small_world: Path, stand_in, tmp_path: Path):
+    first = run_experiment(read_options(small_world), out=tmp_path / "a")
+    second = run_experiment(read_options(small_world), out=tmp_path / "deeper" / "b")
+    assert contents(first.folder) == contents(second.folder)
+    assert str(tmp_path).encode() not in b"".join(contents(first.folder).values())
+
+
+def test_resolved_options_repeat_the_run(small_world: Path, stand_in, tmp_path: Path):
+    first = run_experiment(read_options(small_world), out=tmp_path / "a")
+    copied = small_world.with_name("again.json")
+    copied.write_bytes((first.folder / "options.resolved.json").read_bytes())
+    second = run_experiment(read_options(copied), out=tmp_path / "b")
+    assert contents(first.folder) == contents(second.folder)
+
+
+def test_provenance_says_what_was_run(small_world: Path, stand_in, tmp_path: Path):
+    options = read_options(small_world)
+    result = run_experiment(options, out=tmp_path / "out")
+    told = json.loads((result.folder / "provenance.json").read_text())
+    assert set(told["versions"]) == {"hdrl", "python", "numpy", "numba"}
+    assert told["versions"]["numpy"] == np.__version__
+    assert told["options"]["sha256"] == options.sha256()
+    assert told["platform"]["sha256"] == platform_sha256(load_platform(options))
+    assert told["agent"] == {"name": "classic", "policy": "first-high_gflops", "sha256": None}
+
+
+def test_wall_clock_times_have_a_file_of_their_own(small_world: Path, stand_in, tmp_path: Path):
+    result = run_experiment(read_options(small_world), out=tmp_path / "out")
+    timing = json.loads((result.folder / "timing.json").read_text())
+    assert timing["scheduling_time_s"] == 0.1
+    assert set(timing) >= {"read_s", "compile_s", "simulate_s", "write_s"}
+
+
+def test_several_runs_have_seeds_of_their_own(small_world: Path, stand_in, tmp_path: Path):
+    result = run_experiment(read_options(small_world, overrides=["runs=3"]), out=tmp_path / "out")
+    assert [run.folder.name for run in result.runs] == ["run_0", "run_1", "run_2"]
+    seeds = [run.seed for run in result.runs]
+    assert len(set(seeds)) == 3
+    assert [call["seed"] for call in stand_in.calls] == seeds
+    more = run_seeds(read_options(small_world, overrides=["runs=5"]))
+    assert more[:3] == seeds, "more runs do not change the first ones"
+    # Each of them can be had alone.
+    alone = run_experiment(read_options(small_world, overrides=[f"seed={seeds[1]}"]), out=tmp_path / "alone")
+    assert contents(alone.folder) == contents(result.runs[1].folder)
+
+
+def test_runs_of_the_compatibility_mode_share_their_seed(small_world: Path):
+    options = read_options(small_world, overrides=["runs=2", "compatibility=hdeeprm-0.3.1"])
+    assert run_seeds(options) == [7, 7]
+
+
+def test_metrics_of_several_runs_are_means(small_world: Path, stand_in, tmp_path: Path):
+    result = run_experiment(read_options(small_world, overrides=["runs=2"]), out=tmp_path / "out")
+    assert result.metrics["n_jobs"] == 3
+    assert result.metrics["mean_wait_s"] == pytest.approx(np.mean([run.metrics["mean_wait_s"] for run in result.runs]))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OptionsError])
+def test_nothing_half_written_stays(small_world: Path, stand_in, tmp_path: Path, error: type[BaseException]):
+    def fail(call: int) -> None:
+        raise error
+
+    stand_in.during = fail
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(error):
+        run_experiment(read_options(small_world), out=tmp_path / "out")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_finished_runs_stay(small_world: Path, stand_in, tmp_path: Path):
+    def interrupt(call: int) -> None:
+        if call == 2:
+            raise KeyboardInterrupt
+
+    stand_in.during = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(read_options(small_world, overrides=["runs=3"]), out=tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["run_0"]
+    assert {path.name for path in (tmp_path / "out" / "run_0").iterdir()} == FILES
+
+
+def test_nothing_is_overwritten(small_world: Path, stand_in, tmp_path: Path):
+    kept = tmp_path / "out" / "precious.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    with pytest.raises(OutputError, match="is not empty, expected a new folder"):
+        run_experiment(read_options(small_world), out=kept.parent)
+    with pytest.raises(OutputError, match="is a file, expected a new folder"):
+        run_experiment(read_options(small_world), out=kept)
+    assert kept.read_text() == "mine"
+    assert not stand_in.calls, "the folder is checked before the work"
+
+
+def test_an_empty_folder_is_used(small_world: Path, stand_in, tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    assert run_experiment(read_options(small_world), out=tmp_path / "out").runs
+
+
+def test_a_folder_that_was_filled_meanwhile_is_left_alone(tmp_path: Path):
+    def fill() -> None:
+        with new_folder(tmp_path / "out") as folder:
+            (folder / "a").write_text("a")
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "b").write_text("b")
+
+    with pytest.raises(OutputError, match="is not empty"):
+        fill()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "b"]
+
+
+def test_folders_have_usual_permissions(tmp_path: Path):
+    (tmp_path / "plain").mkdir()
+    with new_folder(tmp_path / "out"):
+        pass
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_a_place_below_a_file_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be"), new_folder(tmp_path / "file" / "out"):
+        pass
+
+
+def test_progress_is_told(small_world: Path, stand_in, tmp_path: Path):
+    said: list[str] = []
+    counted: list[tuple[int, int]] = []
+    run_experiment(
+        read_options(small_world, overrides=["runs=2"]),
+        out=tmp_path / "out",
+        progress=Progress(said.append, lambda done, total: counted.append((done, total))),
+    )
+    assert sum("simulating 3 jobs on 4 cores of learning" in text for text in said) == 2
+    assert counted == [(3, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "message"),
+    [
+        (["nb_resources=5"], OptionsError, "nb_resources is 5, but platform 'learning' has 4 cores"),
+        (["platform_file_path=learnin"], ReadError, "did you mean 'learning'?"),
+        (["workload_file_path=none.swf"], ReadError, "no such file"),
+        (["workload_file_path=nothing"], OptionsError, "no shipped workload of that name"),
+        (["workload.run_time=trce"], OptionsError, "workload: no run-time model 'trce'; did you mean 'trace'?"),
+        (["workload.memory=logg"], OptionsError, "did you mean 'log'?"),
+        (["pybatsim.agent.policy_pair=shortst-random"], OptionsError, "did you mean 'shortest-random'?"),
+        (["pybatsim.agent.type=LEARNING"], OptionsError, "asks for a LEARNING agent; this version has classic"),
+        (["pybatsim.agent.input_model=m.pt"], OptionsError, "a classic agent has no model"),
+        (["pybatsim.agent.output_model=m.pt"], OptionsError, "a classic agent has no model"),
+        (["pybatsim.agent.file=none.py"], ReadError, "none.py: no such file"),
+    ],
+)
+def test_wrong_input_writes_nothing(
+    small_world: Path, stand_in, tmp_path: Path, overrides: list[str], error: type[Exception], message: str
+):
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(error) as caught:
+        run_experiment(read_options(small_world, overrides=overrides), out=tmp_path / "out")
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+    assert not stand_in.calls
+
+
+def too_big(path: Path) -> Options:
+    swf = path.with_name("jobs.swf")
+    swf.write_text(swf.read_text() + "4 9 0 30 5 -1 -1 5 40 -1 1 1 1 1 1 -1 -1 -1\n")
+    return read_options(path)
+
+
+def test_jobs_that_can_never_run_are_refused_or_dropped(small_world: Path, stand_in, tmp_path: Path):
+    options = too_big(small_world)
+    with pytest.raises(WorkloadError, match="4"):
+        run_experiment(options, out=tmp_path / "out")
+    dropping = read_options(small_world, overrides=["workload.oversized=drop"])
+    result = run_experiment(dropping, out=tmp_path / "out")
+    assert (result.runs[0].n_jobs, result.runs[0].n_dropped) == (3, 1)
+
+
+def test_the_custom_workload_comes_first(small_world: Path):
+    custom = {
+        "nb_res": 4,
+        "jobs": [{"id": 1, "subtime": 0, "res": 2, "profile": "p"}],
+        "profiles": {"p": {"type": "parallel_homogeneous", "com": 0, "req_time": 5, "mem": 10, "mem_bw": 4}},
+    }
+    small_world.with_name("own.json").write_text(json.dumps(custom))
+    options = read_options(small_world, overrides=["workload.custom=own.json"])
+    workload = load_workload(options, load_platform(options))
+    assert workload.n_jobs == 1
+    assert workload.jobs["requested_time_s"].tolist() == [5.0]
+
+
+def test_shipped_workloads_are_found_by_name(small_world: Path):
+    assert shipped_workloads()
+    options = read_options(
+        small_world, overrides=["platform_file_path=gaia", "workload_file_path=lublin_gaia_1000", "nb_jobs=10"]
+    )
+    assert load_workload(options, load_platform(options)).n_jobs == 10
+
+
+def test_hashes_see_what_matters(small_world: Path):
+    options = read_options(small_world)
+    platform = load_platform(options)
+    other = load_platform(read_options(small_world, overrides=["contention=none"]))
+    assert platform_sha256(platform) == platform_sha256(load_platform(options))
+    assert platform_sha256(platform) != platform_sha256(other)
+    workload = load_workload(options, platform)
+    fewer = load_workload(read_options(small_world, overrides=["nb_jobs=2"]), platform)
+    assert workload_sha256(workload) == workload_sha256(load_workload(options, platform))
+    assert workload_sha256(workload) != workload_sha256(fewer)
+
+
+def test_places_are_forgotten():
+    value = {"file": "/home/someone/jobs.swf", "n": np.int64(3), "list": ("a/b", Path("/x/y"))}
+    assert without_places(value) == {"file": "jobs.swf", "n": 3, "list": ["a/b", "y"]}
+
+
+def test_default_folder_names_time_and_options():
+    assert default_folder("0123456789abcdef", datetime(2026, 1, 2, 3, 4, 5)) == Path("runs/20260102-030405-01234567")
