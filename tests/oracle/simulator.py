@@ -660,15 +660,15 @@ class _Batsim:
     # ---- server
 
     def _receive(self, put: _Put, actor: _Actor) -> None:
-        """A byte has arrived. Whoever sent it can post the next only after the server has looked at its mailbox."""
+        """A byte has arrived; its sender goes on first, but the server does not see that in its mailbox yet."""
         self.is_receiving = False
+        self._resume(actor)
         put.receive()
         if self.is_ready and not self.mailbox:
             if self.something_to_tell:
                 self._send()
             elif self.said_goodbye and self.n_open == 0:
                 self.is_over = True
-        self._resume(actor)
 
     def _send(self, *, is_first: bool = False) -> None:
         """Tell the scheduler what is new, with dates as they are printed."""
