@@ -31,7 +31,7 @@ lint: $(DEV)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
-	PYTHONPATH=$(TREE) $(BIN)/lint-imports --no-logo --cache-dir build/import-linter
+	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --no-logo --config $(CURDIR)/setup.cfg --cache-dir ../import-linter
 	MYPYPATH=$(TREE) $(BIN)/mypy --no-error-summary --cache-dir build/mypy -p hdrl
 
 benchmark: $(CORE)

@@ -11,12 +11,6 @@ from click.exceptions import NoArgsIsHelpError
 
 from hdrl.errors import HdrlError
 
-BAD_INPUT = 2
-"""Exit code after an error in what the user gave."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells use it."""
-
 
 class OneLine(click.ClickException):
     """An error that is shown as ``<program>: error: <message>``.
@@ -27,14 +21,13 @@ class OneLine(click.ClickException):
         The name of the command.
     message
         What went wrong.
-    exit_code
-        The exit code of the process.
     """
 
-    def __init__(self, program: str, message: str, exit_code: int) -> None:
+    exit_code = 2
+
+    def __init__(self, program: str, message: str) -> None:
         super().__init__(" ".join(message.split()))
         self.program = program
-        self.exit_code = exit_code
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the line to stderr.
@@ -45,6 +38,12 @@ class OneLine(click.ClickException):
             Where to write instead.
         """
         click.echo(f"{self.program}: error: {self.message}", file=file, err=True)
+
+
+class Interrupted(OneLine):
+    """The end of a command after Ctrl-C, with the exit code that shells use for it."""
+
+    exit_code = 130
 
 
 class CleanErrors(click.Command):
@@ -103,11 +102,11 @@ def one_line(program: str) -> Iterator[None]:
     try:
         yield
     except HdrlError as error:
-        raise OneLine(program, str(error), BAD_INPUT) from None
+        raise OneLine(program, str(error)) from None
     except NoArgsIsHelpError:
         raise
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
-        raise OneLine(program, f"{error.format_message()}{hint}", error.exit_code) from None
+        raise OneLine(program, f"{error.format_message()}{hint}") from None
     except KeyboardInterrupt:
-        raise OneLine(program, "interrupted", INTERRUPTED) from None
+        raise Interrupted(program, "interrupted") from None
