@@ -652,8 +652,9 @@ class _Batsim:
         record.run_s = self.now - record.start_s or SHORTEST_RUN_S
         rank = _AT_ONCE
         if self.energy:
-            record.energy_j = self._consumed(cores) - energy_before
+            self._charge(cores[0])  # SimGrid does so at the end of a sleep; of a computation, on all its cores
             rank = _AFTER_ENERGY if self._sweep() else _AT_ONCE
+            record.energy_j = self._consumed(cores) - energy_before
             self.result.consumed_j = self.all_joules - self.joules_at_first
         yield _Put(partial(self._on_completed, index), self.platform.message_s[cores[0]], rank)
 
