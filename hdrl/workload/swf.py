@@ -127,6 +127,7 @@ class _Lines:
         elif not text.strip():
             self._key = "Note"
             return
+        text = text.strip()
         known = self.header.get(self._key)
         self.header[self._key] = text if known is None else f"{known}\n{text}"
 
