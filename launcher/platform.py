@@ -200,15 +200,14 @@ def _hosts_table(machine: Platform) -> Table:
         "Gflop/s by P-state",
         "W at full load by P-state",
     )
-    kinds: Counter[tuple[tuple[float, ...], tuple[float, ...], int]] = Counter()
-    first: dict[tuple[tuple[float, ...], tuple[float, ...], int], str] = {}
+    kinds: Counter[tuple[str, str, str]] = Counter()
+    first: dict[tuple[str, str, str], str] = {}
     for host, name in enumerate(machine.core_names):
-        kind = (tuple(machine.speed_flops[host]), tuple(machine.full_w[host]), int(machine.host_cores[host]))
+        speeds = ", ".join(f"{speed / 1e9:g}" for speed in machine.speed_flops[host])
+        watts = ", ".join(f"{watt:g}" for watt in machine.full_w[host])
+        kind = (str(machine.host_cores[host]), speeds, watts if machine.has_power else "unknown")
         kinds[kind] += 1
         first.setdefault(kind, name)
     for kind, number in kinds.items():
-        speeds, watts, cores = kind
-        gflops = ", ".join(f"{speed / 1e9:g}" for speed in speeds)
-        power = ", ".join(f"{watt:g}" for watt in watts) if machine.has_power else "unknown"
-        table.add_row(first[kind], str(number), str(cores), gflops, power)
+        table.add_row(first[kind], str(number), *kind)
     return table

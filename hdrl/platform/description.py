@@ -183,14 +183,25 @@ def validated(model: type[M], value: object) -> M:
         raise ValueError(_one_line(error.errors(include_url=False)[0])) from None
 
 
+def place(key: str | int) -> str:
+    """Return how messages write a step into a description: ``.nodes``, ``[2]``, ``['Xeon X5570']``.
+
+    Parameters
+    ----------
+    key
+        A key of an object or an index into a list.
+    """
+    if isinstance(key, str) and key.isidentifier():
+        return f".{key}"
+    return f"[{repr(key)[:60]}]"
+
+
 def _one_line(error: ErrorDetails) -> str:
     """Return an error as ``clusters[0].nodes[2].number: what is wrong``."""
     where = ""
     for part in error["loc"]:
-        if isinstance(part, int):
-            where += f"[{part}]"
-        elif part != "[key]":
-            where += f".{part}" if str(part).isidentifier() else f"[{part!r:.60}]"
+        if part != "[key]":
+            where += place(part)
     where = where.removeprefix(".")
     message = error["msg"]
     if error["type"] == "missing":

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hdrl.errors import PlatformError, suggest
 from hdrl.files import read_json
-from hdrl.platform.description import NodeEntry, ProcessorEntry, Types, validated
+from hdrl.platform.description import NodeEntry, ProcessorEntry, Types, place, validated
 from hdrl.platform.model import NodeType, ProcessorType
 from hdrl.platform.quantities import gbit_per_s
 
@@ -120,7 +120,7 @@ def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
 
 
 def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType], memories: Iterable[str]) -> NodeType:
-    where = f"types.nodes[{name!r}]"
+    where = f"types.nodes{place(name)}"
     for i, use in enumerate(entry.processors):
         require(use.type, processors, "processor type", f"{where}.processors[{i}].type")
     if entry.memory.type is not None:

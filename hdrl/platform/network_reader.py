@@ -113,7 +113,7 @@ def _root(text: str, path: str | Path) -> Element:
     try:
         root: Element = ElementTree.fromstring(text, forbid_dtd=False, forbid_entities=True, forbid_external=True)
     except ElementTree.ParseError as error:
-        raise ReadError(path, f"is no XML: {error.msg.split(':')[0]}", line=error.position[0]) from None
+        raise ReadError(path, f"is no XML: {str(error).split(':')[0]}", line=error.position[0]) from None
     except defusedxml.DefusedXmlException:
         raise ReadError(path, "declares XML entities or loads other files, which is refused") from None
     except (ValueError, RecursionError) as error:

@@ -40,7 +40,11 @@ def find_platform(name: str | Path) -> Path:
         If there is neither.
     """
     path = Path(name)
-    if path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    if is_file:
         return path
     if path.suffix or len(path.parts) > 1:
         return path  # what is wrong with it is for the reader to say
