@@ -22,6 +22,26 @@ if TYPE_CHECKING:
 BUILT_IN_AGENTS = ("classic",)
 """Names that stand for an agent without a file."""
 
+SHOWN = (
+    "n_jobs",
+    "n_finished",
+    "makespan_s",
+    "mean_wait_s",
+    "p95_wait_s",
+    "max_wait_s",
+    "mean_turnaround_s",
+    "mean_slowdown",
+    "mean_bounded_slowdown",
+    "utilization",
+    "energy_j",
+    "energy_delay_product_js",
+    "n_bandwidth_overcommitments",
+)
+"""Metrics that are always shown; the file has more."""
+
+SHOWN_IF_ANY = ("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started")
+"""Counts of jobs that did not go well."""
+
 
 class LaunchError(HdrlError):
     """The command line makes no sense."""
@@ -176,9 +196,10 @@ def _show(result: RunResult) -> None:
     table.add_column("metric")
     table.add_column("value", justify="right")
     table.add_column("unit")
-    for name, value in result.metrics.items():
-        unit = METRICS[name].unit if name in METRICS else ""
-        table.add_row(name, _number(value), unit)
+    metrics = result.metrics
+    for name in (*SHOWN, *(name for name in SHOWN_IF_ANY if metrics[name])):
+        unit = METRICS[name].unit
+        table.add_row(name, _number(metrics[name]), "" if unit == "1" else unit)
     console = Console(highlight=False)
     console.print(table)
     if first.n_dropped:

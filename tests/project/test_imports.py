@@ -1,0 +1,44 @@
+"""What importing costs, and which way imports run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"torch", "ray", "zmq", "gymnasium", "pandas", "polars", "matplotlib"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import hdrl",
+        "import hdrl.launcher.main",
+        "import hdrl.options, hdrl.platform, hdrl.workload, hdrl.metrics, hdrl.experiment",
+        "import hdrl.simulation, hdrl.policies, hdrl.agents.classic",
+    ],
+)
+def test_optional_packages_are_not_loaded(statement: str):
+    assert not loaded_by(statement) & HEAVY
+
+
+def test_the_compiler_is_loaded_for_simulations_only():
+    """Numba takes half a second to load; checking options and platforms must not wait for it."""
+    assert "numba" not in loaded_by("import hdrl.experiment, hdrl.launcher.launch, hdrl.platform, hdrl.workload")
+
+
+def test_importing_prints_nothing():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import hdrl.experiment, hdrl.agents.classic, hdrl.launcher.main"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("", "")

@@ -1,0 +1,79 @@
+"""What is installed is what is in the checkout."""
+
+import configparser
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import hdrl
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def config() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def test_every_package_is_listed(config: configparser.ConfigParser):
+    listed = set(lines(config["options"]["packages"]))
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "hdrl").rglob("__init__.py")}
+    assert found <= listed
+    mapped = dict(line.split(" = ") for line in lines(config["options"]["package_dir"]))
+    assert listed == found | {name for name in mapped if name != "hdrl"}
+    assert all((ROOT / folder).is_dir() for folder in mapped.values())
+
+
+def test_all_requirements_are_pinned(config: configparser.ConfigParser):
+    pins = {line.split("==")[0].lower() for line in lines((ROOT / "constraints.txt").read_text()) if "==" in line}
+    wanted = lines(config["options"]["install_requires"]) + lines(config["options.extras_require"]["dev"])
+    names = {"".join(c if c.isalnum() or c in "-_." else " " for c in line).split()[0].lower() for line in wanted}
+    assert not names - pins
+    assert "torch" in pins
+
+
+def test_the_version_is_said_once(config: configparser.ConfigParser):
+    assert config["metadata"]["version"] == "attr: hdrl.version.VERSION"
+    assert f"## {hdrl.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_a_wheel_holds_everything(tmp_path: Path):
+    # Built in a copy, since setuptools leaves its traces where it builds.
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "hdrl", "agents", "launcher", "platforms"):
+        (copy / name).symlink_to(ROOT / name)
+    (copy / "workloads").symlink_to(ROOT / "workloads")
+    code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=copy, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "hdrl").rglob("*.py")}
+    sources |= {
+        f"hdrl/{path.relative_to(ROOT)}" for name in ("agents", "launcher") for path in (ROOT / name).glob("*.py")
+    }
+    assert sources <= held
+    data = {f"hdrl/platform/shipped/{path.name}" for path in (ROOT / "platforms").glob("*.json")}
+    data |= {
+        f"hdrl/workload/shipped/{path.name}"
+        for path in (ROOT / "workloads").iterdir()
+        if path.suffix in (".json", ".gz")
+    }
+    assert len(data) >= 8
+    assert data <= held
+    assert "hdrl/py.typed" in held
+    assert not {name for name in held if name.split("/")[0] not in {"hdrl", f"hdrl-{hdrl.__version__}.dist-info"}}

@@ -1,0 +1,108 @@
+"""The README is run: its commands, its Python, its links, its make targets.
+
+Blocks marked ``console`` hold commands after ``$`` and what they print; blocks marked ``python`` are run, and a block
+marked ``text`` that follows holds what they print. ``...`` stands for any text.
+"""
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hdrl.options import Options, WorkloadOptions
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(kind, text) for kind, text in BLOCK.findall(README)]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a folder that looks like the checkout, in which commands may write."""
+    for name in ("examples", "platforms", "workloads"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def environment() -> dict[str, str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return os.environ | {"PATH": path, "COLUMNS": "80"}
+
+
+def matches(expected: str, found: str) -> bool:
+    return doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS)
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_blocks_are_of_known_kinds():
+    assert {kind for kind, _ in BLOCKS} == {"sh", "console", "python", "text"}
+
+
+def test_commands_print_what_is_said(checkout: Path):
+    said = [pair for kind, text in BLOCKS if kind == "console" for pair in commands(text)]
+    assert len(said) >= 6
+    for command, expected in said:
+        done = subprocess.run(
+            command, shell=True, cwd=checkout, env=environment(), text=True, capture_output=True, timeout=300
+        )
+        # People see both streams; progress comes first, an error alone.
+        assert matches(expected, done.stderr + done.stdout), f"$ {command}\n{done.stderr}{done.stdout}"
+
+
+def test_python_prints_what_is_said(checkout: Path):
+    runs = [
+        (text, after[1])
+        for (kind, text), after in zip(BLOCKS, [*BLOCKS[1:], ("", "")], strict=True)
+        if kind == "python" and after[0] == "text"
+    ]
+    assert runs
+    for text, expected in runs:
+        assert len(text.splitlines()) <= 12
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", text], cwd=checkout, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        assert matches(expected, done.stdout), done.stdout
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bmake (\w+)", README))
+    assert named >= {"demo", "test", "benchmark"}
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_links_lead_somewhere():
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert len(links) >= 4
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
+def test_the_table_of_options_is_complete():
+    named = set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE))
+    hdeeprm = {"seed", "nb_resources", "nb_jobs", "workload_file_path", "platform_file_path", "pybatsim"}
+    assert named == set(Options.model_fields) - hdeeprm
+    row = next(line for line in README.splitlines() if line.startswith("| `workload` |"))
+    assert set(re.findall(r"`(\w+)`", row)) - {"workload"} == set(WorkloadOptions.model_fields)
+
+
+def test_continuous_integration_runs_what_the_readme_says():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert [line for line in script.splitlines() if "make" in line] == ["exec make test"]
+
+
+def test_the_demo_is_the_example_of_the_readme():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "hdrl-launch classic examples/demo.json" in makefile
+    assert json.loads((ROOT / "examples" / "demo.json").read_text())["platform_file_path"] == "gaia"
