@@ -207,6 +207,7 @@ class _Builder:
         self.hosts: dict[str, SimgridHost] = {}
         self.links: dict[str, SimgridLink] = {}
         self.zones: list[SimgridZone] = []
+        self.parents: dict[str, tuple[int, ...]] = {}
         self.zone_of: dict[str, int] = {}
 
     def build(self, root: Element) -> SimgridNetwork:
@@ -230,8 +231,9 @@ class _Builder:
             raise ValueError(f"zones are nested more than {MAX_ZONE_DEPTH} deep")
         index = len(self.zones)
         name = element.attrib["id"]
-        if any(zone.name == name for zone in self.zones) or name in self.zone_of:
+        if name in self.parents or name in self.zone_of:
             raise ValueError(f"{_label(element)}: the id is taken")
+        self.parents[name] = ancestors
         self.zones.append(SimgridZone(name, (*ancestors, index), properties=_properties(element)))
         elements.append(element)
         for child in element:
@@ -270,9 +272,9 @@ class _Builder:
 
     def _zone_route(self, zone: SimgridZone, element: Element) -> None:
         ends = element.attrib["src"], element.attrib["dst"]
-        inner = {other.name for other in self.zones if other.ancestors[:-1] == zone.ancestors}
         for end in ends:
-            if end not in inner:
+            if self.parents.get(end) != zone.ancestors:
+                inner = [name for name, parents in self.parents.items() if parents == zone.ancestors]
                 raise ValueError(f"{_label(element)}: {end[:40]!r} is no zone in {zone.name!r}; {suggest(end, inner)}")
         gateways = element.attrib["gw_src"], element.attrib["gw_dst"]
         for gateway in gateways:

@@ -105,7 +105,7 @@ def test_written_files_describe_the_recorded_network(tmp_path: Path, run: str, n
 
 
 def test_recorded_platforms_are_read_or_refused() -> None:
-    recorded("gaia200" if not RECORDED.is_dir() else "single_job")
+    recorded("single_job")
     refused = {}
     for path in recorded_platforms():
         try:
