@@ -36,7 +36,7 @@ def workload() -> None:
 @platform_option
 @click.option("--kind", default="all", help="all, batch, interactive or batch+interactive.")
 @click.option("--load", type=float, help="Offered load to reach by stretching the gaps between arrivals.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draws.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
 @click.option("--users", "n_users", type=int, default=0, help="Number of different users (0: none are named).")
 @click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, with .gz if wanted.")
@@ -76,7 +76,7 @@ def generate(
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to keep.")
 @click.option("--start", type=int, default=0, help="Number of usable jobs to skip first.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draws.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--run-time", default="trace", show_default=True, help="Run-time model.")
 @click.option("--memory", default="log", show_default=True, help="Memory model.")
 @click.option("--bandwidth", default="uniform", show_default=True, help="Bandwidth model.")

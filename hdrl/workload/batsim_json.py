@@ -89,6 +89,8 @@ class _Profiles:
             raise self.fail(outer[0], "is nested more than 100 levels deep")
         profile = self.described[name]
         kind = profile.get("type")
+        if not isinstance(kind, str):
+            raise self.fail(name, f"'type' is {_short(kind)}, expected text")
         if kind in LEAF_AMOUNTS:
             self._steps[name] = [self._leaf(name, profile)]
         elif kind in COMPOSED_TYPES:
@@ -96,13 +98,13 @@ class _Profiles:
         else:
             raise self._foreign(name, kind)
 
-    def _foreign(self, name: str, kind: object) -> WorkloadError | ReadError:
+    def _foreign(self, name: str, kind: str) -> WorkloadError | ReadError:
         if kind in FOREIGN_TYPES:
             return WorkloadError(
                 f"{self.path}: profile {name!r} is of type {kind!r}, which the embedded simulator cannot run"
             )
         known = (*LEAF_AMOUNTS, *COMPOSED_TYPES, *FOREIGN_TYPES)
-        return self.fail(name, f"'type' is {_short(kind)}; {suggest(str(kind), known)}")
+        return self.fail(name, f"'type' is {_short(kind)}; {suggest(kind, known)}")
 
     def _leaf(self, name: str, profile: dict[str, Any]) -> Step:
         kind, key = LEAF_AMOUNTS[profile["type"]]

@@ -256,7 +256,7 @@ def lublin_log(
     UnknownName
         If the kind or the estimates are unknown.
     """
-    _check(n_jobs, n_cores, load, n_users, n_executables)
+    _check(n_jobs, n_cores, load, n_users, n_executables, seed)
     if kind not in STREAMS:
         raise UnknownName("kind of Lublin workload", kind, STREAMS)
     parts = [_stream(queue, p, n_jobs, n_cores, seed) for queue, p in STREAMS[kind]]
@@ -292,12 +292,13 @@ def lublin_log(
     return SwfLog(f"lublin_{n_cores}", rows, header, {"model": "lublin", **made_with})
 
 
-def _check(n_jobs: int, n_cores: int, load: float | None, n_users: int, n_executables: int) -> None:
+def _check(n_jobs: int, n_cores: int, load: float | None, n_users: int, n_executables: int, seed: int) -> None:
     for name, value, least in (
         ("n_jobs", n_jobs, 1),
         ("n_cores", n_cores, 1),
         ("n_users", n_users, 0),
         ("n_executables", n_executables, 0),
+        ("seed", seed, 0),
     ):
         if value < least:
             raise OptionsError(f"{name} is {value}, expected at least {least}")

@@ -25,6 +25,7 @@ from hdrl.seeding import stream
 from hdrl.workload.build import compute_jobs, log_numbers, unique_ids
 from hdrl.workload.model import NO_WALLTIME, Workload
 from hdrl.workload.models import BANDWIDTH_MODELS, ESTIMATE_MODELS, MEMORY_MODELS, RUN_TIME_MODELS
+from hdrl.workload.statistics import reference_run_times
 
 FloatArray = NDArray[np.float64]
 
@@ -292,14 +293,14 @@ def workload_from_swf(
     UnknownName
         If a model is unknown.
     OptionsError
-        If ``n_jobs``, ``start`` or ``walltime_factor`` is out of range.
+        If ``n_jobs``, ``start``, ``seed`` or ``walltime_factor`` is out of range.
     WorkloadError
         If no job is left, or one asks for more cores than can be counted.
     """
-    _check_window(n_jobs, start)
     gflops = platform.reference_gflops if isinstance(platform, Platform) else platform
     machine = platform.name if isinstance(platform, Platform) else None
     seed = choices.get("seed", 0)
+    _check_numbers(n_jobs, start, seed)
     names = {
         "run_time": choices.get("run_time", "trace"),
         "memory": choices.get("memory", "log"),
@@ -343,11 +344,12 @@ def workload_from_swf(
     )
 
 
-def _check_window(n_jobs: int | None, start: int) -> None:
+def _check_numbers(n_jobs: int | None, start: int, seed: int) -> None:
     if n_jobs is not None and n_jobs < 1:
         raise OptionsError(f"n_jobs is {n_jobs}, expected at least 1")
-    if start < 0:
-        raise OptionsError(f"start is {start}, expected at least 0")
+    for name, value in (("start", start), ("seed", seed)):
+        if value < 0:
+            raise OptionsError(f"{name} is {value}, expected at least 0")
 
 
 def _count(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:
@@ -385,8 +387,6 @@ def swf_from_workload(workload: Workload, platform: Platform) -> SwfLog:
     platform
         The platform, for its reference speed.
     """
-    from hdrl.workload.statistics import reference_run_times
-
     jobs = workload.jobs
     rows = np.full(workload.n_jobs, UNKNOWN_VALUE, dtype=SWF_DTYPE)
     for name in SWF_FIELDS:

@@ -312,13 +312,25 @@ def mutated(good: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def test_mutated_logs_give_nothing_but_our_errors(tmp_path, gaia):
+SEEDS = {
+    "made": "\n".join(["; Version: 2", *(line(n, submit=n * 7, run=n) for n in range(1, 12))]),
+    "KTH-SP2-1996-2.1-cln": None,
+    "metacentrum-wagap-2013.alea": None,
+}
+
+
+@pytest.mark.parametrize("name", list(SEEDS))
+def test_mutated_logs_give_nothing_but_our_errors(request, tmp_path, gaia, name):
+    text = SEEDS[name]
+    if text is None:
+        folder = request.getfixturevalue("shared") / "traces" / "swf"
+        with gzip.open(folder / f"{name}.swf.gz", "rt") as real:
+            text = "".join(next(real) for _ in range(45))
     rng = stream(7, "fuzz")
-    good = "\n".join(["; Version: 2", *(line(n, submit=n * 7, run=n) for n in range(1, 12))]).encode()
     path = tmp_path / "fuzz.swf"
     outcomes = set()
-    for i in range(250):
-        path.write_bytes(mutated(good, rng))
+    for i in range(120):
+        path.write_bytes(mutated(text.encode(), rng))
         try:
             workload = workload_from_swf(read_swf(path), gaia, estimates="log" if i % 2 else "tsafrir")
         except HdrlError as error:
