@@ -189,6 +189,7 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
         _warm_up(progress)
         clock.lap("compile_s")
         if progress is not None:
+            _tell_of_missing_jobs(options, workload, progress)
             progress.message(f"simulating {workload.n_jobs:,} jobs on {platform.n_cores:,} cores of {platform.name}")
         trace = _simulate(options, platform, workload, agent, progress)
         simulation_s = clock.lap("simulate_s")
@@ -199,6 +200,11 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
     policy = agent.policy if isinstance(agent.policy, str) else agent.name
     n_dropped = sum(workload.n_dropped.values())
     return SingleRun(out, options.seed, policy, workload.n_jobs, n_dropped, metrics, simulation_s)
+
+
+def _tell_of_missing_jobs(options: Options, workload: Workload, progress: Progress) -> None:
+    if options.nb_jobs is not None and options.workload.custom is None and workload.n_jobs < options.nb_jobs:
+        progress.message(f"nb_jobs is {options.nb_jobs:,}, but the workload has {workload.n_jobs:,} usable jobs")
 
 
 class _Clock:

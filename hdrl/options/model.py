@@ -176,6 +176,15 @@ class Options(_Block):
             raise ValueError("workload_file_path is missing or empty, expected the path of a workload")
         return self
 
+    @model_validator(mode="after")
+    def _no_choices_in_compatibility_mode(self) -> Self:
+        if self.compatibility is None:
+            return self
+        for name, field in WorkloadOptions.model_fields.items():
+            if name not in ("custom", "oversized") and getattr(self.workload, name) != field.default:
+                raise ValueError(f"workload.{name} cannot be chosen together with compatibility {self.compatibility!r}")
+        return self
+
     @property
     def where(self) -> str:
         """Name of the source for messages, usually the path of the options file."""

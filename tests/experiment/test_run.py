@@ -107,7 +107,7 @@ def test_several_runs_have_seeds_of_their_own(small_world: Path, stand_in, tmp_p
 
 
 def test_runs_of_the_compatibility_mode_share_their_seed(small_world: Path):
-    options = read_options(small_world, overrides=["runs=2", "compatibility=hdeeprm-0.3.1"])
+    options = read_options(small_world, overrides=["runs=2", "compatibility=hdeeprm-0.3.1", "workload.memory=log"])
     assert run_seeds(options) == [7, 7]
 
 
@@ -193,6 +193,16 @@ def test_progress_is_told(small_world: Path, stand_in, tmp_path: Path):
     )
     assert sum("simulating 3 jobs on 4 cores of learning" in text for text in said) == 2
     assert counted == [(3, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(("n_jobs", "warnings"), [(3, []), (4, ["nb_jobs is 4, but the workload has 3 usable jobs"])])
+def test_a_workload_with_too_few_jobs_is_told(
+    small_world: Path, stand_in, tmp_path: Path, n_jobs: int, warnings: list[str]
+):
+    said: list[str] = []
+    options = read_options(small_world, overrides=[f"nb_jobs={n_jobs}"])
+    run_experiment(options, out=tmp_path / "out", progress=Progress(said.append, lambda done, total: None))
+    assert [text for text in said if text.startswith("nb_jobs")] == warnings
 
 
 @pytest.mark.parametrize(

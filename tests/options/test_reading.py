@@ -201,6 +201,13 @@ def test_all_pairs_in_compatibility_mode_mean_the_first():
     assert parse_options(LEAST, overrides=["compatibility=hdeeprm-0.3.1"]).policy_pair() == "random-random"
 
 
+def test_compatibility_leaves_no_choice_of_workload_models():
+    compatible = "compatibility=hdeeprm-0.3.1"
+    message = refusal(LEAST, compatible, "workload.memory=none")
+    assert message == "options.json: workload.memory cannot be chosen together with compatibility 'hdeeprm-0.3.1'"
+    assert parse_options(LEAST, overrides=[compatible, "workload.oversized=drop", "workload.memory=log"])
+
+
 @pytest.mark.parametrize("compatibility", ["null", "hdeeprm-0.3.1"])
 def test_no_pair_is_refused(compatibility: str):
     options = parse_options(
