@@ -19,6 +19,7 @@ from bisect import insort
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from hdrl.platform.model import Platform
 from hdrl.platform.pstates import contention_model
@@ -441,7 +442,10 @@ class _Scheduler:
 
 @dataclass(eq=False, slots=True)
 class _Action:
-    """Something that ends: a sleep (seconds, rate 1) or a transfer or computation (1.0 at some rate)."""
+    """Something that ends: a sleep (seconds, rate 1) or a transfer or computation (1.0 at some rate).
+
+    The energy of its cores is brought up to date when it ends.
+    """
 
     left: float
     rate: float
@@ -453,9 +457,10 @@ class _Action:
 
 @dataclass(frozen=True, slots=True)
 class _Sleep:
-    """An actor sleeps."""
+    """An actor sleeps (jobs: on their first core)."""
 
     seconds: float
+    cores: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,6 +473,7 @@ class _Put:
     receive: Callable[[], None]
     seconds: float
     rank: int = 0
+    cores: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +522,7 @@ class _Batsim:
         self.joules = [0.0] * n_cores
         self.since = [0.0] * n_cores
         self.all_watts, self.all_joules, self.all_since = sum(self.watts), 0.0, 0.0
-        self.swept_at, self.swept_in_step, self.was_stale = 0.0, -1, False
+        self.swept_at, self.swept_in_step, self.sweep_rank = 0.0, -1, _AT_ONCE
         self.joules_at_first = 0.0
 
     def run(self) -> None:
@@ -555,7 +561,7 @@ class _Batsim:
             put, actor = self.mailbox.pop(0)
             self.is_receiving = True
             wake = partial(self._receive, put, actor)
-            self.actions.append(_Action(1.0, 1.0 / put.seconds, WORK_PRECISION, wake))
+            self.actions.append(_Action(1.0, 1.0 / put.seconds, WORK_PRECISION, wake, put.cores))
 
     def _resume(self, actor: _Actor, value: bool | None = None) -> None:  # noqa: FBT001
         try:
@@ -563,14 +569,14 @@ class _Batsim:
         except StopIteration:
             return
         if isinstance(request, _Sleep):
-            self._sleep(request.seconds, partial(self._resume, actor))
+            self._sleep(request, partial(self._resume, actor))
         elif isinstance(request, _Put):
             self.posts[request.rank].append((request, actor))
         else:
             self._compute(request, actor)
 
-    def _sleep(self, seconds: float, wake: Callable[[], None]) -> _Action:
-        action = _Action(seconds, 1.0, TIME_PRECISION_S, wake)
+    def _sleep(self, sleep: _Sleep, wake: Callable[[], None]) -> _Action:
+        action = _Action(sleep.seconds, 1.0, TIME_PRECISION_S, wake, sleep.cores)
         self.actions.append(action)
         return action
 
@@ -594,7 +600,7 @@ class _Batsim:
             self.task[core] = task
         self._set_rate(task)
         if request.limit_s >= 0:
-            timers.append(self._sleep(request.limit_s, time_over))
+            timers.append(self._sleep(_Sleep(request.limit_s, request.cores[:1]), time_over))
 
     # ---- actors
 
@@ -643,7 +649,7 @@ class _Batsim:
             ran_out = yield _Compute(cores, job.flops, job.walltime_s)
         else:
             ran_out = 0 <= job.walltime_s <= job.delay_s
-            yield _Sleep(job.walltime_s if ran_out else job.delay_s)
+            yield _Sleep(job.walltime_s if ran_out else job.delay_s, cores[:1])
         if ran_out:
             record.state = "COMPLETED_WALLTIME_REACHED"
         else:
@@ -652,11 +658,10 @@ class _Batsim:
         record.run_s = self.now - record.start_s or SHORTEST_RUN_S
         rank = _AT_ONCE
         if self.energy:
-            self._charge(cores[0])  # SimGrid does so at the end of a sleep; of a computation, on all its cores
-            rank = _AFTER_ENERGY if self._sweep() else _AT_ONCE
+            rank = self._sweep()
             record.energy_j = self._consumed(cores) - energy_before
             self.result.consumed_j = self.all_joules - self.joules_at_first
-        yield _Put(partial(self._on_completed, index), self.platform.message_s[cores[0]], rank)
+        yield _Put(partial(self._on_completed, index), self.platform.message_s[cores[0]], rank, cores[:1])
 
     # ---- server
 
@@ -739,7 +744,8 @@ class _Batsim:
 
     def _leave_cores(self, action: _Action) -> None:
         for core in action.cores:
-            self.task[core] = None
+            if self.task[core] is action:
+                self.task[core] = None
             self._set_watts(core)
 
     def _set_watts(self, core: int) -> None:
@@ -773,16 +779,17 @@ class _Batsim:
                 self._charge(core)
         return sum(self.joules[core] for core in cores)
 
-    def _sweep(self) -> bool:
-        """Read the energy of all cores; return whether that meant looking at any that was out of date.
+    def _sweep(self) -> int:
+        """Read the energy of all cores; return the rank of a put after that: each core out of date takes a round.
 
         Those who do so in one step do it side by side: the answer is the same for all.
         """
         if self.energy and self.swept_in_step != self.n_steps:
-            self.was_stale = self.swept_at < self.now and any(since < self.now for since in self.since)
+            stale = (since for since in self.since if since < self.now) if self.swept_at < self.now else ()
+            self.sweep_rank = sum(1 for _ in islice(stale, _AFTER_ENERGY))
             self.swept_at, self.swept_in_step = self.now, self.n_steps
             self._charge_all()
-        return self.was_stale
+        return self.sweep_rank
 
     def _first_look(self) -> None:
         self._sweep()
