@@ -9,6 +9,7 @@ from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment import AgentError, load_agent, run_experiment
 from hdrl.options import read_options
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 FUNCTION = "def policy(view):\n    return []\n"
 CLASS = """\
 from hdrl.agents.classic import ClassicAgent
@@ -40,6 +41,11 @@ def test_a_function_is_a_policy(tmp_path: Path):
     assert agent.policy(None) == []
     assert agent.name == "agent.py"
     assert len(agent.sha256) == 64
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_are_agents(path: Path):
+    assert callable(load_agent(path, never).policy)
 
 
 def test_a_classic_agent_follows_the_policy_pair(tmp_path: Path):
