@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -82,13 +82,16 @@ def generate(
 @click.option("--bandwidth", default="uniform", show_default=True, help="Bandwidth model.")
 @click.option("--estimates", help="Estimate model; those of the log by default.")
 @click.option("--walltime", help="'requested': jobs are killed after their requested time.")
-def convert(source: str, out: str, platform: str | None, n_jobs: int | None, start: int, **models: str) -> None:
+@click.option("--walltime-factor", type=float, default=1.0, show_default=True, help="Factor on that walltime.")
+@click.option("--compatibility", help="'hdeeprm-0.3.1': make jobs of a log exactly as it does.")
+@click.option("--custom", is_flag=True, help="The JSON is a custom workload of HDeepRM: its req_time sets the work.")
+def convert(source: str, out: str, platform: str | None, **choices: Any) -> None:
     """Convert the workload IN to the format that the name OUT asks for (.swf or .json, with .gz if wanted)."""
     from hdrl.workload import file_format, read_workload, swf_from_workload, write_batsim_json, write_swf
 
     to_log = file_format(out) == "swf"
     machine = _platform(platform)
-    jobs = read_workload(source, machine, n_jobs=n_jobs, start=start, **models)  # type: ignore[arg-type]
+    jobs = read_workload(source, machine, **choices)
     if to_log:
         write_swf(swf_from_workload(jobs, _needed(machine, out)), out)
     else:

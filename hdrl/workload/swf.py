@@ -187,8 +187,6 @@ def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:
         table: FloatArray = np.loadtxt(
             chain(), comments=";", usecols=range(len(SWF_FIELDS)), ndmin=2, max_rows=max_rows, dtype=np.float64
         )
-    except (gzip.BadGzipFile, UnicodeError):
-        raise
     except ValueError as error:
         raise ReadError(path, _what_is_wrong(lines.line, error), line=lines.number) from None
     if not np.all(np.isfinite(table)):

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.launcher.main import cli
-from hdrl.workload import read_batsim_json, read_swf
+from hdrl.workload import hdeeprm_workload, read_batsim_json, read_swf
 
 
 def run(*words: object) -> Result:
@@ -23,6 +23,37 @@ def test_generate_convert_and_back(tmp_path, gaia):
     for name in ("job_number", "run_s", "requested_s", "requested_processors", "requested_memory_kb"):
         assert first[name].tolist() == last[name].tolist()
     assert json.loads((tmp_path / "b.json").read_text())["nb_res"] == gaia.n_cores
+
+
+def test_convert_passes_its_options_on(tmp_path, learning):
+    run("generate", "-n", 40, "-c", 4, "-o", tmp_path / "a.swf")
+    words = ["-n", 9, "-p", "learning"]
+    limits = [
+        "--start",
+        3,
+        "--walltime",
+        "requested",
+        "--walltime-factor",
+        2,
+        "--estimates",
+        "exact",
+        "--memory",
+        "none",
+    ]
+    assert run("convert", tmp_path / "a.swf", tmp_path / "b.json", *words, *limits).exit_code == 0
+    jobs = read_batsim_json(tmp_path / "b.json").jobs
+    assert len(jobs) == 9
+    assert jobs["walltime_s"].tolist() == (2 * jobs["requested_time_s"]).tolist()
+    assert jobs["requested_time_s"].tolist() == read_swf(tmp_path / "a.swf").rows["run_s"][3:12].tolist()
+    assert not jobs["memory_mib"].any()
+    old = run(
+        "convert", tmp_path / "a.swf", tmp_path / "c.json", *words, "--compatibility", "hdeeprm-0.3.1", "--seed", 5
+    )
+    assert old.exit_code == 0, old.output
+    expected = hdeeprm_workload(read_swf(tmp_path / "a.swf"), learning, n_jobs=9, seed=5)
+    assert read_batsim_json(tmp_path / "c.json").steps.tolist() == expected.steps.tolist()
+    assert run("convert", "learning", tmp_path / "d.json", "-p", "gaia", "--custom").exit_code == 0
+    assert read_batsim_json(tmp_path / "d.json").steps["amount"][0] > 5e10
 
 
 def test_generate_json(tmp_path):

@@ -105,6 +105,22 @@ def test_missing_truncated_and_foreign_files(tmp_path):
         read_swf(plain)
 
 
+def test_damaged_archives_give_nothing_but_our_errors(tmp_path):
+    rng = stream(8, "fuzz")
+    good = gzip.compress("\n".join(line(n) for n in range(200)).encode())
+    path = tmp_path / "fuzz.swf.gz"
+    n_errors = 0
+    for _ in range(150):
+        data = bytearray(good)
+        data[int(rng.integers(len(data)))] ^= int(rng.integers(1, 256))
+        path.write_bytes(data)
+        try:
+            assert read_swf(path).n_rows == 200
+        except ReadError as error:
+            n_errors += "\n" not in str(error)
+    assert n_errors > 100
+
+
 def test_max_rows_stops_before_what_follows(tmp_path):
     path = tmp_path / "log.swf"
     path.write_text(f"{line(1)}\n{line(2)}\n; {line(9)}\n{line(3)}\nrubbish\n")
