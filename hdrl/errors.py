@@ -10,6 +10,7 @@
     ├── OutputError         a folder or file that cannot be written
     ├── DecisionError       a decision that the simulated cluster cannot follow
     ├── SimulationError     a simulation that cannot go on (for instance: nobody starts the waiting jobs)
+    ├── BatsimError         a conversation between Batsim and a scheduler that cannot go on
     ├── UnknownName         a name that no registry knows (also a LookupError)
     └── MissingExtra        an optional dependency that is not installed (also an ImportError)
 
@@ -70,6 +71,10 @@ class DecisionError(HdrlError):
 
 class SimulationError(HdrlError):
     """A simulation cannot go on."""
+
+
+class BatsimError(HdrlError):
+    """A conversation between Batsim and a scheduler cannot go on: Batsim would stop there, or wait for ever."""
 
 
 class UnknownName(HdrlError, LookupError):
