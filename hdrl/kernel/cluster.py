@@ -1,0 +1,221 @@
+"""The heterogeneity layer: who holds which core, memory, bandwidth, and the P-states that follow from it.
+
+This is the decision system's picture of the machine. It is changed by decisions (`lock`, `unlock`) and turned
+into P-state requests by `add_pstate_ops`; the simulated hosts follow when the requests reach them. The same
+functions serve when real Batsim simulates.
+"""
+
+from __future__ import annotations
+
+from hdrl.kernel import codes
+from hdrl.kernel.engine import add_op
+from hdrl.kernel.jit import jit
+from hdrl.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
+
+
+@jit
+def has_memory(state, processor, job):
+    """Tell whether a core of this processor has the memory that a job asks for per core."""
+    node = state.nodes[state.processors[processor].node]
+    return node.free_memory_mib >= state.jobs[job].memory_mib
+
+
+@jit
+def lock(state, core, job):
+    """Give a free core, its memory and its share of the bandwidth to a job."""
+    s = state.scalars[0]
+    state.cores[core].owner = job
+    processor = state.processors[state.cores[core].processor]
+    node = state.nodes[processor.node]
+    processor.n_busy += 1
+    processor.free_bandwidth_gbps -= state.jobs[job].bandwidth_gbps
+    node.free_memory_mib -= state.jobs[job].memory_mib
+    node.n_free_cores -= 1
+    s.n_free_cores -= 1
+
+
+@jit
+def unlock(state, core, job):
+    """Take a core, its memory and its share of the bandwidth back from a job."""
+    s = state.scalars[0]
+    state.cores[core].owner = -1
+    processor = state.processors[state.cores[core].processor]
+    node = state.nodes[processor.node]
+    processor.n_busy -= 1
+    processor.free_bandwidth_gbps += state.jobs[job].bandwidth_gbps
+    node.free_memory_mib += state.jobs[job].memory_mib
+    node.n_free_cores += 1
+    s.n_free_cores += 1
+    if processor.n_busy == 0 and s.compatible == 0:
+        # What repeated adding and taking away has left behind in the last bits ends here.
+        processor.free_bandwidth_gbps = processor.bandwidth_gbps
+
+
+@jit
+def contended_pstate(state, processor):
+    """Return the P-state of the serving cores of a processor."""
+    row = state.processors[processor]
+    if row.free_bandwidth_gbps >= 0.0 or len(state.contention) == 0:
+        return SERVING
+    share = row.bandwidth_gbps / (row.bandwidth_gbps - row.free_bandwidth_gbps)
+    level = 0
+    while level < len(state.contention) - 1 and state.contention[level] > share:
+        level += 1
+    return CONTENDED if level == 0 else FIRST_EXTRA_LEVEL - 1 + level
+
+
+@jit
+def _want(state, core, pstate):
+    """Note that a core is to change its P-state; return whether it is news."""
+    row = state.cores[core]
+    if row.wanted_pstate == pstate:
+        return False
+    row.wanted_pstate = pstate
+    row.changed = 1
+    return True
+
+
+@jit
+def _refresh_processor(state, processor):
+    """Give all cores of a processor the P-state that its use calls for."""
+    s = state.scalars[0]
+    row = state.processors[processor]
+    serving = contended_pstate(state, processor)
+    unused = FREE if row.n_busy > 0 else IDLE
+    changed = False
+    for core in range(row.first_core, row.end_core):
+        wanted = unused if state.cores[core].owner < 0 else serving
+        changed = _want(state, core, wanted) or changed
+    if changed and row.dirty == 0:
+        row.dirty = 1
+        state.dirty[s.n_dirty] = processor
+        s.n_dirty += 1
+
+
+@jit
+def _open_span(state, processor, now_s):
+    s = state.scalars[0]
+    row = state.processors[processor]
+    if row.open_span >= 0:
+        return
+    row.open_span = s.n_spans
+    span = state.spans[s.n_spans]
+    span.processor = processor
+    span.start_s = now_s
+    span.duration_s = -1.0
+    s.n_spans += 1
+
+
+@jit
+def _close_span(state, processor, now_s):
+    row = state.processors[processor]
+    if row.open_span < 0:
+        return
+    span = state.spans[row.open_span]
+    span.duration_s = now_s - span.start_s
+    row.open_span = -1
+
+
+@jit
+def after_locking(state, first, n):
+    """Refresh the processors of the cores ``pool[first:first + n]``, which have just been locked."""
+    s = state.scalars[0]
+    if s.layer == 0:
+        return
+    for i in range(first, first + n):
+        state.processors[state.cores[state.pool[i]].processor].touched = 1
+    for i in range(first, first + n):
+        processor = state.cores[state.pool[i]].processor
+        row = state.processors[processor]
+        if row.touched == 0:
+            continue
+        row.touched = 0
+        _refresh_processor(state, processor)
+        if s.logging == 1 and row.free_bandwidth_gbps < 0.0:
+            _open_span(state, processor, s.message_s)
+
+
+@jit
+def _is_relieved(state, processor, relieved_others):
+    """Tell whether a span of over-commitment ends."""
+    if state.processors[processor].free_bandwidth_gbps < 0.0:
+        return False
+    # HDeepRM notices it only if cores went back to full speed by it (be they the next to be freed).
+    return state.scalars[0].compatible == 0 or relieved_others
+
+
+@jit
+def release(state, job):
+    """Take all cores back from a job that has ended."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    last = row.first_core + row.n_cores
+    for i in range(row.first_core, last):
+        core = state.allocated[i]
+        if state.cores[core].owner != job:
+            continue
+        processor = state.processors[state.cores[core].processor]
+        overcommitted = processor.free_bandwidth_gbps < 0.0
+        unlock(state, core, job)
+        relieved_others = overcommitted and processor.free_bandwidth_gbps >= 0.0 and processor.n_busy > 0
+        processor.touched = max(processor.touched, 2 if relieved_others else 1)
+    if s.layer == 0:
+        return
+    for i in range(row.first_core, last):
+        processor = state.cores[state.allocated[i]].processor
+        touched = state.processors[processor].touched
+        if touched == 0:
+            continue
+        state.processors[processor].touched = 0
+        _refresh_processor(state, processor)
+        if s.logging == 1 and _is_relieved(state, processor, touched == 2):
+            _close_span(state, processor, s.message_s)
+
+
+@jit
+def _sort_dirty(state):
+    """Sort the few processors with changes by id (insertion sort)."""
+    s = state.scalars[0]
+    for i in range(1, s.n_dirty):
+        processor = state.dirty[i]
+        place = i
+        while place > 0 and state.dirty[place - 1] > processor:
+            state.dirty[place] = state.dirty[place - 1]
+            place -= 1
+        state.dirty[place] = processor
+
+
+@jit
+def _is_due(state, core, pstate):
+    """Tell whether a core's change to ``pstate`` is to be requested."""
+    s = state.scalars[0]
+    row = state.cores[core]
+    if row.changed == 0 or row.wanted_pstate != pstate:
+        return False
+    # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
+    return s.compatible == 1 or row.pstate != pstate
+
+
+@jit
+def add_pstate_ops(state):
+    """Append a request for each P-state that cores are to change to, lowest first, and forget the changes."""
+    s = state.scalars[0]
+    if s.n_dirty == 0:
+        return
+    _sort_dirty(state)
+    for pstate in range(state.ladders.shape[1]):
+        first = s.n_pool
+        for i in range(s.n_dirty):
+            row = state.processors[state.dirty[i]]
+            for core in range(row.first_core, row.end_core):
+                if _is_due(state, core, pstate):
+                    state.pool[s.n_pool] = core
+                    s.n_pool += 1
+        if s.n_pool > first:
+            add_op(state, codes.SET_PSTATE, pstate, first, s.n_pool - first, 0.0)
+    for i in range(s.n_dirty):
+        row = state.processors[state.dirty[i]]
+        row.dirty = 0
+        for core in range(row.first_core, row.end_core):
+            state.cores[core].changed = 0
+    s.n_dirty = 0

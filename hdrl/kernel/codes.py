@@ -1,0 +1,98 @@
+"""Small integers by which the kernel knows things, and their names outside it."""
+
+from __future__ import annotations
+
+# What `hdrl.kernel.engine.advance` stopped for.
+MESSAGE = 0  # the scheduler is to be asked
+ENDED = 1  # the simulation is over
+STUCK = 2  # nothing will ever happen again, but jobs are waiting
+GROW = 3  # a log is nearly full
+PAUSED = 4  # the budget of engine steps is used up
+ILLEGAL = 5  # the scheduler asked for something impossible
+
+# Steps of a job: the values of `hdrl.workload.model.StepKind`.
+STEP_DELAY = 0
+STEP_COMPUTE = 1
+STEP_COMPUTE_TOTAL = 2
+STEP_RETURN = 3
+
+# States of a job: the values of `hdrl.simulation.trace.JobState`.
+NOT_SUBMITTED = 0
+WAITING = 1
+RUNNING = 2
+SUCCEEDED = 3
+FAILED = 4
+WALLTIME_REACHED = 5
+KILLED_BY_REQUEST = 6
+REJECTED = 7
+
+# Letters to the server.
+HELLO = 0
+READY = 1
+SUBMITTED = 2
+BYE = 3
+OP = 4
+COMPLETED = 5
+CALLED = 6
+KILLED = 7
+
+# What the scheduler is told (events) ...
+TOLD_BEGINS = 0
+TOLD_SUBMITTED = 1
+TOLD_COMPLETED = 2
+TOLD_KILLED = 3
+TOLD_PSTATE = 4
+TOLD_CALLED = 5
+TOLD_NO_MORE_JOBS = 6
+TOLD_ENDS = 7
+TOLD_ENERGY = 8
+
+# ... and what it answers (ops).
+EXECUTE = 0
+REJECT = 1
+KILL = 2
+CALL = 3
+SET_PSTATE = 4
+ANNOTATE = 5  # takes its turn in the mailbox; the text is kept outside the kernel
+ASK_ENERGY = 6
+
+# What ended in an engine step.
+END_TRANSFER = 0
+END_SLEEP = 1
+END_TASK = 2
+
+# Why a job sleeps.
+SLEEP_DELAY = 0  # a delay that is shorter than the walltime
+SLEEP_WALLTIME = 1  # a delay that the walltime cuts
+SLEEP_TIMER = 2  # the walltime of a computation
+
+# How the queue is kept.
+QUEUE_BY_ARRIVAL = -1
+
+# Job keys, in HDeepRM's order.
+JOB_RANDOM = 0
+JOB_FIRST = 1
+JOB_SHORTEST = 2
+JOB_SMALLEST = 3
+JOB_LOW_MEM = 4
+JOB_LOW_MEM_BW = 5
+
+# Core keys, in HDeepRM's order.
+CORE_RANDOM = 0
+CORE_HIGH_GFLOPS = 1
+CORE_HIGH_CORES = 2
+CORE_HIGH_MEM = 3
+CORE_HIGH_MEM_BW = 4
+CORE_LOW_POWER = 5
+
+# Errors of an op.
+ERROR_JOB_NOT_WAITING = 1
+ERROR_CORE_BUSY = 2
+ERROR_WRONG_SIZE = 3
+ERROR_CALL_IN_PAST = 4
+ERROR_TOO_MANY_TIMERS = 5
+ERROR_UNKNOWN_CORE = 6
+ERROR_UNKNOWN_PSTATE = 7
+ERROR_MEMORY = 8
+ERROR_DUPLICATE_CORE = 9
+ERROR_KILL_UNKNOWN = 10

@@ -1,0 +1,158 @@
+"""The decision system: what happens between a message and its answer.
+
+`hear` takes in what the scheduler is told; then jobs are started (`start_job`, or `schedule_pair` for a policy pair);
+`answer` adds the P-state requests that follow and sends the answer. `run_pair` does all this until the end in one call.
+"""
+
+from __future__ import annotations
+
+from hdrl.kernel import codes, engine
+from hdrl.kernel.cluster import add_pstate_ops, after_locking, lock, release, unlock
+from hdrl.kernel.jit import jit
+from hdrl.kernel.selection import CHOSEN, NO_CORES, choose_cores
+from hdrl.kernel.sorting import sort_slice
+from hdrl.kernel.waiting import enqueue, peek, take
+
+
+@jit
+def hear(state):
+    """Take in the events of a message and begin its answer.
+
+    Returns
+    -------
+    bool
+        Whether a decision is due: jobs came or ended since the last one, and jobs wait.
+    """
+    s = state.scalars[0]
+    engine.begin_answer(state)
+    for i in range(s.n_events):
+        event = state.events[i]
+        if event.kind == codes.TOLD_SUBMITTED:
+            enqueue(state, event.subject)
+            s.news = 1
+        elif event.kind == codes.TOLD_COMPLETED:
+            release(state, event.subject)
+            s.news = 1
+        elif event.kind == codes.TOLD_NO_MORE_JOBS:
+            s.no_more_jobs = 1
+    return s.news == 1 and s.n_queue > 0
+
+
+@jit
+def answer(state):
+    """Add the P-state requests and let the answer take effect."""
+    add_pstate_ops(state)
+    engine.reply(state)
+
+
+@jit
+def start_job(state, job, place, first, n):
+    """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
+    take(state, place)
+    after_locking(state, first, n)
+    engine.add_op(state, codes.EXECUTE, job, first, n, 0.0)
+
+
+@jit
+def lock_cores(state, job, first, n):
+    """Lock the cores ``pool[first:first + n]`` for a job, or nothing; return an error code and the core in question."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    for i in range(first, first + n):
+        core = state.pool[i]
+        bad = 0
+        if core < 0 or core >= len(state.cores):
+            bad = codes.ERROR_UNKNOWN_CORE
+        elif state.cores[core].owner == job:
+            bad = codes.ERROR_DUPLICATE_CORE
+        elif state.cores[core].owner >= 0:
+            bad = codes.ERROR_CORE_BUSY
+        elif state.nodes[state.processors[state.cores[core].processor].node].free_memory_mib < row.memory_mib:
+            bad = codes.ERROR_MEMORY
+        if bad != 0:
+            for k in range(first, i):
+                unlock(state, state.pool[k], job)
+            return bad, core
+        lock(state, core, job)
+    sort_slice(state.pool, first, n)
+    s.n_pool = first + n
+    return 0, -1
+
+
+@jit
+def _note_failure(state, reason):
+    s = state.scalars[0]
+    if s.logging == 0:
+        return
+    if reason == NO_CORES:
+        state.core_fails[s.n_core_fails] = s.message_s
+        s.n_core_fails += 1
+    else:
+        state.memory_fails[s.n_memory_fails] = s.message_s
+        s.n_memory_fails += 1
+
+
+@jit
+def schedule_pair(state, job_key, core_key):
+    """Start jobs in the order of a job key on cores by a core key until the next one does not fit; return how many."""
+    s = state.scalars[0]
+    s.n_decisions += 1
+    s.news = 0
+    n_started = 0
+    while s.n_queue > 0:
+        place = peek(state, job_key)
+        job = state.queue[place]
+        first = s.n_pool
+        outcome = choose_cores(state, job, core_key)
+        if outcome != CHOSEN:
+            _note_failure(state, outcome)
+            break
+        start_job(state, job, place, first, s.n_pool - first)
+        n_started += 1
+    return n_started
+
+
+@jit
+def _decision_log_is_full(state):
+    s = state.scalars[0]
+    if s.logging == 0:
+        return False
+    n_spans = s.n_spans + len(state.processors)
+    return (
+        s.n_core_fails + 2 > len(state.core_fails)
+        or s.n_memory_fails + 2 > len(state.memory_fails)
+        or n_spans > len(state.spans)
+    )
+
+
+@jit
+def run_pair(state, job_key, core_key, budget):
+    """Simulate under a policy pair.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    job_key, core_key
+        Numbers of the keys.
+    budget
+        Engine steps after which to return ``PAUSED``.
+
+    Returns
+    -------
+    int
+        ``ENDED``, ``STUCK``, ``GROW`` (logs are nearly full), ``PAUSED`` or ``ILLEGAL``.
+    """
+    s = state.scalars[0]
+    last = s.n_engine_steps + budget
+    while s.n_engine_steps < last:
+        if _decision_log_is_full(state):
+            return codes.GROW
+        status = engine.advance(state, budget)
+        if status != codes.MESSAGE:
+            return status
+        due = hear(state)
+        if due:
+            schedule_pair(state, job_key, core_key)
+        answer(state)
+    return codes.PAUSED

@@ -1,0 +1,101 @@
+"""Energy of the simulated hosts: power by P-state and load, integrated at changes.
+
+Power is *idle* without load and *epsilon + load (full - epsilon)* with it (``batsim``'s ``wattage_per_state``).
+"""
+
+from __future__ import annotations
+
+from hdrl.kernel.codes import STEP_COMPUTE_TOTAL
+from hdrl.kernel.jit import jit
+
+SPEED, IDLE_W, EPSILON_W, FULL_W = 0, 1, 2, 3
+
+
+@jit
+def charge(state, core):
+    """Bring the energy of one host up to date."""
+    s = state.scalars[0]
+    row = state.cores[core]
+    row.energy_j += row.power_w * (s.now - row.energy_time_s)
+    row.energy_time_s = s.now
+
+
+@jit
+def total(state):
+    """Return the energy of all hosts since date 0 in joules."""
+    s = state.scalars[0]
+    s.energy_j += s.power_w * (s.now - s.energy_time_s)
+    s.energy_time_s = s.now
+    return s.energy_j
+
+
+@jit
+def _power(state, core):
+    row = state.cores[core]
+    ladder = state.ladders[row.ladder, row.pstate]
+    if row.job < 0:
+        return ladder[IDLE_W]
+    job = state.jobs[row.job]
+    if job.rate <= 0.0:
+        return ladder[IDLE_W]
+    # Load: what the job makes of this host, as a share of what the host could do.
+    load = min(1.0, flops_per_core(state, row.job) * job.rate / (ladder[SPEED] * row.host_cores))
+    if load <= 0.0:
+        return ladder[IDLE_W]
+    return ladder[EPSILON_W] + load * (ladder[FULL_W] - ladder[EPSILON_W])
+
+
+@jit
+def flops_per_core(state, job):
+    """Return the flop per core of the computation that a job is doing."""
+    row = state.jobs[job]
+    step = state.steps[row.step]
+    if step.kind == STEP_COMPUTE_TOTAL:
+        return step.amount / row.n_cores
+    return step.amount
+
+
+@jit
+def refresh_power(state, core):
+    """Charge a host for the time gone by and give it the power of its present P-state and load."""
+    s = state.scalars[0]
+    charge(state, core)
+    total(state)
+    power_w = _power(state, core)
+    row = state.cores[core]
+    s.power_w += power_w - row.power_w
+    row.power_w = power_w
+
+
+@jit
+def first_reading(state):
+    """Look at all hosts for the first time: until now Batsim's energy plugin took them to be in P-state 0."""
+    s = state.scalars[0]
+    for core in range(len(state.cores)):
+        refresh_power(state, core)
+    s.first_energy_j = total(state)
+    s.energy_read = 1
+
+
+@jit
+def energy_of(state, first, n):
+    """Return the energy of the hosts of an allocation since date 0 in joules."""
+    sum_j = 0.0
+    for i in range(first, first + n):
+        charge(state, state.allocated[i])
+        sum_j += state.cores[state.allocated[i]].energy_j
+    return sum_j
+
+
+@jit
+def log_energy(state, event):
+    """Append a line to the energy log; ``event`` is the character code of ``s``, ``e`` or ``p``."""
+    s = state.scalars[0]
+    if s.logging == 0:
+        return
+    row = state.energy_log[s.n_energy_log]
+    row.time_s = s.now
+    row.energy_j = total(state)
+    row.event = event
+    row.epsilon_w = s.epsilon_w
+    s.n_energy_log += 1

@@ -1,0 +1,95 @@
+"""How the kernel is compiled: once, without the GIL, cached on disk.
+
+Python calls the few functions marked `entry`; their compiled code, with all inner functions in it, is cached in a
+folder named after a hash of the kernel's sources (numba itself only looks at the file of the entry, and would run stale code
+after a change elsewhere). The folder lies beside the package where that is writable, else in the user's cache folder, else in
+a temporary one. ``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HERE = Path(__file__).parent
+
+
+def source_hash() -> str:
+    """Return a hash of everything that the compiled code depends on among our own sources."""
+    digest = hashlib.sha256()
+    for path in [*sorted(_HERE.glob("*.py")), _HERE.parent / "platform" / "pstates.py"]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def cache_folder() -> Path:
+    """Return the folder in which compiled code is kept; it exists and is writable.
+
+    Folders of earlier versions of the sources beside it are removed.
+    """
+    name = f"hdrl-kernel-{source_hash()}"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl"
+    parents = [Path(chosen)] if chosen else [_HERE / "__pycache__", user]
+    for parent in parents:
+        if _writable(parent / name):
+            for stale in parent.glob("hdrl-kernel-*"):
+                if stale.name != name:
+                    shutil.rmtree(stale, ignore_errors=True)
+            return parent / name
+    return Path(tempfile.mkdtemp(prefix="hdrl-kernel-"))
+
+
+CACHE_FOLDER = cache_folder()
+
+
+def jit(function: F) -> F:
+    """Compile an inner function of the kernel: only other compiled functions call it.
+
+    It is compiled without wrappers for Python and without reference counting (the arrays belong to the caller of the
+    entry), which halves the time that compiling takes.
+
+    Parameters
+    ----------
+    function
+        A function of scalars and flat arrays; it makes no arrays.
+    """
+    compiled: F = numba.njit(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False
+    )(function)
+    return compiled
+
+
+def entry(function: F) -> F:
+    """Compile a function of the kernel that Python calls; the result is cached on disk.
+
+    Parameters
+    ----------
+    function
+        A function of scalars and flat arrays.
+    """
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(CACHE_FOLDER)  # where it is cached is decided when it is decorated
+    try:
+        compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled

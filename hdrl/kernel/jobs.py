@@ -1,0 +1,294 @@
+"""What jobs do on the simulated hosts: start, steps, walltime, end.
+
+A job is a sequence of steps. A *delay* sleeps and loads nothing; a *computation* proceeds on all its
+cores at the pace of the slowest, and is re-timed when a core changes its speed. A walltime is, as in
+Batsim, a sleep beside the computation, or a cut of the delay (a delay equal to it counts as reaching it).
+"""
+
+from __future__ import annotations
+
+from hdrl.kernel import codes, heap
+from hdrl.kernel.energy import (
+    SPEED,
+    charge,
+    energy_of,
+    flops_per_core,
+    log_energy,
+    refresh_power,
+    total,
+)
+from hdrl.kernel.jit import jit
+
+SHORTEST_RUN_S = 1e-5
+"""Run time that Batsim reports for a job that took no time."""
+
+_START, _END = ord("s"), ord("e")
+
+
+@jit
+def next_seq(state):
+    """Return the next serial number: actions that end together are handled in the order of their making."""
+    s = state.scalars[0]
+    s.seq += 1
+    return s.seq
+
+
+@jit
+def log_machines(state):
+    """Append a line to the log of machine states."""
+    s = state.scalars[0]
+    if s.logging == 0:
+        return
+    row = state.machine_log[s.n_machine_log]
+    row.time_s = s.now
+    row.idle = s.n_idle
+    row.computing = s.n_computing
+    s.n_machine_log += 1
+
+
+@jit
+def _sleep(state, job, duration_s, kind):
+    s = state.scalars[0]
+    state.jobs[job].sleep_kind = kind
+    s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, job, s.now + duration_s, next_seq(state))
+
+
+@jit
+def _wake(state, job):
+    s = state.scalars[0]
+    s.n_sleeps = heap.remove(state.sleeps, s.n_sleeps, job)
+    state.sleeps[job].seq = -1
+
+
+@jit
+def _slowest(state, job):
+    """Return the speed of the slowest core of a running job in flop/s."""
+    row = state.jobs[job]
+    first = state.cores[state.allocated[row.first_core]]
+    speed = state.ladders[first.ladder, first.pstate, SPEED]
+    for i in range(row.first_core + 1, row.first_core + row.n_cores):
+        core = state.cores[state.allocated[i]]
+        speed = min(speed, state.ladders[core.ladder, core.pstate, SPEED])
+    return speed
+
+
+@jit
+def _load_changed(state, job):
+    s = state.scalars[0]
+    if s.energy == 0 or s.flat_power == 1:
+        return
+    row = state.jobs[job]
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        refresh_power(state, state.allocated[i])
+
+
+@jit
+def _begin_computation(state, job):
+    s = state.scalars[0]
+    row = state.jobs[job]
+    row.remaining = 1.0
+    row.updated_s = row.step_start_s = s.now
+    flops = flops_per_core(state, job)
+    duration_s = 0.0
+    row.rate = 0.0
+    if flops > 0.0:
+        row.rate = _slowest(state, job) / flops
+        duration_s = 1.0 / row.rate
+        _load_changed(state, job)
+    s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.now + duration_s, next_seq(state))
+    if row.left_s >= 0.0:
+        _sleep(state, job, row.left_s, codes.SLEEP_TIMER)
+
+
+@jit
+def retime(state, job):
+    """Give a computation the speed that its cores have now; the work done is kept."""
+    s = state.scalars[0]
+    if state.tasks[job].position < 0:
+        return
+    row = state.jobs[job]
+    flops = flops_per_core(state, job)
+    if flops <= 0.0:
+        return
+    rate = _slowest(state, job) / flops
+    if rate == row.rate:
+        return
+    row.remaining = max(0.0, row.remaining - row.rate * (s.now - row.updated_s))
+    row.updated_s = s.now
+    row.rate = rate
+    s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.now + row.remaining / rate, state.tasks[job].seq)
+    _load_changed(state, job)
+
+
+@jit
+def _begin_delay(state, job, duration_s):
+    row = state.jobs[job]
+    if row.left_s < 0.0 or duration_s < row.left_s:
+        _sleep(state, job, duration_s, codes.SLEEP_DELAY)
+    else:
+        _sleep(state, job, row.left_s, codes.SLEEP_WALLTIME)
+
+
+@jit
+def _run_steps(state, job):
+    """Begin the job's present step; return whether the job is over instead, its code being set."""
+    row = state.jobs[job]
+    if row.step >= row.end_step:
+        row.return_code = 0
+        return True
+    step = state.steps[row.step]
+    if step.kind == codes.STEP_RETURN:
+        row.return_code = step.return_code
+        return True
+    if step.kind == codes.STEP_DELAY:
+        _begin_delay(state, job, step.amount)
+    else:
+        _begin_computation(state, job)
+    return False
+
+
+@jit
+def start(state, job, first_pool, n):
+    """Start a job on the cores ``pool[first_pool:first_pool + n]``, ascending."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    row.state = codes.RUNNING
+    row.start_s = s.now
+    row.left_s = row.walltime_s
+    row.first_core = s.n_allocated
+    row.n_cores = n
+    row.step = row.first_step
+    s.n_allocated += n
+    s.n_running += 1
+    for i in range(n):
+        state.allocated[row.first_core + i] = state.pool[first_pool + i]
+    if s.energy == 1:
+        row.energy_j = energy_of(state, row.first_core, n)
+        log_energy(state, _START)
+    for i in range(row.first_core, row.first_core + n):
+        core = state.cores[state.allocated[i]]
+        core.job = job
+        s.time_idle_s += s.now - core.state_time_s
+        core.state_time_s = s.now
+    s.n_idle -= n
+    s.n_computing += n
+    log_machines(state)
+    return _run_steps(state, job)
+
+
+@jit
+def end(state, job):
+    """End a running job: its return code is set; its cores become idle."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    row.rate = 0.0
+    if row.return_code == 0:
+        row.state = codes.SUCCEEDED
+    elif row.return_code == -1:
+        row.state = codes.WALLTIME_REACHED
+    elif row.return_code == -2:
+        row.state = codes.KILLED_BY_REQUEST
+    else:
+        row.state = codes.FAILED
+    release_machines(state, job)
+
+
+@jit
+def release_machines(state, job):
+    """Make the cores of a job idle and book its run time and energy."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        core = state.cores[state.allocated[i]]
+        core.job = -1
+        s.time_computing_s += s.now - core.state_time_s
+        core.state_time_s = s.now
+    s.n_idle += row.n_cores
+    s.n_computing -= row.n_cores
+    log_machines(state)
+    row.run_s = s.now - row.start_s
+    if row.run_s == 0.0:
+        row.run_s = SHORTEST_RUN_S
+    if s.energy == 1:
+        row.energy_j = energy_of(state, row.first_core, row.n_cores) - row.energy_j
+        log_energy(state, _END)
+        s.last_energy_j = total(state)
+        _load_changed(state, job)
+
+
+@jit
+def after_computation(state, job):
+    """Go on after a computation that is done; return whether the job is over."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    _wake(state, job)
+    row.rate = 0.0
+    _load_changed(state, job)
+    if row.left_s >= 0.0:
+        row.left_s -= s.now - row.step_start_s
+    return _after_step(state, job)
+
+
+@jit
+def _after_step(state, job):
+    row = state.jobs[job]
+    code = state.steps[row.step].return_code
+    if code != 0:
+        row.return_code = code
+        return True
+    row.step += 1
+    return _run_steps(state, job)
+
+
+@jit
+def after_sleep(state, job):
+    """Go on after a delay, or at a walltime; return whether the job is over."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    if row.sleep_kind == codes.SLEEP_DELAY:
+        if row.left_s > 0.0:
+            row.left_s -= state.steps[row.step].amount
+        return _after_step(state, job)
+    s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
+    row.left_s = 0.0
+    row.return_code = -1
+    return True
+
+
+@jit
+def kill(state, job):
+    """Kill a running job on the spot."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    # Batsim's code is -2 where a computation was cancelled, and stays -1 where a delay was cut.
+    computing = state.tasks[job].position >= 0
+    row.return_code = -2 if computing else -1
+    s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
+    _wake(state, job)
+    row.rate = 0.0
+    row.state = codes.KILLED_BY_REQUEST
+    release_machines(state, job)
+
+
+@jit
+def set_pstates(state, first, n, pstate):
+    """Give the cores ``pool[first:first + n]`` another P-state and re-time the jobs that run on them."""
+    s = state.scalars[0]
+    for i in range(first, first + n):
+        core = state.pool[i]
+        row = state.cores[core]
+        if row.pstate == pstate:
+            continue
+        if s.energy == 1:
+            charge(state, core)
+            before = state.ladders[row.ladder, row.pstate]
+            after = state.ladders[row.ladder, pstate]
+            s.epsilon_w += after[2] - before[2]
+        row.pstate = pstate
+        if s.energy == 1:
+            refresh_power(state, core)
+    for i in range(first, first + n):
+        job = state.cores[state.pool[i]].job
+        # Once per job: its cores follow one another in the request more often than not.
+        if job >= 0 and (i == first or state.cores[state.pool[i - 1]].job != job):
+            retime(state, job)

@@ -1,0 +1,222 @@
+"""The core keys: which free cores a job gets.
+
+Cores are chosen one after the other, the keys being looked at again before each, as in HDeepRM; but instead of
+sorting all cores again and again, whole *groups* of cores with the same key (a processor, or a node for ``high_mem``)
+are kept in a small heap, and only the group that gave a core moves. Ties go to the lowest core id.
+"""
+
+from __future__ import annotations
+
+from hdrl.kernel import codes
+from hdrl.kernel.cluster import has_memory, lock, unlock
+from hdrl.kernel.jit import jit
+from hdrl.kernel.sorting import sort_slice
+from hdrl.kernel.twister import draw_below
+
+CHOSEN = 0
+NO_CORES = 1
+NO_MEMORY = 2
+
+
+@jit
+def _take_core(state, core, job):
+    s = state.scalars[0]
+    lock(state, core, job)
+    state.pool[s.n_pool] = core
+    s.n_pool += 1
+
+
+@jit
+def _lowest_free_core(state, processor):
+    """Return the lowest free core of a processor, or -1."""
+    row = state.processors[processor]
+    if row.n_busy == row.end_core - row.first_core:
+        return -1
+    for core in range(row.first_core, row.end_core):
+        if state.cores[core].owner < 0:
+            return core
+    return -1
+
+
+@jit
+def _take_in_order(state, order, job, n):
+    """Take ``n`` cores from processors in a fixed order; return how many are still missing."""
+    for i in range(len(order)):
+        processor = order[i]
+        row = state.processors[processor]
+        if row.n_busy == row.end_core - row.first_core:
+            continue
+        for core in range(row.first_core, row.end_core):
+            if n == 0:
+                return 0
+            if not has_memory(state, processor, job):
+                break
+            if state.cores[core].owner < 0:
+                _take_core(state, core, job)
+                n -= 1
+        if n == 0:
+            return 0
+    return n
+
+
+@jit
+def _group_key(state, group, core_key):
+    """Return the key of a group of cores; the smallest gives the next core."""
+    if core_key == codes.CORE_HIGH_MEM:
+        return -state.nodes[group].free_memory_mib
+    row = state.processors[group]
+    if core_key == codes.CORE_HIGH_MEM_BW:
+        return -row.free_bandwidth_gbps
+    if state.scalars[0].compatible == 1:  # HDeepRM prefers the processor with the most *busy* cores
+        return -float(row.n_busy)
+    return -float(row.end_core - row.first_core - row.n_busy)
+
+
+@jit
+def _core_of_group(state, group, job, core_key):
+    """Return the lowest free core of a group with memory for the job, or -1."""
+    if core_key != codes.CORE_HIGH_MEM:
+        if not has_memory(state, group, job):
+            return -1
+        return _lowest_free_core(state, group)
+    node = state.nodes[group]
+    if node.n_free_cores == 0 or node.free_memory_mib < state.jobs[job].memory_mib:
+        return -1
+    for processor in range(node.first_processor, node.end_processor):
+        core = _lowest_free_core(state, processor)
+        if core >= 0:
+            return core
+    return -1
+
+
+@jit
+def _sift_group_down(state, place, size):
+    group, key = state.groups[place], state.group_keys[place]
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size:
+            left, right = state.group_keys[below], state.group_keys[below + 1]
+            if right < left or (right == left and state.groups[below + 1] < state.groups[below]):
+                below += 1
+        other = state.group_keys[below]
+        if key < other or (key == other and group < state.groups[below]):
+            break
+        state.groups[place] = state.groups[below]
+        state.group_keys[place] = other
+        place = below
+    state.groups[place] = group
+    state.group_keys[place] = key
+
+
+@jit
+def _gather_groups(state, job, core_key):
+    """Put all groups that can give a core into the heap; return how many they are."""
+    n_all = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
+    size = 0
+    for group in range(n_all):
+        if _core_of_group(state, group, job, core_key) >= 0:
+            state.groups[size] = group
+            state.group_keys[size] = _group_key(state, group, core_key)
+            size += 1
+    for place in range(size // 2 - 1, -1, -1):
+        _sift_group_down(state, place, size)
+    return size
+
+
+@jit
+def _take_from_best_group(state, core_key, job, n):
+    """Take ``n`` cores, each from the group whose key is best then; return how many are still missing."""
+    size = _gather_groups(state, job, core_key)
+    while n > 0 and size > 0:
+        group = state.groups[0]
+        core = _core_of_group(state, group, job, core_key)
+        if core < 0:
+            size -= 1
+            state.groups[0] = state.groups[size]
+            state.group_keys[0] = state.group_keys[size]
+        else:
+            _take_core(state, core, job)
+            n -= 1
+            state.group_keys[0] = _group_key(state, group, core_key)
+        if size > 0:
+            _sift_group_down(state, 0, size)
+    return n
+
+
+@jit
+def _eligible_cores(state, job):
+    """Return how many free cores have memory for a job."""
+    n = 0
+    for node in range(len(state.nodes)):
+        if state.nodes[node].free_memory_mib >= state.jobs[job].memory_mib:
+            n += state.nodes[node].n_free_cores
+    return n
+
+
+@jit
+def _eligible_core(state, job, index):
+    """Return the free core with memory for a job that has ``index`` such cores before it."""
+    for n in range(len(state.nodes)):
+        node = state.nodes[n]
+        if node.free_memory_mib < state.jobs[job].memory_mib:
+            continue
+        if index >= node.n_free_cores:
+            index -= node.n_free_cores
+            continue
+        for processor in range(node.first_processor, node.end_processor):
+            row = state.processors[processor]
+            n_free = row.end_core - row.first_core - row.n_busy
+            if index >= n_free:
+                index -= n_free
+                continue
+            for core in range(row.first_core, row.end_core):
+                if state.cores[core].owner < 0:
+                    if index == 0:
+                        return core
+                    index -= 1
+    return -1
+
+
+@jit
+def _take_at_random(state, job, n):
+    """Take ``n`` cores, each drawn from all that are eligible then; return how many are still missing."""
+    while n > 0:
+        n_eligible = _eligible_cores(state, job)
+        if n_eligible == 0:
+            return n
+        _take_core(state, _eligible_core(state, job, draw_below(state.twister, n_eligible)), job)
+        n -= 1
+    return 0
+
+
+@jit
+def choose_cores(state, job, core_key):
+    """Choose and lock the cores for a job; they are appended to the pool in ascending order.
+
+    Returns
+    -------
+    int
+        ``CHOSEN``; or ``NO_CORES`` or ``NO_MEMORY``, nothing being locked then.
+    """
+    s = state.scalars[0]
+    n = state.jobs[job].n_requested
+    if n > s.n_free_cores:
+        return NO_CORES
+    first = s.n_pool
+    if core_key == codes.CORE_HIGH_GFLOPS:
+        missing = _take_in_order(state, state.by_speed, job, n)
+    elif core_key == codes.CORE_LOW_POWER:
+        missing = _take_in_order(state, state.by_power, job, n)
+    elif core_key == codes.CORE_RANDOM:
+        missing = _take_at_random(state, job, n)
+    else:
+        missing = _take_from_best_group(state, core_key, job, n)
+    if missing == 0:
+        sort_slice(state.pool, first, s.n_pool - first)
+        return CHOSEN
+    for i in range(first, s.n_pool):
+        unlock(state, state.pool[i], job)
+    s.n_pool = first
+    return NO_MEMORY

@@ -1,0 +1,464 @@
+"""The kernel's state: flat structured arrays, with a leading environment axis.
+
+`State` is what every kernel function takes: the arrays of *one* environment. A batch is the same
+tuple with one axis more in front; `hdrl.kernel.batch` cuts it into views. The functions of
+the kernel never allocate and never hold Python objects; what may grow (logs) is grown between two calls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.kernel import codes
+from hdrl.platform.model import Platform
+from hdrl.platform.pstates import IDLE
+from hdrl.workload.model import STEP_DTYPE, Workload
+
+
+
+def _record(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
+    """Return a structured type whose rows have attributes in plain Python too (without compilation)."""
+    return np.dtype((np.record, fields))
+
+
+SCALAR_DTYPE = _record(
+    [
+        # clock and engine
+        ("now", np.float64),
+        ("seq", np.int64),
+        ("n_engine_steps", np.int64),
+        ("n_sleeps", np.int64),
+        ("n_tasks", np.int64),
+        ("loopback_s", np.float64),
+        # mailbox of the server: one transfer at a time, the rest queue
+        ("box_head", np.int64),
+        ("box_len", np.int64),
+        ("transferring", np.int8),
+        ("transfer_end_s", np.float64),
+        ("transfer_seq", np.int64),
+        ("n_late", np.int64),
+        # exchange with the scheduler
+        ("ready", np.int8),
+        ("message_ready", np.int8),
+        ("ended", np.int8),
+        ("acknowledged", np.int8),
+        ("n_events", np.int64),
+        ("n_ops", np.int64),
+        ("next_op", np.int64),
+        ("n_pool", np.int64),
+        ("reply_now_s", np.float64),
+        ("replying", np.int8),
+        ("message_s", np.float64),
+        # counts
+        ("n_submitted", np.int64),
+        ("n_done", np.int64),
+        ("n_running", np.int64),
+        ("n_timers", np.int64),
+        ("n_killers", np.int64),
+        ("n_submitters_left", np.int64),
+        ("n_idle", np.int64),
+        ("n_computing", np.int64),
+        ("n_grouped_switches", np.int64),
+        ("n_machine_switches", np.int64),
+        ("time_computing_s", np.float64),
+        ("time_idle_s", np.float64),
+        # energy
+        ("energy", np.int8),
+        ("flat_power", np.int8),
+        ("energy_read", np.int8),
+        ("energy_j", np.float64),
+        ("energy_time_s", np.float64),
+        ("power_w", np.float64),
+        ("epsilon_w", np.float64),
+        ("first_energy_j", np.float64),
+        ("last_energy_j", np.float64),
+        # logs
+        ("logging", np.int8),
+        ("n_machine_log", np.int64),
+        ("n_pstate_log", np.int64),
+        ("n_pstate_cores", np.int64),
+        ("n_energy_log", np.int64),
+        ("n_completed", np.int64),
+        ("n_allocated", np.int64),
+        ("n_core_fails", np.int64),
+        ("n_memory_fails", np.int64),
+        ("n_spans", np.int64),
+        # decision system
+        ("layer", np.int8),
+        ("compatible", np.int8),
+        ("n_queue", np.int64),
+        ("queue_key", np.int64),
+        ("next_rank", np.int64),
+        ("n_free_cores", np.int64),
+        ("n_dirty", np.int64),
+        ("news", np.int8),
+        ("no_more_jobs", np.int8),
+        ("n_decisions", np.int64),
+        # what went wrong
+        ("error", np.int64),
+        ("error_job", np.int64),
+        ("error_core", np.int64),
+    ]
+)
+
+JOB_STATE_DTYPE = _record(
+    [
+        # what is asked for
+        ("submit_s", np.float64),
+        ("walltime_s", np.float64),
+        ("requested_time_s", np.float64),
+        ("memory_mib", np.float64),
+        ("bandwidth_gbps", np.float64),
+        ("n_requested", np.int32),
+        ("first_step", np.int64),
+        ("end_step", np.int64),
+        # what became of it
+        ("state", np.int8),
+        ("kill_asked", np.int8),
+        ("sleep_kind", np.int8),
+        ("return_code", np.int32),
+        ("n_cores", np.int32),
+        ("first_core", np.int64),
+        ("start_s", np.float64),
+        ("run_s", np.float64),
+        ("energy_j", np.float64),
+        # the running step
+        ("step", np.int64),
+        ("left_s", np.float64),
+        ("step_start_s", np.float64),
+        ("remaining", np.float64),
+        ("rate", np.float64),
+        ("updated_s", np.float64),
+        # its place in the queue
+        ("rank", np.int64),
+    ]
+)
+
+CORE_DTYPE = _record(
+    [
+        ("processor", np.int32),
+        ("ladder", np.int32),
+        ("host_cores", np.int32),
+        ("message_s", np.float64),
+        # the simulated host
+        ("pstate", np.int32),
+        ("job", np.int32),
+        ("power_w", np.float64),
+        ("energy_j", np.float64),
+        ("energy_time_s", np.float64),
+        ("state_time_s", np.float64),
+        # the decision system's picture of it
+        ("owner", np.int32),
+        ("wanted_pstate", np.int32),
+        ("changed", np.int8),
+    ]
+)
+
+PROCESSOR_DTYPE = _record(
+    [
+        ("node", np.int32),
+        ("first_core", np.int32),
+        ("end_core", np.int32),
+        ("n_busy", np.int32),
+        ("bandwidth_gbps", np.float64),
+        ("free_bandwidth_gbps", np.float64),
+        ("peak_gflops", np.float64),
+        ("peak_power_w", np.float64),
+        ("dirty", np.int8),
+        ("touched", np.int8),
+        ("open_span", np.int64),
+    ]
+)
+
+NODE_DTYPE = _record(
+    [
+        ("first_processor", np.int32),
+        ("end_processor", np.int32),
+        ("n_free_cores", np.int32),
+        ("memory_mib", np.float64),
+        ("free_memory_mib", np.float64),
+    ]
+)
+
+SLOT_DTYPE = _record([("key", np.float64), ("seq", np.int64), ("position", np.int32), ("heap", np.int32)])
+"""One entry of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap itself."""
+
+LETTER_DTYPE = _record([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
+EVENT_DTYPE = _record([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
+OP_DTYPE = _record(
+    [
+        ("kind", np.int8),
+        ("time_s", np.float64),
+        ("subject", np.int64),
+        ("first", np.int64),
+        ("n", np.int64),
+        ("value", np.float64),
+    ]
+)
+SUBMITTER_DTYPE = _record(
+    [("next", np.int64), ("end", np.int64), ("batch", np.int64), ("woke_s", np.float64), ("phase", np.int8)]
+)
+FINISHED_DTYPE = _record([("seq", np.int64), ("kind", np.int8), ("subject", np.int64)])
+MACHINE_LOG_DTYPE = _record([("time_s", np.float64), ("idle", np.int32), ("computing", np.int32)])
+PSTATE_LOG_DTYPE = _record(
+    [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]
+)
+ENERGY_LOG_DTYPE = _record(
+    [("time_s", np.float64), ("energy_j", np.float64), ("event", np.int8), ("epsilon_w", np.float64)]
+)
+SPAN_DTYPE = _record([("processor", np.int32), ("start_s", np.float64), ("duration_s", np.float64)])
+
+
+class State(NamedTuple):
+    """The arrays of one environment (or of a batch, with one axis more in front).
+
+    ``n_jobs``, ``n_cores`` ... are the sizes of the workload and the platform.
+    """
+
+    scalars: NDArray[np.void]  # (1,) SCALAR_DTYPE
+    jobs: NDArray[np.void]  # (n_jobs,) JOB_STATE_DTYPE
+    steps: NDArray[np.void]  # (n_steps,) STEP_DTYPE
+    order: NDArray[np.int64]  # (n_jobs,) submission order, one source after the other
+    submitters: NDArray[np.void]  # (n_sources,) SUBMITTER_DTYPE
+    cores: NDArray[np.void]  # (n_cores,) CORE_DTYPE
+    ladders: NDArray[np.float64]  # (n_kinds_of_core, n_pstates, 4) speed, idle, epsilon and full power
+    processors: NDArray[np.void]  # (n_processors,) PROCESSOR_DTYPE
+    nodes: NDArray[np.void]  # (n_nodes,) NODE_DTYPE
+    contention: NDArray[np.float64]  # (n_levels,) contended speeds, falling fractions of the peak
+    by_speed: NDArray[np.int32]  # (n_processors,) processors, fastest first
+    by_power: NDArray[np.int32]  # (n_processors,) processors, most frugal first
+    sleeps: NDArray[np.void]  # (n_jobs + n_sources + 1 + n_timer_slots,) SLOT_DTYPE
+    tasks: NDArray[np.void]  # (n_jobs,) SLOT_DTYPE
+    box: NDArray[np.void]  # LETTER_DTYPE, a ring
+    late: NDArray[np.int64]  # (n_jobs,) jobs whose last message is posted after everybody else's of the same date
+    events: NDArray[np.void]  # EVENT_DTYPE, what the scheduler is about to be told
+    ops: NDArray[np.void]  # OP_DTYPE, what it answered
+    pool: NDArray[np.int32]  # cores (or jobs) named in the answer
+    finished: NDArray[np.void]  # FINISHED_DTYPE, scratch of one engine step
+    queue: NDArray[np.int32]  # (n_jobs,) waiting jobs
+    groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
+    group_keys: NDArray[np.float64]  # the same
+    dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
+    twister: NDArray[np.uint32]  # (625,) Mersenne twister, position last
+    completed: NDArray[np.int64]  # (n_jobs,) jobs in the order in which they ended
+    allocated: NDArray[np.int32]  # (sum of requested cores,) all allocations
+    machine_log: NDArray[np.void]
+    pstate_log: NDArray[np.void]
+    pstate_cores: NDArray[np.int32]
+    energy_log: NDArray[np.void]
+    core_fails: NDArray[np.float64]
+    memory_fails: NDArray[np.float64]
+    spans: NDArray[np.void]
+
+
+GROWING = ("machine_log", "pstate_log", "pstate_cores", "energy_log", "core_fails", "memory_fails", "spans")
+"""Arrays of `State` that are enlarged between two calls when they are nearly full."""
+
+N_TIMER_SLOTS = 256
+"""Calls (timers) that may be pending at one time."""
+
+_SPEED, _IDLE, _EPSILON, _FULL = range(4)
+
+
+def _ladders(platform: Platform) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct P-state ladders and which of them each core has."""
+    rungs = np.stack([platform.speed_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2)
+    flat = np.ascontiguousarray(rungs.reshape(platform.n_cores, -1))
+    distinct, kind = np.unique(flat, axis=0, return_inverse=True)
+    return np.ascontiguousarray(distinct.reshape(-1, platform.n_pstates, 4)), kind.reshape(-1)
+
+
+def _jobs(workload: Workload) -> NDArray[np.void]:
+    """Return the job rows, before anything happened."""
+    rows = np.zeros(workload.n_jobs, dtype=JOB_STATE_DTYPE)
+    for name in ("submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"):
+        rows[name] = workload.jobs[name]
+    rows["n_requested"] = workload.jobs["cores"]
+    rows["first_step"] = workload.first_step[workload.jobs["profile"]]
+    rows["end_step"] = workload.first_step[workload.jobs["profile"] + 1]
+    rows["start_s"] = rows["run_s"] = rows["energy_j"] = -1.0
+    rows["return_code"] = -1
+    return rows
+
+
+def _cores(platform: Platform, kind: NDArray[np.int64]) -> NDArray[np.void]:
+    """Return the core rows at date 0."""
+    rows = np.zeros(platform.n_cores, dtype=CORE_DTYPE)
+    rows["processor"] = platform.processor_of_core
+    rows["ladder"] = kind
+    rows["host_cores"] = platform.host_cores
+    rows["message_s"] = platform.message_s
+    rows["pstate"] = platform.initial_pstate
+    rows["job"] = rows["owner"] = -1
+    rows["wanted_pstate"] = IDLE if platform.rules is not None else platform.initial_pstate
+    # Batsim's energy plugin believes in P-state 0 until it first looks at a host.
+    rows["power_w"] = platform.idle_w[:, 0]
+    return rows
+
+
+def _processors(platform: Platform) -> NDArray[np.void]:
+    """Return the processor rows, all free."""
+    rows = np.zeros(platform.n_processors, dtype=PROCESSOR_DTYPE)
+    rows["node"] = platform.node_of_processor
+    rows["first_core"] = platform.first_core_of_processor[:-1]
+    rows["end_core"] = platform.first_core_of_processor[1:]
+    rows["bandwidth_gbps"] = rows["free_bandwidth_gbps"] = platform.bandwidth_gbps
+    rows["peak_gflops"] = platform.peak_flops / 1e9
+    rows["peak_power_w"] = platform.peak_power_w
+    rows["open_span"] = -1
+    return rows
+
+
+def _nodes(platform: Platform) -> NDArray[np.void]:
+    """Return the node rows, all free."""
+    rows = np.zeros(platform.n_nodes, dtype=NODE_DTYPE)
+    rows["first_processor"] = platform.first_processor_of_node[:-1]
+    rows["end_processor"] = platform.first_processor_of_node[1:]
+    starts = platform.first_core_of_processor[platform.first_processor_of_node]
+    rows["n_free_cores"] = np.diff(starts)
+    rows["memory_mib"] = rows["free_memory_mib"] = platform.memory_mib
+    return rows
+
+
+def _submitters(workload: Workload) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Return one submitter per source, and the order in which they submit."""
+    order = workload.submission_order()
+    source = workload.jobs["source"][order]
+    order = order[np.argsort(source, kind="stable")]
+    rows = np.zeros(len(workload.sources), dtype=SUBMITTER_DTYPE)
+    counts = np.bincount(workload.jobs["source"], minlength=len(workload.sources))
+    rows["end"] = np.cumsum(counts)
+    rows["next"] = rows["batch"] = rows["end"] - counts
+    return rows, np.ascontiguousarray(order, dtype=np.int64)
+
+
+def _slots(n: int) -> NDArray[np.void]:
+    """Return an empty indexed heap of ``n`` slots."""
+    rows = np.zeros(n, dtype=SLOT_DTYPE)
+    rows["position"] = -1
+    return rows
+
+
+def _scalars(platform: Platform, *, energy: bool, compatible: bool, logging: bool) -> NDArray[np.void]:
+    """Return the scalars at date 0."""
+    rows = np.zeros(1, dtype=SCALAR_DTYPE)
+    flat = (platform.idle_w == platform.full_w) & (platform.idle_w == platform.epsilon_w)
+    first = np.arange(platform.n_cores), platform.initial_pstate
+    rows["loopback_s"] = platform.loopback_s
+    rows["transfer_end_s"] = np.inf
+    rows["n_idle"] = rows["n_free_cores"] = platform.n_cores
+    rows["energy"] = energy
+    rows["flat_power"] = bool(flat.all())
+    rows["power_w"] = platform.idle_w[:, 0].sum()
+    rows["epsilon_w"] = platform.epsilon_w[first].sum()
+    rows["logging"] = logging
+    rows["layer"] = platform.rules is not None
+    rows["compatible"] = compatible
+    rows["queue_key"] = codes.QUEUE_BY_ARRIVAL
+    return rows
+
+
+def new_state(
+    platform: Platform,
+    workload: Workload,
+    *,
+    twister: NDArray[np.uint32],
+    energy: bool = True,
+    compatible: bool = False,
+    logging: bool = True,
+) -> State:
+    """Return the state of one environment at date 0.
+
+    Parameters
+    ----------
+    platform, workload
+        What to simulate; every job must fit the platform.
+    twister
+        State of the Mersenne twister that random keys draw from, shape ``(625,)``.
+    energy
+        Account for energy.
+    compatible
+        Behave as HDeepRM 0.3.1 does, bugs included.
+    logging
+        Keep the machine-state, P-state and energy logs (batches of environments do without).
+    """
+    ladders, kind = _ladders(platform)
+    submitters, order = _submitters(workload)
+    n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
+    processors = _processors(platform)
+    index = np.arange(platform.n_processors)
+    n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
+    n_groups = max(platform.n_processors, platform.n_nodes)
+    log = 4 * n_jobs + 64 if logging else 0
+    levels = () if platform.rules is None else platform.rules.contention.speed_factors
+    scalars = _scalars(platform, energy=energy, compatible=compatible, logging=logging)
+    scalars["n_submitters_left"] = n_sources
+    return State(
+        scalars=scalars,
+        jobs=_jobs(workload),
+        steps=np.ascontiguousarray(workload.steps, dtype=STEP_DTYPE).view(np.dtype((np.record, STEP_DTYPE))),
+        order=order,
+        submitters=submitters,
+        cores=_cores(platform, kind),
+        ladders=ladders,
+        processors=processors,
+        nodes=_nodes(platform),
+        contention=np.array(levels, dtype=np.float64),
+        by_speed=np.lexsort((index, -processors["peak_gflops"])).astype(np.int32),
+        by_power=np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
+        sleeps=_slots(n_slots),
+        tasks=_slots(n_jobs),
+        box=np.zeros(n_slots + n_jobs + 8, dtype=LETTER_DTYPE),
+        late=np.zeros(n_jobs, dtype=np.int64),
+        events=np.zeros(4 * n_jobs + 4 * N_TIMER_SLOTS + 64, dtype=EVENT_DTYPE),
+        ops=np.zeros(n_jobs + N_TIMER_SLOTS + 64, dtype=OP_DTYPE),
+        pool=np.zeros(2 * n_cores + n_jobs + 64, dtype=np.int32),
+        finished=np.zeros(n_slots + n_jobs + 1, dtype=FINISHED_DTYPE),
+        queue=np.zeros(n_jobs, dtype=np.int32),
+        groups=np.zeros(n_groups, dtype=np.int32),
+        group_keys=np.zeros(n_groups, dtype=np.float64),
+        dirty=np.zeros(platform.n_processors, dtype=np.int32),
+        twister=np.ascontiguousarray(twister, dtype=np.uint32).copy(),
+        completed=np.zeros(n_jobs, dtype=np.int64),
+        allocated=np.zeros(int(workload.jobs["cores"].sum(dtype=np.int64)), dtype=np.int32),
+        machine_log=np.zeros(log, dtype=MACHINE_LOG_DTYPE),
+        pstate_log=np.zeros(log if energy else 0, dtype=PSTATE_LOG_DTYPE),
+        pstate_cores=np.zeros(2 * n_cores + log if logging and energy else 0, dtype=np.int32),
+        energy_log=np.zeros(log if energy else 0, dtype=ENERGY_LOG_DTYPE),
+        core_fails=np.zeros(log, dtype=np.float64),
+        memory_fails=np.zeros(log, dtype=np.float64),
+        spans=np.zeros(log, dtype=SPAN_DTYPE),
+    )
+
+
+def grown(state: State, *, margin: int) -> State:
+    """Return the state with every log that is more than half full doubled.
+
+    Parameters
+    ----------
+    state
+        The state of one environment.
+    margin
+        Entries that must at least be free afterwards.
+    """
+    used = {
+        "machine_log": "n_machine_log",
+        "pstate_log": "n_pstate_log",
+        "pstate_cores": "n_pstate_cores",
+        "energy_log": "n_energy_log",
+        "core_fails": "n_core_fails",
+        "memory_fails": "n_memory_fails",
+        "spans": "n_spans",
+    }
+    larger = {}
+    for name in GROWING:
+        old = getattr(state, name)
+        n_used = int(state.scalars[used[name]][0])
+        if len(old) and 2 * n_used + margin > len(old):
+            new = np.zeros(2 * len(old) + margin, dtype=old.dtype)
+            new[:n_used] = old[:n_used]
+            larger[name] = new
+    return state._replace(**larger)

@@ -1,0 +1,87 @@
+"""What a scheduler may ask for: Batsim's requests, as small immutable values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a waiting job.
+
+    Attributes
+    ----------
+    job
+        Index of the job.
+    cores
+        Ids of the cores it gets, as many as it asks for, all free, with memory for it.
+    """
+
+    job: int
+    cores: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Turn a waiting job away for good."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill running jobs; one that ends by itself meanwhile is left alone."""
+
+    jobs: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SetPState:
+    """Give cores another P-state.
+
+    The heterogeneity layer asks for P-states by itself; asking for others is for platforms without it.
+    """
+
+    cores: Sequence[int]
+    pstate: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallAt:
+    """Be asked again at a date in the future, whatever happens."""
+
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Attach a text to a job, for the last column of out_jobs.csv; a later one replaces it."""
+
+    job: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskEnergy:
+    """Ask for the energy consumed so far; the answer comes as news."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Carry out a decision at a later date than now; what follows it in the same answer waits as well.
+
+    Attributes
+    ----------
+    time_s
+        The date in seconds.
+    decision
+        What to do then.
+    """
+
+    time_s: float
+    decision: Start | Reject | Kill | SetPState | CallAt | Annotate | AskEnergy
+
+
+Decision: TypeAlias = Start | Reject | Kill | SetPState | CallAt | Annotate | AskEnergy | At
