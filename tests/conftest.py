@@ -90,9 +90,9 @@ class OneAfterTheOther:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> OneAfterTheOther:
     """Replace the simulator by `OneAfterTheOther`."""
     import hdrl.kernel
-    import hdrl.simulation
+    import hdrl.policies
 
     simulator = OneAfterTheOther()
-    monkeypatch.setattr(hdrl.simulation, "simulate", simulator.simulate, raising=False)
-    monkeypatch.setattr(hdrl.kernel, "warm_up", lambda message: message("ready"), raising=False)
+    monkeypatch.setattr(hdrl.policies, "simulate", simulator.simulate)
+    monkeypatch.setattr(hdrl.kernel, "warm_up", lambda message: message("ready"))
     return simulator
