@@ -57,6 +57,7 @@ class RemoteScheduler:
     def close(self) -> None:
         """Close the connection at once, whatever is under way."""
         self._socket.disable_monitor()
+        self._monitor.close(linger=0)
         self._socket.close(linger=0)
         self._context.term()
 
