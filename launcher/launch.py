@@ -208,8 +208,9 @@ def _show(result: RunResult) -> None:
 
 
 def _number(value: float) -> str:
+    """Return a number for people: thousands in groups, exponents only where nobody could count the digits."""
     if not math.isfinite(value):
         return "-"
-    if value == int(value) and abs(value) < 1e15:
+    if value == int(value) and abs(value) < 1e12:
         return f"{int(value):,}"
-    return f"{value:,.6g}" if abs(value) < 1e-3 else f"{value:,.3f}"
+    return f"{value:,.3f}" if 1e-3 <= abs(value) < 1e12 else f"{value:.6g}"

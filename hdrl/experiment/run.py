@@ -235,7 +235,7 @@ def _ignore(message: str) -> None:
 def _simulate(
     options: Options, platform: Platform, workload: Workload, agent: Agent, progress: Progress | None
 ) -> Trace:
-    from hdrl.simulation import simulate
+    from hdrl.policies import simulate
 
     try:
         return simulate(
