@@ -150,7 +150,12 @@ GOOD_PROFILES = {"p": {"type": "delay", "delay": 1}}
         ([], {"q": 3}, "profile 'q' is 3, expected an object"),
         ([], {"q": {"type": "dellay"}}, "did you mean 'delay'"),
         ([], {"q": {"type": "delay"}}, "has no 'delay'"),
-        ([], {"q": {"type": "delay", "delay": -1}}, "not negative"),
+        ([], {"q": {"type": "delay", "delay": -1}}, "expected 0 or a finite positive number"),
+        (
+            [],
+            {"q": {"type": "parallel_homogeneous", "cpu": 1e-310, "com": 0}},
+            "expected 0 or a finite positive number",
+        ),
         ([], {"q": {"type": "smpi", "trace": "x"}}, "'smpi' (replay of an MPI trace) is not simulated"),
         ([], {"q": {"type": "parallel", "cpu": [1, 2], "com": [0]}}, "has 1 entries, expected 2 x 2"),
         ([], {"q": {"type": "parallel", "cpu": 1, "com": []}}, "expected an array of numbers"),

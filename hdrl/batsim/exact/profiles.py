@@ -13,6 +13,10 @@ from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_text
 
 
+_SMALLEST_AMOUNT = 1e-200
+"""Less than this is done at a rate beyond what a double can hold; the simulation would never end."""
+
+
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Profile:
     """A profile.
@@ -133,8 +137,8 @@ class _Fields:
             result = float(value)
         except OverflowError:
             result = math.inf
-        if not (math.isfinite(result) and result >= 0):
-            raise self.error(f"{key!r} is {_short(value)}, expected a finite number that is not negative")
+        if not (math.isfinite(result) and (result == 0 or result >= _SMALLEST_AMOUNT)):
+            raise self.error(f"{key!r} is {_short(value)}, expected 0 or a finite positive number")
         return result
 
     def numbers(self, key: str) -> tuple[float, ...]:
