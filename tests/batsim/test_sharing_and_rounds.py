@@ -112,6 +112,10 @@ def _never(kernel: Kernel) -> bool:
     return False
 
 
+def _many(kernel: Kernel) -> int:
+    return 2
+
+
 def _ignore(kernel: Kernel, value: object) -> None:
     """Keep what was there."""
 
@@ -119,8 +123,8 @@ def _ignore(kernel: Kernel, value: object) -> None:
 @pytest.fixture
 def plain_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read energies one host and one round at a time, whoever else is there."""
-    for name in ("alone", "all_sweeping"):
-        monkeypatch.setattr(Kernel, name, property(_never, _ignore), raising=False)
+    for name, value in (("n_running", _many), ("all_sweeping", _never)):
+        monkeypatch.setattr(Kernel, name, property(value, _ignore), raising=False)
 
 
 def _crowd(folder: Path) -> BatsimOptions:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.errors import BatsimError
 
 from .conversations import WORLDS, FirstComeFirstServed, Replay, options_of, replay
 
@@ -122,3 +123,14 @@ def test_machine_limits(tmp_path: Path) -> None:
     profiles = {"p": {"type": "delay", "delay": 1}}
     options = _world(tmp_path, [{"id": 1, "subtime": 0, "res": 1, "profile": "p"}], profiles, max_machines=1)
     assert [machine.name for machine in ExactBatsim(options).context.machines.all] == ["a"]
+
+
+def test_jobs_that_wait_for_a_message_that_nobody_sends(tmp_path: Path) -> None:
+    profiles = {"wait": {"type": "recv", "polltime": 0.5}, "p": {"type": "delay", "delay": 20}}
+    jobs = [{"id": k, "subtime": k / 4, "res": 1, "profile": "wait"} for k in range(2)]
+    with pytest.raises(BatsimError, match=r"waits for a message .* Batsim would go on for ever"):
+        ExactBatsim(_world(tmp_path, jobs, profiles)).run(FirstComeFirstServed())
+    for job in jobs:
+        job["walltime"] = 30.0
+    result = ExactBatsim(_world(tmp_path, jobs, profiles)).run(FirstComeFirstServed())
+    assert _column(result.outputs.jobs, 7) == ["COMPLETED_WALLTIME_REACHED"] * 2

@@ -83,8 +83,8 @@ class Kernel:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.alone = False
-        """Whether only one actor runs in this round."""
+        self.n_running = 0
+        """Number of actors that run in this round."""
         self.all_sweeping = False
         """Whether every actor of this round is bringing all machines up to date, or only one runs at all."""
         self._ready: list[Actor] = []
@@ -111,6 +111,7 @@ class Kernel:
     def kill(self, actor: Actor) -> None:
         """End an actor on the spot, and with it what it is waiting for."""
         actor.dead = True
+        actor.steps.close()
         if actor.timer is not None:
             self.engine.drop_timer(actor.timer)
         if actor.execution is not None:
@@ -130,8 +131,8 @@ class Kernel:
 
     def _round(self) -> None:
         running, self._ready = self._ready, []
-        self.alone = len(running) == 1
-        self.all_sweeping = self.alone or all(actor.sweeping for actor in running)
+        self.n_running = len(running)
+        self.all_sweeping = self.n_running == 1 or all(actor.sweeping for actor in running)
         calls = []
         for actor in running:
             if not actor.dead:

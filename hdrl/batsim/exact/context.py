@@ -100,6 +100,8 @@ class Context:
         The parts.
     server
         The mailbox of the server.
+    n_polling
+        Number of jobs without a walltime that poll for a message of the scheduler.
     """
 
     def __init__(self, options: BatsimOptions, platform: SimGridPlatform, workloads: Sequence[Workload]) -> None:
@@ -123,6 +125,7 @@ class Context:
         self.network = network
         self.kernel = Kernel(Engine(network, self.meter))
         self.server = Mailbox(self.kernel)
+        self.n_polling = 0
 
     @property
     def now_s(self) -> float:
@@ -150,6 +153,10 @@ class Context:
             raise BatsimError(f"{where}: no job {job_id!r}; {suggest(job_id, workload.jobs)}")
         return job
 
+    def only_polls(self) -> bool:
+        """Tell whether nothing is going on but jobs that poll for ever."""
+        return self.kernel.engine.n_actions + self.kernel.n_running == self.n_polling
+
     def read_energy(self, machines: Sequence[int] | None = None) -> Steps[np.longdouble]:
         """Return the energy of machines (of all, if ``None``); each one that is out of date takes a round."""
         meter, kernel = self.meter, self.kernel
@@ -160,7 +167,7 @@ class Context:
             if machines is None and kernel.all_sweeping:
                 # nobody else can do anything before this is over: all rounds at once
                 meter.update_all(self.now_s)
-            elif machines is not None and kernel.alone:
+            elif machines is not None and kernel.n_running == 1:
                 meter.touch(machines, self.now_s)
             else:
                 yield Update(machine, of_all=machines is None)

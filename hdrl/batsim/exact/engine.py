@@ -102,6 +102,11 @@ class Engine:
         self._paying: list[Flow] = []  # flows whose latency is being paid
         self._n_created = 0
 
+    @property
+    def n_actions(self) -> int:
+        """Number of actions under way."""
+        return len(self._flows.actions) + len(self._timers.actions)
+
     def start_flow(self, flow: Flow) -> None:
         """Let a flow begin."""
         flow.serial = self._next_serial()

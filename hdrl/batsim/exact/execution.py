@@ -129,10 +129,9 @@ def _receive(run: Run, task: Task, profile: Receive) -> Steps[int]:
     """Take the oldest message for the job, and go on as it says."""
     inbox = run.job.messages
     if not inbox and not profile.timeout:
-        while not inbox:
-            code = yield from _sleep(run, profile.poll_s)
-            if code != 0:
-                return code
+        code = yield from _poll(run, profile.poll_s)
+        if code != 0:
+            return code
     if inbox:
         following = profile.success if profile.pattern.fullmatch(inbox.pop(0)) else profile.failure
     else:
@@ -142,6 +141,25 @@ def _receive(run: Run, task: Task, profile: Receive) -> Steps[int]:
     task.index = 0
     task.part = Task(run.job.workload.profile(following, f"job {run.job.id!r}"))
     return (yield from _run_task(run, task.part))
+
+
+def _poll(run: Run, period_s: float) -> Steps[int]:
+    """Look for a message again and again, until there is one."""
+    context, for_ever = run.context, run.left_s < 0
+    context.n_polling += for_ever
+    try:
+        while not run.job.messages:
+            if for_ever and context.only_polls():
+                raise BatsimError(
+                    f"job {run.job.id!r} waits for a message of the scheduler, and nothing else happens any more: "
+                    "Batsim would go on for ever"
+                )
+            code = yield from _sleep(run, period_s)
+            if code != 0:
+                return code
+    finally:
+        context.n_polling -= for_ever
+    return 0
 
 
 def _run_parallel(run: Run, task: Task) -> Steps[int]:

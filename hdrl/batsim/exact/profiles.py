@@ -12,7 +12,6 @@ from typing import Any
 from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_text
 
-
 _SMALLEST_AMOUNT = 1e-200
 """Less than this is done at a rate beyond what a double can hold; the simulation would never end."""
 
