@@ -2,6 +2,7 @@
 
 import configparser
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -36,10 +37,19 @@ def test_every_package_is_listed(config: configparser.ConfigParser):
 
 def test_all_requirements_are_pinned(config: configparser.ConfigParser):
     pins = {line.split("==")[0].lower() for line in lines((ROOT / "constraints.txt").read_text()) if "==" in line}
-    wanted = lines(config["options"]["install_requires"]) + lines(config["options.extras_require"]["dev"])
+    wanted = lines(config["options"]["install_requires"])
+    wanted += [line for extra in config["options.extras_require"].values() for line in lines(extra)]
     names = {"".join(c if c.isalnum() or c in "-_." else " " for c in line).split()[0].lower() for line in wanted}
     assert not names - pins
     assert "torch" in pins
+
+
+def test_every_extra_that_is_named_exists(config: configparser.ConfigParser):
+    """An error that says "pip install 'hdrl[frames]'" must be right."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "hdrl").rglob("*.py"))
+    named = set(re.findall(r"raise MissingExtra\([^)]*\"(\w+)\"\)", sources))
+    assert "frames" in named
+    assert named <= set(config["options.extras_require"])
 
 
 def test_the_version_is_said_once(config: configparser.ConfigParser):
