@@ -186,14 +186,38 @@ def _sort_dirty(state):
 
 
 @jit
-def _is_due(state, core, pstate):
-    """Tell whether a core's change to ``pstate`` is to be requested."""
-    s = state.scalars[0]
+def _is_due(state, core):
+    """Tell whether a core's change is to be requested."""
     row = state.cores[core]
-    if row.changed == 0 or row.wanted_pstate != pstate:
+    if row.changed == 0:
         return False
     # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
-    return s.compatible == 1 or row.pstate != pstate
+    return state.scalars[0].compatible == 1 or row.pstate != row.wanted_pstate
+
+
+@jit
+def _due_pstates(state):
+    """Return the P-states to which changes are due, as bits."""
+    bits = 0
+    for i in range(state.scalars[0].n_dirty):
+        row = state.processors[state.dirty[i]]
+        for core in range(row.first_core, row.end_core):
+            if _is_due(state, core):
+                bits |= 1 << state.cores[core].wanted_pstate
+    return bits
+
+
+@jit
+def _add_pstate_op(state, pstate):
+    s = state.scalars[0]
+    first = s.n_pool
+    for i in range(s.n_dirty):
+        row = state.processors[state.dirty[i]]
+        for core in range(row.first_core, row.end_core):
+            if state.cores[core].wanted_pstate == pstate and _is_due(state, core):
+                state.pool[s.n_pool] = core
+                s.n_pool += 1
+    add_op(state, codes.SET_PSTATE, pstate, first, s.n_pool - first, 0.0)
 
 
 @jit
@@ -203,16 +227,10 @@ def add_pstate_ops(state):
     if s.n_dirty == 0:
         return
     _sort_dirty(state)
+    due = _due_pstates(state)
     for pstate in range(state.ladders.shape[1]):
-        first = s.n_pool
-        for i in range(s.n_dirty):
-            row = state.processors[state.dirty[i]]
-            for core in range(row.first_core, row.end_core):
-                if _is_due(state, core, pstate):
-                    state.pool[s.n_pool] = core
-                    s.n_pool += 1
-        if s.n_pool > first:
-            add_op(state, codes.SET_PSTATE, pstate, first, s.n_pool - first, 0.0)
+        if due & (1 << pstate):
+            _add_pstate_op(state, pstate)
     for i in range(s.n_dirty):
         row = state.processors[state.dirty[i]]
         row.dirty = 0

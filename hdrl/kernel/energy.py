@@ -30,7 +30,8 @@ def total(state):
 
 
 @jit
-def _power(state, core):
+def power(state, core):
+    """Return the power of a host in its present P-state and at its present load in watts."""
     row = state.cores[core]
     ladder = state.ladders[row.ladder, row.pstate]
     if row.job < 0:
@@ -61,7 +62,7 @@ def refresh_power(state, core):
     s = state.scalars[0]
     charge(state, core)
     total(state)
-    power_w = _power(state, core)
+    power_w = power(state, core)
     row = state.cores[core]
     s.power_w += power_w - row.power_w
     row.power_w = power_w

@@ -1,11 +1,11 @@
 """Batsim's event loop: a clock, one mailbox, and a scheduler that is told what happened.
 
-Everything that wants the server's attention (a submission, the end of a job, a timer, each request of the
-scheduler) is a *letter*. The server receives letters one at a time, first come first served, and each takes the time of one
-byte on the network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and
-no further letter waits, it is told all that has happened since it was told last, as one message. Its answer is applied request
-by request, each a letter again; a date in the future is slept until. This decides what a scheduler sees as
-simultaneous, and in which order.
+Everything that wants the server's attention (a submission, the end of a job, a timer, each request of the scheduler) is a
+*letter*. The server receives letters one at a time, first come first served, and each takes the time of one byte on the
+network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and no further letter
+waits, it is told all that has happened since it was told last, as one message. Its answer is applied request by
+request, each a letter again; a date in the future is slept until. This decides what a scheduler sees as simultaneous, and
+in which order.
 
 An engine step advances the clock to the next end of a transfer, a sleep or a computation. Sleeps that end within
 1e-9 s of it end with it, as in SimGrid; what ends together is handled in the order of its making.
@@ -87,10 +87,7 @@ def reply(state):
 @jit
 def _continue_reply(state):
     s = state.scalars[0]
-    if s.next_op < s.n_ops:
-        until_s = state.ops[s.next_op].time_s
-    else:
-        until_s = s.reply_now_s
+    until_s = state.ops[s.next_op].time_s if s.next_op < s.n_ops else s.reply_now_s
     if until_s > s.now:
         slot = _reply_slot(state)
         # The sleeper wakes at the clock's date plus the difference, as SimGrid's does.
@@ -114,7 +111,7 @@ def _submit(state, submitter, woke):
     s = state.scalars[0]
     row = state.submitters[submitter]
     row.batch = row.next
-    if woke:
+    if woke == 1:
         row.woke_s = s.now
         row.next += 1  # the job it slept for, whatever rounding made of the date
     while row.next < row.end and state.jobs[state.order[row.next]].submit_s <= row.woke_s:
@@ -149,7 +146,7 @@ def _sender_continues(state, kind, subject):
     s = state.scalars[0]
     if kind == codes.HELLO:
         state.submitters[subject].woke_s = s.now
-        _submit(state, subject, False)
+        _submit(state, subject, 0)
     elif kind == codes.SUBMITTED:
         _sleep_or_leave(state, subject)
     elif kind == codes.BYE:
@@ -161,7 +158,7 @@ def _sender_continues(state, kind, subject):
 
 @jit
 def _finish(state, job):
-    """A job is over: its last letter is on its way."""
+    """End a job that is over and send its last letter on its way."""
     s = state.scalars[0]
     jobs.end(state, job)
     if s.energy == 1:
@@ -210,14 +207,18 @@ def _execute(state, op):
     job = op.subject
     row = state.jobs[job]
     if row.state != codes.WAITING:
-        return _refuse(state, codes.ERROR_JOB_NOT_WAITING, job, -1)
+        _refuse(state, codes.ERROR_JOB_NOT_WAITING, job, -1)
+        return
     if op.n != row.n_requested and state.steps[row.first_step].kind != codes.STEP_COMPUTE_TOTAL:
-        return _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
+        _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
+        return
     for i in range(op.first, op.first + op.n):
         if state.cores[state.pool[i]].job >= 0:
-            return _refuse(state, codes.ERROR_CORE_BUSY, job, state.pool[i])
+            _refuse(state, codes.ERROR_CORE_BUSY, job, state.pool[i])
+            return
     if s.n_allocated + op.n > len(state.allocated):
-        return _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
+        _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
+        return
     if jobs.start(state, job, op.first, op.n):
         _finish(state, job)
 
@@ -226,7 +227,8 @@ def _execute(state, op):
 def _reject(state, op):
     row = state.jobs[op.subject]
     if row.state != codes.WAITING:
-        return _refuse(state, codes.ERROR_JOB_NOT_WAITING, op.subject, -1)
+        _refuse(state, codes.ERROR_JOB_NOT_WAITING, op.subject, -1)
+        return
     row.state = codes.REJECTED
     _record_completion(state, op.subject)
 
@@ -242,7 +244,8 @@ def _kill(state, index, op):
         if row.kill_asked == 1:
             continue
         if row.state in (codes.NOT_SUBMITTED, codes.WAITING, codes.REJECTED):
-            return _refuse(state, codes.ERROR_KILL_UNKNOWN, job, -1)
+            _refuse(state, codes.ERROR_KILL_UNKNOWN, job, -1)
+            return
         row.kill_asked = 1
         state.pool[op.first + n] = job
         n += 1
@@ -259,12 +262,14 @@ def _call_later(state, op):
     s = state.scalars[0]
     wait_s = op.value - s.now
     if wait_s <= 0.0:
-        return _refuse(state, codes.ERROR_CALL_IN_PAST, -1, -1)
+        _refuse(state, codes.ERROR_CALL_IN_PAST, -1, -1)
+        return
     slot = _reply_slot(state) + 1
     while slot < len(state.sleeps) and state.sleeps[slot].position >= 0:
         slot += 1
     if slot == len(state.sleeps):
-        return _refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
+        _refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
+        return
     s.n_timers += 1
     until_s = s.now + max(wait_s, SHORTEST_CALL_S)
     s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, until_s, jobs.next_seq(state))
@@ -280,7 +285,7 @@ def _log_pstate(state, op, pstate, again):
     row.time_s = s.now
     row.n_cores = op.n
     row.pstate = pstate
-    if again:
+    if again == 1:
         row.first_core = state.pstate_log[s.n_pstate_log - 1].first_core
     else:
         row.first_core = s.n_pstate_cores
@@ -297,10 +302,10 @@ def _set_pstate(state, op):
     s.n_machine_switches += op.n
     if s.energy == 1:
         log_energy(state, _P)
-        _log_pstate(state, op, _REQUEST_TO_COMPUTE, False)
+        _log_pstate(state, op, _REQUEST_TO_COMPUTE, 0)
     jobs.set_pstates(state, op.first, op.n, op.subject)
     if s.energy == 1:
-        _log_pstate(state, op, op.subject, True)
+        _log_pstate(state, op, op.subject, 1)
         log_energy(state, _P)
     _tell(state, codes.TOLD_PSTATE, op.subject)
     jobs.log_machines(state)
@@ -476,7 +481,7 @@ def _wake_sleeper(state, slot, seq):
         if current and jobs.after_sleep(state, slot):
             _finish(state, slot)
     elif slot < _reply_slot(state):
-        _submit(state, slot - n_jobs, True)
+        _submit(state, slot - n_jobs, 1)
     elif slot == _reply_slot(state):
         _post_reply(state)
     else:

@@ -1,9 +1,9 @@
 """How the kernel is compiled: once, without the GIL, cached on disk.
 
-Python calls the few functions marked `entry`; their compiled code, with all inner functions in it, is cached in a
-folder named after a hash of the kernel's sources (numba itself only looks at the file of the entry, and would run stale code
-after a change elsewhere). The folder lies beside the package where that is writable, else in the user's cache folder, else in
-a temporary one. ``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python.
+Python calls the few functions marked `entry`; their compiled code, with all inner functions in it, is cached in a folder
+named after a hash of the kernel's sources (numba itself only looks at the file of the entry, and would run stale code after
+a change elsewhere). The folder lies beside the package where that is writable, else in the user's cache folder, else
+in a temporary one. ``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from typing import Any, TypeVar
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+JIT_DISABLED = bool(numba.config.DISABLE_JIT)
+"""Whether everything runs as plain Python (``NUMBA_DISABLE_JIT=1``)."""
 
 _HERE = Path(__file__).parent
 

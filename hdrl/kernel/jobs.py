@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from hdrl.kernel import codes, heap
 from hdrl.kernel.energy import (
+    EPSILON_W,
+    IDLE_W,
     SPEED,
     charge,
     energy_of,
     flops_per_core,
     log_energy,
+    power,
     refresh_power,
     total,
 )
@@ -61,15 +64,28 @@ def _wake(state, job):
 
 
 @jit
-def _slowest(state, job):
-    """Return the speed of the slowest core of a running job in flop/s."""
+def _speed(state, core):
+    row = state.cores[core]
+    return state.ladders[row.ladder, row.pstate, SPEED]
+
+
+@jit
+def _find_slowest(state, job):
+    """Note the speed of the slowest core of a running job, and how many cores have it."""
     row = state.jobs[job]
-    first = state.cores[state.allocated[row.first_core]]
-    speed = state.ladders[first.ladder, first.pstate, SPEED]
-    for i in range(row.first_core + 1, row.first_core + row.n_cores):
-        core = state.cores[state.allocated[i]]
-        speed = min(speed, state.ladders[core.ladder, core.pstate, SPEED])
-    return speed
+    row.slowest_flops = _speed(state, state.allocated[row.first_core])
+    row.n_slowest = 0
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        _count_speed(row, _speed(state, state.allocated[i]))
+
+
+@jit
+def _count_speed(row, speed_flops):
+    if speed_flops < row.slowest_flops:
+        row.slowest_flops = speed_flops
+        row.n_slowest = 1
+    elif speed_flops == row.slowest_flops:
+        row.n_slowest += 1
 
 
 @jit
@@ -92,7 +108,8 @@ def _begin_computation(state, job):
     duration_s = 0.0
     row.rate = 0.0
     if flops > 0.0:
-        row.rate = _slowest(state, job) / flops
+        _find_slowest(state, job)
+        row.rate = row.slowest_flops / flops
         duration_s = 1.0 / row.rate
         _load_changed(state, job)
     s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.now + duration_s, next_seq(state))
@@ -110,7 +127,9 @@ def retime(state, job):
     flops = flops_per_core(state, job)
     if flops <= 0.0:
         return
-    rate = _slowest(state, job) / flops
+    if row.n_slowest == 0:
+        _find_slowest(state, job)
+    rate = row.slowest_flops / flops
     if rate == row.rate:
         return
     row.remaining = max(0.0, row.remaining - row.rate * (s.now - row.updated_s))
@@ -179,7 +198,6 @@ def start(state, job, first_pool, n):
 @jit
 def end(state, job):
     """End a running job: its return code is set; its cores become idle."""
-    s = state.scalars[0]
     row = state.jobs[job]
     row.rate = 0.0
     if row.return_code == 0:
@@ -271,24 +289,38 @@ def kill(state, job):
 
 
 @jit
+def _switch(state, core, pstate):
+    """Give one core another P-state and return by how much its power changed, its energy being up to date."""
+    row = state.cores[core]
+    s = state.scalars[0]
+    if row.job >= 0:
+        job = state.jobs[row.job]
+        if _speed(state, core) == job.slowest_flops:
+            job.n_slowest -= 1
+        _count_speed(job, state.ladders[row.ladder, pstate, SPEED])
+    s.epsilon_w += state.ladders[row.ladder, pstate, EPSILON_W] - state.ladders[row.ladder, row.pstate, EPSILON_W]
+    row.pstate = pstate
+    before_w = row.power_w
+    row.power_w = state.ladders[row.ladder, pstate, IDLE_W] if s.flat_power == 1 else power(state, core)
+    return row.power_w - before_w
+
+
+@jit
 def set_pstates(state, first, n, pstate):
     """Give the cores ``pool[first:first + n]`` another P-state and re-time the jobs that run on them."""
     s = state.scalars[0]
+    if s.energy == 1:
+        total(state)
+    change_w = 0.0
     for i in range(first, first + n):
         core = state.pool[i]
-        row = state.cores[core]
-        if row.pstate == pstate:
-            continue
-        if s.energy == 1:
-            charge(state, core)
-            before = state.ladders[row.ladder, row.pstate]
-            after = state.ladders[row.ladder, pstate]
-            s.epsilon_w += after[2] - before[2]
-        row.pstate = pstate
-        if s.energy == 1:
-            refresh_power(state, core)
+        if state.cores[core].pstate != pstate:
+            if s.energy == 1:
+                charge(state, core)
+            change_w += _switch(state, core, pstate)
+    s.power_w += change_w
     for i in range(first, first + n):
         job = state.cores[state.pool[i]].job
-        # Once per job: its cores follow one another in the request more often than not.
-        if job >= 0 and (i == first or state.cores[state.pool[i - 1]].job != job):
+        if job >= 0 and state.jobs[job].retimed_by != s.n_grouped_switches:
+            state.jobs[job].retimed_by = s.n_grouped_switches
             retime(state, job)

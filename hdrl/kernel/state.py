@@ -18,7 +18,6 @@ from hdrl.platform.pstates import IDLE
 from hdrl.workload.model import STEP_DTYPE, Workload
 
 
-
 def _record(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
     """Return a structured type whose rows have attributes in plain Python too (without compilation)."""
     return np.dtype((np.record, fields))
@@ -132,6 +131,9 @@ JOB_STATE_DTYPE = _record(
         ("remaining", np.float64),
         ("rate", np.float64),
         ("updated_s", np.float64),
+        ("retimed_by", np.int64),
+        ("slowest_flops", np.float64),
+        ("n_slowest", np.int64),
         # its place in the queue
         ("rank", np.int64),
     ]
@@ -184,7 +186,7 @@ NODE_DTYPE = _record(
 )
 
 SLOT_DTYPE = _record([("key", np.float64), ("seq", np.int64), ("position", np.int32), ("heap", np.int32)])
-"""One entry of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap itself."""
+"""An entry of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap itself."""
 
 LETTER_DTYPE = _record([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = _record([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
@@ -399,7 +401,7 @@ def new_state(
     return State(
         scalars=scalars,
         jobs=_jobs(workload),
-        steps=np.ascontiguousarray(workload.steps, dtype=STEP_DTYPE).view(np.dtype((np.record, STEP_DTYPE))),
+        steps=np.array(workload.steps, dtype=STEP_DTYPE).view(np.dtype((np.record, STEP_DTYPE))),
         order=order,
         submitters=submitters,
         cores=_cores(platform, kind),

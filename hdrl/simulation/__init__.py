@@ -1,1 +1,27 @@
-"""hdrl.simulation."""
+"""The simulators' face: views, decisions, traces, and the embedded simulator."""
+
+from hdrl.simulation.decisions import Annotate, AskEnergy, At, CallAt, Decision, Kill, Reject, SetPState, Start
+from hdrl.simulation.embedded import EmbeddedSimulator
+from hdrl.simulation.outputs import write_batsim_files, write_overutilizations
+from hdrl.simulation.trace import JobState, OverUtilization, Trace
+from hdrl.simulation.view import News, View
+
+__all__ = [
+    "Annotate",
+    "AskEnergy",
+    "At",
+    "CallAt",
+    "Decision",
+    "EmbeddedSimulator",
+    "JobState",
+    "Kill",
+    "News",
+    "OverUtilization",
+    "Reject",
+    "SetPState",
+    "Start",
+    "Trace",
+    "View",
+    "write_batsim_files",
+    "write_overutilizations",
+]

@@ -104,6 +104,7 @@ class EmbeddedSimulator:
         SimulationError
             If jobs are waiting and nothing will ever happen again.
         """
+        self._state.scalars["n_decisions"] += 1
         for decision in decisions:
             self._add(decision)
         if now_s is not None:
@@ -133,7 +134,12 @@ class EmbeddedSimulator:
             status = entries.run_pair(self._state, job_key, core_key, STEPS_PER_CALL)
             self._after(status)
             if progress is not None:
-                progress(int(self._state.scalars["n_done"][0]), self.workload.n_jobs)
+                progress(self.n_done, self.workload.n_jobs)
+
+    @property
+    def n_done(self) -> int:
+        """Number of jobs that have ended or were rejected."""
+        return int(self._state.scalars["n_done"][0])
 
     @property
     def trace(self) -> Trace:
@@ -273,7 +279,9 @@ class EmbeddedSimulator:
         for core in cores if self.platform.properties else ():
             asleep = self.platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
-                raise DecisionError(f"P-state {pstate} of core {core} is a sleep state; the embedded simulator has none")
+                raise DecisionError(
+                    f"P-state {pstate} of core {core} is a sleep state; the embedded simulator has none"
+                )
 
     def _add_call(self, decision: CallAt) -> None:
         if not decision.time_s > float(self._state.scalars["message_s"][0]):

@@ -60,7 +60,9 @@ class View:
         """What happened since the last message, in order: kind and subject."""
         n = int(self._state.scalars["n_events"][0])
         events = self._state.events[:n]
-        return [(News(int(kind)), int(subject)) for kind, subject in zip(events["kind"], events["subject"], strict=True)]
+        return [
+            (News(int(kind)), int(subject)) for kind, subject in zip(events["kind"], events["subject"], strict=True)
+        ]
 
     @property
     def is_over(self) -> bool:
