@@ -139,8 +139,9 @@ def _start_logging(options: Options) -> None:
 def _run(options: Options, out: Path | None, *, quiet: bool) -> None:
     from datetime import datetime
 
-    from hdrl.experiment import default_folder, run_experiment
+    from hdrl.experiment import default_folder, resolve_options, run_experiment
 
+    options = resolve_options(options)
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
     with _progress(quiet=quiet) as progress:
         result = run_experiment(options, out=folder, progress=progress)

@@ -29,7 +29,9 @@ def check(file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
     from hdrl.options import read_options
 
     checked = read_options(file, overrides=overrides)
-    if resolved:
-        click.echo(json.dumps(checked.portable(), indent=2))
-    else:
-        click.echo(f"{file}: good, sha256 {checked.sha256()}")
+    if not resolved:
+        click.echo(f"{file}: good")
+        return
+    from hdrl.experiment import resolve_options
+
+    click.echo(json.dumps(resolve_options(checked).portable(), indent=2))

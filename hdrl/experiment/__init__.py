@@ -2,7 +2,7 @@
 
 from hdrl.experiment.agentfile import Agent, AgentError, load_agent
 from hdrl.experiment.folder import default_folder
-from hdrl.experiment.run import Progress, RunResult, SingleRun, choose_agent, run_experiment, run_seeds
+from hdrl.experiment.run import Progress, RunResult, SingleRun, choose_agent, resolve_options, run_experiment, run_seeds
 
 __all__ = [
     "Agent",
@@ -13,6 +13,7 @@ __all__ = [
     "choose_agent",
     "default_folder",
     "load_agent",
+    "resolve_options",
     "run_experiment",
     "run_seeds",
 ]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import HdrlError, OptionsError, OutputError, UnknownName
-from hdrl.experiment.agentfile import Agent, AgentError, Policy, blame, load_agent
+from hdrl.errors import HdrlError, OptionsError, UnknownName
+from hdrl.experiment.agentfile import Agent, blame, load_agent
 from hdrl.experiment.folder import check_free, new_folder
 from hdrl.experiment.inputs import load_platform, load_workload
 from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
@@ -112,6 +112,7 @@ def run_experiment(options: Options, *, out: str | Path, progress: Progress | No
     """
     out = Path(out)
     check_free(out)
+    options = resolve_options(options)
     seeds = run_seeds(options)
     if len(seeds) == 1:
         return RunResult(out, (_single_run(options, out, progress),))
@@ -138,6 +139,28 @@ def run_seeds(options: Options) -> list[int]:
     if options.runs == 1 or options.compatibility is not None:
         return [options.seed] * options.runs
     return [int(seed_sequence(options.seed, f"run/{index}").generate_state(1)[0]) for index in range(options.runs)]
+
+
+def resolve_options(options: Options) -> Options:
+    """Return the options with all that they imply made explicit, so that equal experiments have equal options.
+
+    The kind of agent, the policy of the classic agent by today's name, and no copy of the seed.
+
+    Parameters
+    ----------
+    options
+        The options.
+
+    Raises
+    ------
+    OptionsError
+        If a classic agent without a file does not have exactly one policy.
+    """
+    agent: dict[str, object] = {"type": options.agent_type}
+    if options.agent_type == "CLASSIC" and options.pybatsim.agent.file is None:
+        agent["policy_pair"] = _classic_policy(options)
+    decisions = options.pybatsim.model_dump()
+    return options.changed(pybatsim=decisions | {"seed": None, "agent": decisions["agent"] | agent})
 
 
 def choose_agent(options: Options) -> Agent:
@@ -293,17 +316,3 @@ def _provenance(options: Options, trace: Trace, agent: Agent) -> dict[str, Any]:
             "sha256": agent.sha256 or None,
         },
     }
-
-
-__all__ = [
-    "Agent",
-    "AgentError",
-    "OutputError",
-    "Policy",
-    "Progress",
-    "RunResult",
-    "SingleRun",
-    "choose_agent",
-    "run_experiment",
-    "run_seeds",
-]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
-from hdrl.experiment import Progress, default_folder, run_experiment, run_seeds
+from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
 from hdrl.experiment.folder import new_folder
 from hdrl.experiment.inputs import load_platform, load_workload, shipped_workloads
 from hdrl.experiment.provenance import platform_sha256, without_places, workload_sha256
@@ -75,13 +75,30 @@ def test_resolved_options_repeat_the_run(small_world: Path, stand_in, tmp_path: 
     assert contents(first.folder) == contents(second.folder)
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["pybatsim.agent.policy_pair=shortest-high_flops"],
+        ["pybatsim.agent.policy_pair=null", 'pybatsim.env.actions.selection=[{"shortest": ["high_gflops"]}]'],
+        ["pybatsim.agent.policy_pair=shortest-high_gflops", "pybatsim.seed=3", "pybatsim.agent.type=CLASSIC"],
+    ],
+)
+def test_what_options_imply_is_made_explicit(small_world: Path, overrides: list[str]):
+    options = resolve_options(read_options(small_world, overrides=overrides))
+    assert options.pybatsim.agent.policy_pair == "shortest-high_gflops"
+    assert options.pybatsim.agent.type == "CLASSIC"
+    assert options.pybatsim.seed is None
+    assert resolve_options(options) == options
+    assert options.folder == small_world.parent
+
+
 def test_provenance_says_what_was_run(small_world: Path, stand_in, tmp_path: Path):
     options = read_options(small_world)
     result = run_experiment(options, out=tmp_path / "out")
     told = json.loads((result.folder / "provenance.json").read_text())
     assert set(told["versions"]) == {"hdrl", "python", "numpy", "numba"}
     assert told["versions"]["numpy"] == np.__version__
-    assert told["options"]["sha256"] == options.sha256()
+    assert told["options"]["sha256"] == resolve_options(options).sha256()
     assert told["platform"]["sha256"] == platform_sha256(load_platform(options))
     assert told["agent"] == {"name": "classic", "policy": "first-high_gflops", "sha256": None}
 
