@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.batsim.exact.actors import Kernel
 from hdrl.batsim.exact.platform import SimGridPlatform
-from hdrl.batsim.exact.sharing import Cpu, Flow, Network, Resource, share_out, transfers_of_matrix
+from hdrl.batsim.exact.sharing import Cpu, Flow, Network, Resource, Work, share_out, transfers_of_matrix
 
 from .conversations import RECORDED, WORLDS, FirstComeFirstServed, replay
 
@@ -19,7 +19,7 @@ MASTER, A, B = 0, 1, 2
 
 
 def _flow(network: Network, cpus: list[int], flops: list[float], transfers: list[tuple[int, int, float]]) -> Flow:
-    return Flow(network, [network.cpus[k] for k in cpus], flops, transfers)
+    return Flow(Work(network, [network.cpus[k] for k in cpus], flops, transfers))
 
 
 def test_one_executor_never_uses_more_than_one_core() -> None:

@@ -6,9 +6,7 @@ from typing import Any
 
 from hdrl.batsim.exact.actors import Actor, Do, Kernel, Steps
 from hdrl.batsim.exact.engine import Timer
-from hdrl.batsim.exact.sharing import Cpu, Flow
-
-_NO_WORK = (0.0, 0.0)
+from hdrl.batsim.exact.sharing import Cpu, Flow, Work
 
 
 class TimedOut(Exception):
@@ -52,11 +50,11 @@ class Transfer:
         Its size.
     """
 
-    __slots__ = ("_done", "_kernel", "_size", "_waiting", "message", "source", "target")
+    __slots__ = ("_done", "_kernel", "_n_bytes", "_waiting", "message", "source", "target")
 
     def __init__(self, kernel: Kernel, n_bytes: float) -> None:
         self._kernel = kernel
-        self._size = ((0, 1, n_bytes),)
+        self._n_bytes = n_bytes
         self._waiting: list[Actor] = []
         self._done = False
         self.message: object = None
@@ -68,7 +66,7 @@ class Transfer:
         if self.source is None or self.target is None:
             return
         engine = self._kernel.engine
-        flow = Flow(engine.network, (self.source, self.target), _NO_WORK, self._size)
+        flow = Flow(engine.network.message(self.source, self.target, self._n_bytes))
         flow.owner = self
         engine.start_flow(flow)
 
@@ -137,16 +135,16 @@ class Execution:
     ----------
     kernel
         The kernel.
-    flow
-        The work.
+    work
+        What there is to do.
     """
 
     __slots__ = ("_kernel", "_timer", "_waiter", "cancelled", "flow", "over")
 
-    def __init__(self, kernel: Kernel, flow: Flow) -> None:
+    def __init__(self, kernel: Kernel, work: Work) -> None:
         self._kernel = kernel
-        self.flow = flow
-        flow.owner = self
+        self.flow = Flow(work)
+        self.flow.owner = self
         self.over = False
         self.cancelled = False
         self._waiter: Actor | None = None

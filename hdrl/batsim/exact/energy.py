@@ -135,6 +135,9 @@ class EnergyMeter:
         cpu = self._cpus[machine]
         idle_w, epsilon_w, full_w = _watts(cpu.spec, self._pstate[machine])
         speed = cpu.spec.speeds_flops[self._pstate[machine]]
+        if not cpu.users and speed > 0:
+            self._power_w[machine] = idle_w
+            return
         load = 1.0 if speed <= 0 else min(1.0, cpu.load() / speed / cpu.spec.cores)
         self._power_w[machine] = epsilon_w + load * (full_w - epsilon_w) if load > 0 else idle_w
 

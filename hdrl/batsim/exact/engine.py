@@ -110,7 +110,7 @@ class Engine:
     def start_flow(self, flow: Flow) -> None:
         """Let a flow begin."""
         flow.serial = self._next_serial()
-        self._flows.append(flow, 0.0 if flow.idle else 1.0, 0.0)
+        self._flows.append(flow, 0.0 if flow.work.nothing else 1.0, 0.0)
         self.network.add(flow)
         if not flow.flowing:
             self._paying.append(flow)

@@ -12,7 +12,7 @@ from hdrl.batsim.exact.jobs import FAILED, KILLED, RUNNING, SUCCEEDED, WALLTIME_
 from hdrl.batsim.exact.messages import Completed, FromJob, Killed
 from hdrl.batsim.exact.profiles import Composed, Delay, Receive, Send, UsageTrace
 from hdrl.batsim.exact.ptasks import parallel_task
-from hdrl.batsim.exact.sharing import Cpu, Flow
+from hdrl.batsim.exact.sharing import Cpu, Work
 from hdrl.errors import BatsimError
 
 TIMED_OUT, CANCELLED = -1, -2
@@ -182,7 +182,7 @@ def _run_parallel(run: Run, task: Task) -> Steps[int]:
 
 def _execute(context: Context, execution: Execution, timeout_s: float = -1.0) -> Steps[None]:
     yield Do(execution.start)
-    cpus = execution.flow.cpus
+    cpus = execution.flow.work.cpus
     if len(cpus) == 1 and cpus[0].machine >= 0:
         # the energy plugin looks at a host when something starts on it alone
         context.meter.update(cpus[0].machine, context.now_s)
@@ -209,8 +209,8 @@ def _replay_rank(run: Run, cpu: Cpu, phases: Iterable[tuple[float, float]], ends
     cores = cpu.spec.cores
     for usage, flops in phases:
         n = max(1, round(usage * cores))
-        flow = Flow(run.context.network, [cpu] * n, [flops] * n, ())
-        yield from _execute(run.context, Execution(run.context.kernel, flow))
+        work = Work(run.context.network, [cpu] * n, [flops] * n, ())
+        yield from _execute(run.context, Execution(run.context.kernel, work))
     yield from ends.put(cpu, None)
 
 

@@ -48,7 +48,7 @@ class Machine:
         self.state = "idle"
         self.jobs: list[Job] = []
         self.sleep_pstates = sleep_pstates
-        self.since_s = 0.0
+        self.since_s = np.longdouble(0.0)
         self.spent_s = dict.fromkeys(STATES, np.longdouble(0.0))
         virtual = {pstate for pair in sleep_pstates.values() for pstate in pair}
         self.kinds = [
@@ -151,9 +151,11 @@ class Machines:
         """The storage hosts."""
         return self.all[self.n_compute :]
 
-    def set_state(self, machine: Machine, state: str, now_s: float) -> None:
+    def set_state(self, machine: Machine, state: str, now_s: float | np.longdouble) -> None:
         """Change the state of a machine."""
-        machine.spent_s[machine.state] += np.longdouble(now_s) - np.longdouble(machine.since_s)
+        if not isinstance(now_s, np.longdouble):
+            now_s = np.longdouble(now_s)
+        machine.spent_s[machine.state] += now_s - machine.since_s
         self.counts[machine.state] -= 1
         self.counts[state] += 1
         machine.state = state
@@ -161,18 +163,20 @@ class Machines:
 
     def begin_job(self, job: Job, now_s: float) -> None:
         """Note that a job has started on its machines."""
+        date_s = np.longdouble(now_s)
         for machine_id in job.allocation:
             machine = self.all[machine_id]
-            self.set_state(machine, "computing", now_s)
+            self.set_state(machine, "computing", date_s)
             machine.jobs.append(job)
 
     def end_job(self, job: Job, now_s: float) -> None:
         """Note that a job has left its machines; unavailable ones stay so."""
+        date_s = np.longdouble(now_s)
         for machine_id in job.allocation:
             machine = self.all[machine_id]
             machine.jobs.remove(job)
             if not machine.jobs and machine.state != "unavailable":
-                self.set_state(machine, "idle", now_s)
+                self.set_state(machine, "idle", date_s)
 
     def request_switch(self, machines: list[int], pstate: int) -> None:
         """Note a request to change P-states."""

@@ -8,7 +8,7 @@ from hdrl.batsim.exact.context import Context
 from hdrl.batsim.exact.jobs import Job
 from hdrl.batsim.exact.machines import Machine
 from hdrl.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
-from hdrl.batsim.exact.sharing import Cpu, Flow, transfers_of_matrix
+from hdrl.batsim.exact.sharing import Cpu, Work, transfers_of_matrix
 from hdrl.errors import BatsimError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Transfers = list[tuple[int, int, float]]
 
 
-def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Flow:
+def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Work:
     """Return the parallel task of a profile.
 
     Raises
@@ -33,27 +33,27 @@ def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Flo
                 "Batsim would stop here"
             )
         transfers = transfers_of_matrix(len(cpus), profile.transfer_bytes)
-        return Flow(context.network, cpus, profile.flops, transfers)
+        return Work(context.network, cpus, profile.flops, transfers)
     if isinstance(profile, Homogeneous):
         return _homogeneous(context, cpus, profile)
     if isinstance(profile, ParallelStorage):
         return _with_storage(context, run, profile)
     if isinstance(profile, DataStaging):
         ends = [_mapped(context, run, label, profile).cpu for label in (profile.source, profile.target)]
-        return Flow(context.network, ends, (0.0, 0.0), [(0, 1, profile.n_bytes)] if profile.n_bytes > 0 else [])
+        return Work(context.network, ends, (0.0, 0.0), [(0, 1, profile.n_bytes)] if profile.n_bytes > 0 else [])
     raise AssertionError(profile)
 
 
-def _homogeneous(context: Context, cpus: list[Cpu], profile: Homogeneous) -> Flow:
+def _homogeneous(context: Context, cpus: list[Cpu], profile: Homogeneous) -> Work:
     n = len(cpus)
     flops, size = profile.flops, profile.transfer_bytes
     if profile.total:
         flops, size = flops / n, size / n
     transfers = [(k, other, size) for k in range(n) for other in range(n) if other != k] if size > 0 else []
-    return Flow(context.network, cpus, [flops] * n, transfers)
+    return Work(context.network, cpus, [flops] * n, transfers)
 
 
-def _with_storage(context: Context, run: Run, profile: ParallelStorage) -> Flow:
+def _with_storage(context: Context, run: Run, profile: ParallelStorage) -> Work:
     if run.storage_mapping:
         storage = _mapped(context, run, profile.storage, profile)
     elif len(context.machines.storage) == 1:
@@ -70,7 +70,7 @@ def _with_storage(context: Context, run: Run, profile: ParallelStorage) -> Flow:
         transfers += [(k, last, profile.write_bytes) for k in range(last)]
     if profile.read_bytes > 0:
         transfers += [(last, k, profile.read_bytes) for k in range(last)]
-    return Flow(context.network, cpus, [0.0] * len(cpus), transfers)
+    return Work(context.network, cpus, [0.0] * len(cpus), transfers)
 
 
 def _mapped(context: Context, run: Run, label: str, profile: Profile) -> Machine:

@@ -15,7 +15,7 @@ from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, Machine
 from hdrl.batsim.exact.messages import Asked, Message, Registered, Switched
 from hdrl.batsim.exact.profiles import Composed, Homogeneous
 from hdrl.batsim.exact.protocol import Request, parse_mapping, parse_storage_mapping
-from hdrl.batsim.exact.sharing import Flow
+from hdrl.batsim.exact.sharing import Work
 from hdrl.batsim.exact.submission import call_later
 from hdrl.errors import BatsimError, WorkloadError, suggest
 
@@ -260,7 +260,7 @@ class Requests:
         waking = machine.kind == SLEEP
         to_sleep, from_sleep = machine.sleep_pstates[machine.cpu.pstate if waking else pstate]
         context.set_pstate(machine.cpu, from_sleep if waking else to_sleep)
-        execution = Execution(context.kernel, Flow(context.network, [machine.cpu], [1.0], ()))
+        execution = Execution(context.kernel, Work(context.network, [machine.cpu], [1.0], ()))
         yield Do(execution.start)
         context.meter.update(machine.id, context.now_s)
         yield Wait(execution)

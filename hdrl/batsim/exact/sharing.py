@@ -89,11 +89,13 @@ class Cpu(Resource):
         return self.spec.speeds_flops[self.pstate]
 
 
-class Flow:
-    """A parallel task: flop on hosts, and bytes between them.
+class Work:
+    """What a flow has to do: flop on hosts, and bytes between them.
 
     Parameters
     ----------
+    network
+        The shared resources.
     cpus
         The host of each executor; a host may come more than once.
     flops
@@ -103,38 +105,19 @@ class Flow:
 
     Attributes
     ----------
-    latency_s
-        What is left to wait before any work is done.
-    flowing
-        Whether it can work, that is whether its latency is paid.
-    rate
-        Work per second, of the one unit that it has to do.
-    idle
-        Whether there is nothing to do at all.
     machines
         The machines involved, those without work included.
-    owner
-        What ends with it.
-    serial
-        Its place in the order of creation of all actions.
+    demands
+        Weights (positive) on each shared resource.
+    latency_s
+        The latency of the longest route: it is waited for before any work is done.
+    network_limit
+        The largest rate that latencies and fat pipes allow.
+    nothing
+        Whether there is nothing to do at all.
     """
 
-    __slots__ = (
-        "_fatpipe_limit",
-        "_latency_limit",
-        "_speeds_stale",
-        "cpus",
-        "demands",
-        "flops",
-        "flowing",
-        "idle",
-        "latency_s",
-        "machines",
-        "owner",
-        "rate",
-        "serial",
-        "speed_limit",
-    )
+    __slots__ = ("cpus", "demands", "flops", "latency_s", "machines", "network_limit", "nothing")
 
     def __init__(
         self, network: Network, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Iterable[tuple[int, int, float]]
@@ -142,25 +125,21 @@ class Flow:
         self.cpus = cpus
         self.flops = flops
         self.machines = tuple({cpu.machine: None for cpu in cpus if cpu.machine >= 0})
-        self.rate = 0.0
-        self.serial = -1
-        self.owner: Activity | None = None
-        self.speed_limit = math.inf
-        self._speeds_stale = True
-        self._fatpipe_limit = math.inf
-        worst = self._cross_network(network, transfers)
-        self._latency_limit = WINDOW_BYTES / (2.0 * worst) if worst > 0 else math.inf
-        self.flowing = self.latency_s <= 0
-
-    def _cross_network(self, network: Network, transfers: Iterable[tuple[int, int, float]]) -> float:
-        """Collect all demands; return the largest latency x bytes of the transfers."""
         on_cpus: dict[Resource, list[float]] = {}
-        for cpu, flops in zip(self.cpus, self.flops, strict=True):
-            if flops > 0:
-                on_cpus.setdefault(cpu, []).append(flops)
+        for cpu, amount in zip(cpus, flops, strict=True):
+            if amount > 0:
+                on_cpus.setdefault(cpu, []).append(amount)
+        self.demands = [(resource, tuple(weights)) for resource, weights in on_cpus.items()]
+        self.latency_s = 0.0
+        self.network_limit = math.inf
+        n_links = self._cross(network, transfers)
+        self.nothing = n_links == 0 and not on_cpus
+
+    def _cross(self, network: Network, transfers: Iterable[tuple[int, int, float]]) -> int:
+        """Collect what is asked of links; return how many are crossed."""
         shared: dict[Resource, float] = {}
         piped: dict[Link, float] = {}
-        worst = self.latency_s = 0.0
+        worst = 0.0
         n_links = 0
         for source, target, size in transfers:
             route = network.platform.route(self.cpus[source].spec, self.cpus[target].spec)
@@ -173,12 +152,62 @@ class Flow:
                 else:
                     resource = network.resource(link)
                     shared[resource] = shared.get(resource, 0.0) + size
-        for link, size in piped.items():
-            self._fatpipe_limit = min(self._fatpipe_limit, link.bandwidth_bytes_per_s / size)
-        self.demands = [(resource, tuple(weights)) for resource, weights in on_cpus.items()]
         self.demands += [(resource, (size,)) for resource, size in shared.items()]
-        self.idle = n_links == 0 and not on_cpus
-        return worst
+        if worst > 0:
+            self.network_limit = WINDOW_BYTES / (2.0 * worst)
+        for link, size in piped.items():
+            self.network_limit = min(self.network_limit, link.bandwidth_bytes_per_s / size)
+        return n_links
+
+
+class Flow:
+    """Work that is being done: a parallel task or a message.
+
+    Parameters
+    ----------
+    work
+        What there is to do.
+
+    Attributes
+    ----------
+    latency_s
+        What is left to wait before any work is done.
+    flowing
+        Whether it can work, that is whether its latency is paid.
+    rate
+        Work per second, of the one unit that it has to do.
+    demands, machines
+        Those of its work.
+    owner
+        What ends with it.
+    serial
+        Its place in the order of creation of all actions.
+    """
+
+    __slots__ = (
+        "_speed_limit",
+        "_speeds_stale",
+        "demands",
+        "flowing",
+        "latency_s",
+        "machines",
+        "owner",
+        "rate",
+        "serial",
+        "work",
+    )
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.demands = work.demands
+        self.machines = work.machines
+        self.latency_s = work.latency_s
+        self.flowing = self.latency_s <= 0
+        self.rate = 0.0
+        self.serial = -1
+        self.owner: Activity | None = None
+        self._speed_limit = math.inf
+        self._speeds_stale = True
 
     def enter(self) -> None:
         """Register with the resources."""
@@ -198,11 +227,11 @@ class Flow:
         """Return the largest rate that the flow could have if it were alone on shared resources."""
         if self._speeds_stale:
             self._speeds_stale = False
-            self.speed_limit = math.inf
-            for cpu, flops in zip(self.cpus, self.flops, strict=True):
+            self._speed_limit = math.inf
+            for cpu, flops in zip(self.work.cpus, self.work.flops, strict=True):
                 if flops > 0:
-                    self.speed_limit = min(self.speed_limit, cpu.speed_flops / flops)
-        return min(self.speed_limit, self._latency_limit, self._fatpipe_limit)
+                    self._speed_limit = min(self._speed_limit, cpu.speed_flops / flops)
+        return min(self._speed_limit, self.work.network_limit)
 
 
 class Network:
@@ -223,7 +252,16 @@ class Network:
         self.platform = platform
         self.cpus = [Cpu(host) for host in platform.hosts]
         self._links: dict[Link, Resource] = {}
+        self._messages: dict[tuple[Cpu, Cpu, float], Work] = {}
         self._dirty: dict[Flow, None] = {}
+
+    def message(self, source: Cpu, target: Cpu, n_bytes: float) -> Work:
+        """Return the work of sending some bytes from one host to another."""
+        key = (source, target, n_bytes)
+        found = self._messages.get(key)
+        if found is None:
+            found = self._messages[key] = Work(self, (source, target), (0.0, 0.0), ((0, 1, n_bytes),))
+        return found
 
     def resource(self, link: Link) -> Resource:
         """Return the resource of a link that is shared."""
