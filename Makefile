@@ -35,7 +35,7 @@ lint: $(DEV)
 	MYPYPATH=$(TREE) $(BIN)/mypy --no-error-summary --cache-dir build/mypy -p hdrl
 
 benchmark: $(CORE)
-	@set -e; for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python "$$file"; done
+	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python "$$file"; done
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis hdrl.egg-info
