@@ -12,7 +12,7 @@ from hdrl.kernel.jit import CACHE_FOLDER
 from hdrl.kernel.state import new_state
 from hdrl.kernel.twister import twister_state
 from hdrl.platform import read_platform
-from hdrl.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
+from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, Workload
 
 _STAMP = CACHE_FOLDER / f"compiled-numba-{numba.__version__}"
 
@@ -38,21 +38,12 @@ def warm_up(message: Callable[[str], None]) -> None:
 
 
 def _use_every_entry() -> None:
-    """Call every entry once, on a world of four cores and two jobs."""
+    """Simulate a world of four cores and one job: all entries are one compiled function."""
     platform = read_platform("learning")
-    jobs = np.zeros(2, dtype=JOB_DTYPE)
+    jobs = np.zeros(1, dtype=JOB_DTYPE)
     jobs["cores"] = 1
-    jobs["walltime_s"] = -1.0
-    steps = np.zeros(1, dtype=STEP_DTYPE)
-    workload = Workload("w", jobs, ("0", "1"), steps, np.array([0, 1]), ("p",))
-    state = new_state(platform, workload, twister=twister_state(0, "policy"))
-    entries.begin(state)
-    while entries.advance(state, 1000) == codes.MESSAGE:
-        if state.scalars["n_queue"][0] == 2:
-            entries.start(state, 0, 0, 1)
-            entries.add_op(state, codes.ASK_ENERGY, 0, 0, 0, 0.0)
-            entries.reject(state, 1)
-        entries.answer(state)
+    jobs["walltime_s"] = NO_WALLTIME
+    workload = Workload("w", jobs, ("0",), np.zeros(1, dtype=STEP_DTYPE), np.array([0, 1]), ("p",))
     state = new_state(platform, workload, twister=twister_state(0, "policy"))
     entries.begin(state)
     entries.run_pair(state, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)

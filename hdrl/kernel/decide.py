@@ -46,6 +46,39 @@ def answer(state):
 
 
 @jit
+def hand_out(state):
+    """Add the P-state requests to the answer and book it as carried out, for a simulator outside the kernel.
+
+    ``ops[:n_ops]`` is what that simulator is to be asked for.
+    """
+    s = state.scalars[0]
+    add_pstate_ops(state)
+    for i in range(s.n_ops):
+        op = state.ops[i]
+        if op.kind == codes.EXECUTE:
+            _book_start(state, op)
+        elif op.kind == codes.REJECT:
+            state.jobs[op.subject].state = codes.REJECTED
+        elif op.kind == codes.SET_PSTATE:
+            for k in range(op.first, op.first + op.n):
+                state.cores[state.pool[k]].pstate = op.subject
+    s.n_events = 0
+
+
+@jit
+def _book_start(state, op):
+    s = state.scalars[0]
+    row = state.jobs[op.subject]
+    row.state = codes.RUNNING
+    row.start_s = s.message_s
+    row.first_core = s.n_allocated
+    row.n_cores = op.n
+    for k in range(op.n):
+        state.allocated[s.n_allocated + k] = state.pool[op.first + k]
+    s.n_allocated += op.n
+
+
+@jit
 def start_job(state, job, place, first, n):
     """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
     take(state, place)

@@ -1,11 +1,11 @@
 """Batsim's event loop: a clock, one mailbox, and a scheduler that is told what happened.
 
-Everything that wants the server's attention (a submission, the end of a job, a timer, each request of the scheduler) is a
-*letter*. The server receives letters one at a time, first come first served, and each takes the time of one byte on the
-network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and no further letter
-waits, it is told all that has happened since it was told last, as one message. Its answer is applied request by
-request, each a letter again; a date in the future is slept until. This decides what a scheduler sees as simultaneous, and
-in which order.
+Everything that wants the server's attention (a submission, the end of a job, a timer, each request of the scheduler)
+is a *letter*. The server receives letters one at a time, first come first served, and each takes the time of one byte
+on the network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and no further
+letter waits, it is told all that has happened since it was told last, as one message. Its answer is applied request
+by request, each a letter again; a date in the future is slept until. This decides what a scheduler sees as
+simultaneous, and in which order.
 
 An engine step advances the clock to the next end of a transfer, a sleep or a computation. Sleeps that end within
 1e-9 s of it end with it, as in SimGrid; what ends together is handled in the order of its making.

@@ -1,43 +1,29 @@
 """The kernel's face: the functions that Python calls. Each takes the `State` of one environment.
 
-What the others do is documented where they are defined.
+They are one compiled function behind several names: what Python and the kernel need to talk to each other is then
+compiled, and loaded from the cache, once. What the requests do is documented where they are carried out.
 """
 
 from __future__ import annotations
 
 from hdrl.kernel import codes, decide, engine, waiting
 from hdrl.kernel.borrow import borrow
-from hdrl.kernel.jit import entry
+from hdrl.kernel.jit import entry, jit
+from hdrl.kernel.state import State
+
+_BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP, _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR = range(10)
 
 
-@entry
-def begin(arrays):
-    """Start the simulation: see `hdrl.kernel.engine.begin`."""
-    state = borrow(arrays)
-    engine.begin(state)
-
-
-@entry
-def advance(arrays, budget):
-    """Simulate until the scheduler is to be asked, and take in what it is told; see `hdrl.kernel.engine.advance`."""
-    state = borrow(arrays)
+@jit
+def _advance(state, budget):
     status = engine.advance(state, budget)
     if status == codes.MESSAGE:
         decide.hear(state)
     return status
 
 
-@entry
-def answer(arrays):
-    """Let the answer take effect: see `hdrl.kernel.decide.answer`."""
-    state = borrow(arrays)
-    decide.answer(state)
-
-
-@entry
-def start(arrays, job, first, n):
-    """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
-    state = borrow(arrays)
+@jit
+def _start(state, job, first, n):
     place = waiting.find(state, job)
     if place < 0:
         return codes.ERROR_JOB_NOT_WAITING, -1
@@ -47,10 +33,8 @@ def start(arrays, job, first, n):
     return code, core
 
 
-@entry
-def reject(arrays, job):
-    """Reject a waiting job; return an error code."""
-    state = borrow(arrays)
+@jit
+def _reject(state, job):
     place = waiting.find(state, job)
     if place < 0:
         return codes.ERROR_JOB_NOT_WAITING
@@ -59,16 +43,89 @@ def reject(arrays, job):
     return 0
 
 
-@entry
-def add_op(arrays, kind, subject, first, n, value):
-    """Append any other request to the answer; what it names in the pool is ``pool[first:first + n]``."""
-    state = borrow(arrays)
+@jit
+def _add_op(state, kind, subject, first, n, value):
     state.scalars[0].n_pool = max(state.scalars[0].n_pool, first + n)
     engine.add_op(state, kind, subject, first, n, value)
 
 
 @entry
-def run_pair(arrays, job_key, core_key, budget):
-    """Simulate under a policy pair: see `hdrl.kernel.decide.run_pair`."""
+def _call(arrays, request, a, b, c, d, value):
+    """Carry out one request of Python; return two numbers that depend on it."""
     state = borrow(arrays)
-    return decide.run_pair(state, job_key, core_key, budget)
+    first, second = 0, 0
+    if request == _RUN_PAIR:
+        first = decide.run_pair(state, a, b, c)
+    elif request == _ADVANCE:
+        first = _advance(state, a)
+    elif request == _ANSWER:
+        decide.answer(state)
+    elif request == _START:
+        first, second = _start(state, a, b, c)
+    elif request == _ADD_OP:
+        _add_op(state, a, b, c, d, value)
+    elif request == _REJECT:
+        first = _reject(state, a)
+    elif request == _HEAR:
+        first = 1 if decide.hear(state) else 0
+    elif request == _SCHEDULE_PAIR:
+        first = decide.schedule_pair(state, a, b)
+    elif request == _HAND_OUT:
+        decide.hand_out(state)
+    else:
+        engine.begin(state)
+    return first, second
+
+
+def begin(state: State) -> None:
+    """Start the simulation: see `hdrl.kernel.engine.begin`."""
+    _call(state, _BEGIN, 0, 0, 0, 0, 0.0)
+
+
+def advance(state: State, budget: int) -> int:
+    """Simulate until the scheduler is to be asked, and take in what it is told: see `hdrl.kernel.engine.advance`."""
+    return int(_call(state, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
+
+
+def answer(state: State) -> None:
+    """Let the answer take effect: see `hdrl.kernel.decide.answer`."""
+    _call(state, _ANSWER, 0, 0, 0, 0, 0.0)
+
+
+def start(state: State, job: int, first: int, n: int) -> tuple[int, int]:
+    """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
+    code, core = _call(state, _START, job, first, n, 0, 0.0)
+    return int(code), int(core)
+
+
+def reject(state: State, job: int) -> int:
+    """Reject a waiting job; return an error code (0: none)."""
+    return int(_call(state, _REJECT, job, 0, 0, 0, 0.0)[0])
+
+
+def add_op(state: State, kind: int, subject: int, first: int, n: int, value: float) -> None:
+    """Append any other request to the answer; what it names is ``pool[first:first + n]``."""
+    _call(state, _ADD_OP, kind, subject, first, n, value)
+
+
+def hear(state: State) -> bool:
+    """Take in a message from a simulator outside the kernel; return whether a decision is due.
+
+    ``events[:n_events]`` and ``message_s`` must have been filled in; see `hdrl.kernel.decide.hear`.
+    """
+    return bool(_call(state, _HEAR, 0, 0, 0, 0, 0.0)[0])
+
+
+def schedule_pair(state: State, job_key: int, core_key: int) -> int:
+    """Start jobs under a policy pair until the next one does not fit; return how many."""
+    return int(_call(state, _SCHEDULE_PAIR, job_key, core_key, 0, 0, 0.0)[0])
+
+
+def hand_out(state: State) -> None:
+    """Complete the answer for a simulator outside the kernel: see `hdrl.kernel.decide.hand_out`."""
+    _call(state, _HAND_OUT, 0, 0, 0, 0, 0.0)
+
+
+def run_pair(state: State, job_key: int, core_key: int, budget: int) -> int:
+    """Simulate under a policy pair: see `hdrl.kernel.decide.run_pair`."""
+    return int(_call(state, _RUN_PAIR, job_key, core_key, budget, 0, 0.0)[0])

@@ -1,7 +1,7 @@
 """How the kernel is compiled: once, without the GIL, cached on disk.
 
-Python calls the few functions marked `entry`; their compiled code, with all inner functions in it, is cached in a folder
-named after a hash of the kernel's sources (numba itself only looks at the file of the entry, and would run stale code after
+Python calls what is marked `entry`; its compiled code, with all inner functions in it, is cached in a folder named
+after a hash of the kernel's sources (numba itself only looks at the file of the entry, and would run stale code after
 a change elsewhere). The folder lies beside the package where that is writable, else in the user's cache folder, else
 in a temporary one. ``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python.
 """

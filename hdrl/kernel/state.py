@@ -186,7 +186,7 @@ NODE_DTYPE = _record(
 )
 
 SLOT_DTYPE = _record([("key", np.float64), ("seq", np.int64), ("position", np.int32), ("heap", np.int32)])
-"""An entry of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap itself."""
+"""A row of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap."""
 
 LETTER_DTYPE = _record([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = _record([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
