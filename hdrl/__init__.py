@@ -1,5 +1,69 @@
-"""hdrl finds out whether learned scheduling policies beat the classic ones on a heterogeneous cluster."""
+"""hdrl finds out whether learned scheduling policies beat the classic ones on a heterogeneous cluster.
+
+The names of this module are what most scripts need; each is loaded when it is first used, so that importing hdrl
+costs nothing.
+
+>>> import hdrl
+>>> platform = hdrl.read_platform("learning")
+>>> workload = hdrl.read_workload("learning", platform, custom=True)
+>>> trace = hdrl.simulate(platform, workload, "shortest-high_gflops")
+>>> round(hdrl.compute_metrics(trace)["makespan_s"], 2)
+6.36
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from hdrl.version import VERSION as __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from hdrl.metrics import compute_metrics
+    from hdrl.platform import Platform, build_platform, read_platform
+    from hdrl.policies import policy_names, simulate
+    from hdrl.simulation import EmbeddedSimulator, Trace, View
+    from hdrl.workload import Workload, check_fits, read_workload
+
+_HOMES = {
+    "EmbeddedSimulator": "hdrl.simulation",
+    "Platform": "hdrl.platform",
+    "Trace": "hdrl.simulation",
+    "View": "hdrl.simulation",
+    "Workload": "hdrl.workload",
+    "build_platform": "hdrl.platform",
+    "check_fits": "hdrl.workload",
+    "compute_metrics": "hdrl.metrics",
+    "policy_names": "hdrl.policies",
+    "read_platform": "hdrl.platform",
+    "read_workload": "hdrl.workload",
+    "simulate": "hdrl.policies",
+}
+
+__all__ = [
+    "EmbeddedSimulator",
+    "Platform",
+    "Trace",
+    "View",
+    "Workload",
+    "__version__",
+    "build_platform",
+    "check_fits",
+    "compute_metrics",
+    "policy_names",
+    "read_platform",
+    "read_workload",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it lives."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hdrl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

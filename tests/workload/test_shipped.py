@@ -41,7 +41,7 @@ def test_they_fit_the_platform_they_are_for(name, gaia):
     workload = read_workload(name, gaia)
     assert check_fits(workload, gaia) is workload
     assert workload.n_dropped == {}
-    assert offered_load(workload, gaia) == pytest.approx(0.85, rel=1e-3)
+    assert offered_load(workload, gaia) == pytest.approx(0.3, rel=1e-3)
 
 
 def test_the_learning_workload(learning):
