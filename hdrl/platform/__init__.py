@@ -1,8 +1,9 @@
 """Platforms: the machine that is simulated, from JSON descriptions, SimGrid XML or Python."""
 
+from hdrl.platform.conversion import build_platform, describe_platform
 from hdrl.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
 from hdrl.platform.pstates import PStateRules, contention_model, pstate_rules
-from hdrl.platform.reader import build_platform, describe_platform, find_platform, read_platform, shipped_platforms
+from hdrl.platform.reader import find_platform, read_platform, shipped_platforms
 from hdrl.platform.simgrid import read_simgrid, write_simgrid
 
 __all__ = [

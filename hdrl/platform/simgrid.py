@@ -18,11 +18,11 @@ from lxml import etree
 from hdrl.errors import HdrlError, PlatformError
 from hdrl.files import atomic_write, read_text
 from hdrl.platform.build import frozen
+from hdrl.platform.conversion import build_platform, describe_platform
 from hdrl.platform.model import IntArray, Platform
 from hdrl.platform.network import MASTER_HOST, SPLITDUPLEX, SimgridHost, SimgridNetwork
 from hdrl.platform.network_reader import parse_network, require_master
 from hdrl.platform.pstates import ContentionModel, PStateRules
-from hdrl.platform.reader import build_platform, describe_platform
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 STORED = re.compile(r"<!--hdrl-platform (\{.*?\})-->", re.DOTALL)
