@@ -1,7 +1,9 @@
 """Whatever a scheduler says, the answer is a simulation or one clear line."""
 
 import contextlib
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,3 +190,15 @@ def test_a_number_too_long_for_batsim(value: float) -> None:
 def test_every_id_in_a_description_becomes_the_full_one() -> None:
     description = {"id": 3, "x": {"id": "y", "z": [{"id": 1}]}, "name": "id"}
     assert with_id(description, "w0!3") == {"id": "w0!3", "x": {"id": "w0!3", "z": [{"id": "w0!3"}]}, "name": "id"}
+
+
+def test_a_description_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    deep = "[" * 940 + "]" * 940
+    path = tmp_path / "workload.json"
+    path.write_text(
+        '{"nb_res": 1, "profiles": {"p": {"type": "delay", "delay": 1}}, '
+        f'"jobs": [{{"id": 1, "subtime": 0, "res": 1, "profile": "p", "x": {deep}}}]}}'
+    )
+    options = dataclasses.replace(options_of(WORLDS / "kills"), workloads=(path,))
+    with pytest.raises(HdrlError, match="nested too deeply"):
+        ExactBatsim(options).run(Scripted(lambda message: []))

@@ -35,6 +35,7 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za
 _ZONE_TAGS = ("prop", "host", "router", "link", "zone", "route", "zoneRoute")
 _NEW_TAGS = {"AS": "zone", "ASroute": "zoneRoute"}
 _DEEPEST_ZONE = 50
+_MOST_CORES = 1_000_000
 
 
 @dataclass(slots=True, eq=False)
@@ -231,8 +232,8 @@ class SimGridPlatform:
         )
         pstate = self._integer(element, "pstate", 0, where)
         cores = self._integer(element, "core", 1, where)
-        if cores < 1:
-            raise self._error(f"{where}: {cores} cores, expected at least 1")
+        if not 1 <= cores <= _MOST_CORES:
+            raise self._error(f"{where}: {cores} cores, expected 1 to {_MOST_CORES}")
         if not 0 <= pstate < len(speeds):
             raise self._error(f"{where}: P-state {pstate}, but only {len(speeds)} speeds are given")
         properties = {self._need(prop, "id"): prop.get("value", "") for prop in element if prop.tag == "prop"}

@@ -14,6 +14,7 @@ from hdrl.batsim.exact.outputs import Outputs
 from hdrl.batsim.exact.platform import SimGridPlatform
 from hdrl.batsim.exact.server import Server
 from hdrl.batsim.exact.submission import read_events, submit_events, submit_jobs
+from hdrl.errors import BatsimError
 
 
 @dataclass(slots=True)
@@ -128,7 +129,10 @@ class ExactBatsim:
         if self.options.energy:
             self._note_first_pstates()
         context.kernel.spawn(server.run(self.begins()), context.master)
-        context.kernel.run()
+        try:
+            context.kernel.run()
+        except RecursionError:
+            raise BatsimError("a job, a profile or a reply is nested too deeply") from None
         waiting = [job.id for workload in context.workloads.values() for job in workload.jobs.values()]
         return Result(
             outputs=context.outputs,
