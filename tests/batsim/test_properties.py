@@ -1,21 +1,26 @@
 """Random small worlds under random legal schedulers: what must hold whatever happens."""
 
+import importlib.util
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 
-from .conversations import ids_of
+from .conversations import RECORDED, ids_of
 
 N_HOSTS = 3
 SPEEDS = (1e8, 5e7)
 IDLE_W, EPSILON_W, FULL_W = (10.0, 8.0), (20.0, 15.0), (100.0, 60.0)
+
+STATEMENT = RECORDED / "emulator.py"
+"""An executable statement of what Batsim does, that replays a scheduler's replies."""
 
 PLATFORM = f"""<platform version="4.1"><zone id="main" routing="Full">
 <host id="master_host" speed="1Gf"><prop id="wattage_per_state" value="0:0"/></host>
@@ -25,7 +30,7 @@ PLATFORM = f"""<platform version="4.1"><zone id="main" routing="Full">
         for k in range(N_HOSTS)
     )
 }
-<link id="wire" bandwidth="100MBps" latency="0s"/>
+<link id="wire" bandwidth="100MBps" latency="LATENCY"/>
 {"".join(f'<route src="master_host" dst="h{k}"><link_ctn id="wire"/></route>' for k in range(N_HOSTS))}
 </zone></platform>"""
 
@@ -53,7 +58,7 @@ class Whim:
         self.waiting: list[dict[str, Any]] = []
         self.running: set[str] = set()
         self.pstates: list[tuple[float, int, int]] = []
-        self.all_submitted = False
+        self.conversation: list[tuple[str, str]] = []
 
     def exchange(self, message: str) -> str:
         data = json.loads(message)
@@ -63,7 +68,8 @@ class Whim:
         if not any(event["type"] == "SIMULATION_ENDS" for event in data["events"]):
             asked = [*self._starts(), *self._whims(data["now"])]
         events = [{"timestamp": data["now"], **request} for request in asked]
-        return json.dumps({"now": data["now"], "events": events})
+        self.conversation.append((message, json.dumps({"now": data["now"], "events": events})))
+        return self.conversation[-1][1]
 
     def _note(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "JOB_SUBMITTED":
@@ -107,8 +113,8 @@ def _profile(kind: str, seconds: int) -> dict[str, Any]:
     return {"type": "composed", "seq": [f"sleep{seconds}", f"work{seconds}"]}
 
 
-def _simulate(folder: Path, jobs: list[dict[str, Any]], scheduler: Whim) -> Result:
-    (folder / "platform.xml").write_text(PLATFORM)
+def _simulate(folder: Path, jobs: list[dict[str, Any]], scheduler: Whim, latency: str = "0s") -> Result:
+    (folder / "platform.xml").write_text(PLATFORM.replace("LATENCY", latency))
     kinds = [(kind, job["seconds"]) for job in jobs for kind in ("sleep", "work", "both")]
     listed = [
         {
@@ -138,6 +144,32 @@ def test_what_always_holds(jobs: list[dict[str, Any]], data: st.DataObject) -> N
     if not scheduler.pstates:
         _check_work(jobs, rows)
     _check_energy(result, scheduler, rows, jobs)
+
+
+@pytest.mark.skipif(not STATEMENT.exists(), reason=f"no {STATEMENT}")
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=25, deadline=None)
+@given(jobs=_jobs, latency=st.sampled_from(["0s", "20us", "1ms"]), data=st.data())
+def test_agrees_with_the_executable_statement(jobs: list[dict[str, Any]], latency: str, data: st.DataObject) -> None:
+    """Replaying the same replies gives the same messages and the same rows, to the last digit."""
+    spec = importlib.util.spec_from_file_location("batsim_statement", STATEMENT)
+    assert spec is not None
+    assert spec.loader is not None
+    statement = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(statement)
+    scheduler = Whim(data.draw)
+    with tempfile.TemporaryDirectory() as folder:
+        result = _simulate(Path(folder), jobs, scheduler, latency)
+        messages, replies = zip(*scheduler.conversation, strict=True)
+        other = statement.Batsim(folder, ["-w", f"{folder}/workload.json", "-E"], replies, messages)
+        other.simulate()  # it compares the messages itself, and exits where they differ
+    assert len(other.sent) == len(messages)
+    assert result.outputs.jobs == other.jobs_csv
+    assert result.outputs.machine_states == other.states_csv
+    assert result.outputs.pstate_changes == other.pstate_csv
+    assert result.outputs.energy == other.energy_csv
+    row = other.schedule_row()
+    assert {key: result.schedule[key] for key in row} == row
 
 
 def _check_no_core_twice(rows: list[list[str]]) -> None:
