@@ -262,6 +262,44 @@ def test_interval_texts_of_wide_ids():
 # ---- writing
 
 
+def test_fixed_texts_by_hand():
+    values = np.array([0.0, -0.0, 1.0, -1.0, 0.9999995, 0.99999949, 9.9999999, 1234567.5, -1e-9, 5e-7, 15e-7, 2.0**-7])
+    assert outputs.fixed_texts(values) == [
+        *("0.000000", "-0.000000", "1.000000", "-1.000000", "1.000000", "0.999999", "10.000000", "1234567.500000"),
+        *("-0.000000", "0.000000", "0.000002", "0.007812"),
+    ]
+    assert outputs.fixed_texts(np.zeros(0)) == []
+
+
+@given(
+    st.lists(
+        st.floats()
+        | st.floats(-1e12, 1e12)
+        # decimals half-way between two texts, and what they are after small sums
+        | st.integers(-(10**13), 10**13).map(lambda n: n / 2e6)
+        | st.tuples(st.integers(0, 10**9), st.integers(0, 2**20)).map(lambda pair: pair[0] + pair[1] / 2**20)
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_fixed_texts_are_those_of_printf(values):
+    assert outputs.fixed_texts(np.array(values, dtype=float)) == [f"{value:f}" for value in values]
+
+
+def test_tables_longer_than_a_block(trace, monkeypatch):
+    """Rows are the same wherever the blocks that are formatted together begin."""
+    formats = (outputs.format_jobs, outputs.format_machine_states, outputs.format_pstate_changes)
+    whole = [format_file(trace) for format_file in formats]
+    monkeypatch.setattr(outputs, "_ROWS_AT_ONCE", 1)
+    assert [format_file(trace) for format_file in formats] == whole
+    assert min(text.count("\n") for text in whole) > 2
+
+
+def test_overutilizations_are_plain_json(trace):
+    """Text that is put together by hand is the text that the json module makes."""
+    text = outputs.format_overutilizations(trace)
+    assert json.dumps(json.loads(text)) == text
+
+
 def test_files_with_energy(trace, tmp_path):
     names = [path.name for path in outputs.write_batsim_files(trace, tmp_path, prefix="x")]
     assert names == [
