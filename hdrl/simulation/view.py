@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hdrl.kernel import codes
 from hdrl.kernel.state import State
 from hdrl.platform.model import Platform
+from hdrl.simulation.trace import JobState
 from hdrl.workload.model import Workload
 
 
@@ -65,6 +66,11 @@ class View:
         ]
 
     @property
+    def news_s(self) -> NDArray[np.float64]:
+        """When each of the news happened, in seconds, not rounded; no later than the message was sent."""
+        return self._state.events["time_s"][: int(self._state.scalars["n_events"][0])].copy()
+
+    @property
     def is_over(self) -> bool:
         """Whether the simulation has ended."""
         return bool(self._state.scalars["ended"][0])
@@ -85,6 +91,36 @@ class View:
     def started_s(self) -> NDArray[np.float64]:
         """Start date of every job, -1 if it has not started, shape ``(n_jobs,)``."""
         return self._state.jobs["start_s"].copy()
+
+    def outcome(self, job: int) -> tuple[JobState, int]:
+        """Return the state of a job and, once it has ended, its return code (-1 before).
+
+        Parameters
+        ----------
+        job
+            Index of the job.
+        """
+        row = self._state.jobs[job]
+        return JobState(int(row["state"])), int(row["return_code"])
+
+    def progress(self, job: int) -> float:
+        """Return the part of its work that a killed job had done, 0 to 1, for a job of a single step.
+
+        Parameters
+        ----------
+        job
+            Index of a job that was killed.
+        """
+        row = self._state.jobs[job]
+        step = self._state.steps[row["first_step"]]
+        if step["kind"] == codes.STEP_DELAY:
+            return float(row["run_s"] / step["amount"]) if step["amount"] > 0 else 1.0
+        flops = step["amount"] / (row["n_cores"] if step["kind"] == codes.STEP_COMPUTE_TOTAL else 1)
+        if flops <= 0:
+            return 1.0
+        # What was left at the last change of speed, less what was done since.
+        since_s = row["start_s"] + row["run_s"] - row["updated_s"]
+        return float(min(1.0, 1.0 - row["remaining"] + row["slowest_flops"] / flops * since_s))
 
     @property
     def free_cores(self) -> NDArray[np.int64]:

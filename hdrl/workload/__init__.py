@@ -1,6 +1,12 @@
 """Workloads: the jobs of a simulation, and where they come from."""
 
-from hdrl.workload.batsim_json import merge, read_batsim_json, read_custom_workload, write_batsim_json
+from hdrl.workload.batsim_json import (
+    describe_for_batsim,
+    merge,
+    read_batsim_json,
+    read_custom_workload,
+    write_batsim_json,
+)
 from hdrl.workload.estimates import tsafrir_estimates
 from hdrl.workload.fit import check_fits, fits, max_cores
 from hdrl.workload.hdeeprm import hdeeprm_workload
@@ -32,6 +38,7 @@ __all__ = [
     "Workload",
     "WorkloadStatistics",
     "check_fits",
+    "describe_for_batsim",
     "file_format",
     "find_workload",
     "fits",

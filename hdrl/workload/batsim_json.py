@@ -438,6 +438,24 @@ def write_batsim_json(
     OutputError
         If the file cannot be written.
     """
+    write_json(path, describe_for_batsim(workload, platform=platform, source=source), indent=None)
+
+
+def describe_for_batsim(
+    workload: Workload, *, platform: Platform | None = None, source: str | None = None
+) -> dict[str, Any]:
+    """Return what `write_batsim_json` writes, as `json.loads` would give it.
+
+    Parameters
+    ----------
+    workload, platform, source
+        As `write_batsim_json` takes them.
+
+    Raises
+    ------
+    OptionsError
+        If the source is unknown, or not named where there are several.
+    """
     index = _source_index(workload, source)
     rows = np.flatnonzero(workload.jobs["source"] == index).tolist()
     name = workload.sources[index]
@@ -446,7 +464,7 @@ def write_batsim_json(
     others = _mapping(_mapping(workload.extra.get("files")).get(name))
     largest = int(workload.jobs["cores"][rows].max()) if rows else 1
     nb_res = others.get("nb_res", largest) if platform is None else platform.n_cores
-    write_json(path, {**others, "nb_res": nb_res, "jobs": jobs, "profiles": profiles}, indent=None)
+    return {**others, "nb_res": nb_res, "jobs": jobs, "profiles": profiles}
 
 
 def _source_index(workload: Workload, source: str | None) -> int:
@@ -470,7 +488,8 @@ def _described_jobs(
         if profile_name not in profiles:
             profiles.update(_describe_profile(workload, job, profile_name, gflops))
         read = described[row] if isinstance(described, list) else {}
-        base = {"id": _plain_id(workload.job_ids[row]), "subtime": None, "res": None, "profile": profile_name} | read
+        needed = {"id": _plain_id(workload.job_ids[row]), "subtime": None, "res": None, "profile": profile_name}
+        base = read | {key: value for key, value in needed.items() if key not in read}
         yield _updated(base, job, profiles[profile_name])
 
 
