@@ -40,7 +40,7 @@ class EnergyMeter:
         # the plugin believes in P-state 0 until its first update, whatever the platform file says
         self._pstate = [0] * n
         self._stale = set(range(n))
-        self._epsilon_w: float | None = None
+        self._epsilon_w = np.array([_watts(cpu.spec, cpu.pstate)[1] for cpu in cpus])
         self._updated_s = 0.0  # when all machines were up to date for the last time
 
     def load_changes(self, machines: Sequence[int]) -> None:
@@ -51,7 +51,8 @@ class EnergyMeter:
     def pstate_changes(self, machine: int, now_s: float) -> None:
         """Note a change of P-state that has just been made."""
         if self.on:
-            self._epsilon_w = None
+            cpu = self._cpus[machine]
+            self._epsilon_w[machine] = _watts(cpu.spec, cpu.pstate)[1]
             self.update(machine, now_s)
 
     def touch(self, machines: Sequence[int], now_s: float) -> None:
@@ -115,12 +116,7 @@ class EnergyMeter:
 
     def epsilon_w(self) -> float:
         """Return the power of all machines at nearly no load in their present P-states, in watts."""
-        if self._epsilon_w is None:
-            total = 0.0
-            for cpu in self._cpus:
-                total += _watts(cpu.spec, cpu.pstate)[1]
-            self._epsilon_w = total
-        return self._epsilon_w
+        return float(np.add.accumulate(self._epsilon_w)[-1]) if len(self._epsilon_w) else 0.0
 
     def _update_many(self, rows: NDArray[np.intp] | slice, stale: Iterable[int], now_s: float) -> None:
         for machine in stale:
