@@ -7,7 +7,10 @@ functions serve when real Batsim simulates.
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.kernel import codes
+from hdrl.kernel.energy import SPEED
 from hdrl.kernel.engine import add_op
 from hdrl.kernel.jit import jit
 from hdrl.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
@@ -65,11 +68,44 @@ def contended_pstate(state, processor):
 
 
 @jit
+def follow_progress(state, job):
+    """Bring the decision system's picture of a running job's progress up to the date of the message.
+
+    All cores of a job advance at the pace of the slowest one, at the speed that its P-state gives.
+    """
+    s = state.scalars[0]
+    row = state.jobs[job]
+    if row.n_cores > 0 and row.done_until_s < s.message_s:
+        if row.pace_known == 0:
+            row.pace_known = 1
+            row.pace_flops = np.inf
+            for i in range(row.first_core, row.first_core + row.n_cores):
+                core = state.cores[state.allocated[i]]
+                row.pace_flops = min(row.pace_flops, state.ladders[core.ladder, core.wanted_pstate, SPEED])
+        row.done_flop += row.pace_flops * (s.message_s - max(row.done_until_s, row.start_s))
+    row.done_until_s = s.message_s
+
+
+@jit
+def remaining(state, job):
+    """Return the part of the requested work that a running job has left per core, as the scheduler knows it, 0 to 1."""
+    row = state.jobs[job]
+    requested_flop = row.requested_time_s * state.scalars[0].reference_flops
+    if requested_flop <= 0.0:
+        return 0.0
+    follow_progress(state, job)
+    return min(1.0, max(0.0, 1.0 - row.done_flop / requested_flop))
+
+
+@jit
 def _want(state, core, pstate):
     """Note that a core is to change its P-state; return whether it is news."""
     row = state.cores[core]
     if row.wanted_pstate == pstate:
         return False
+    if row.owner >= 0:
+        follow_progress(state, row.owner)
+        state.jobs[row.owner].pace_known = 0
     row.wanted_pstate = pstate
     row.changed = 1
     return True

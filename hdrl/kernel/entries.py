@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from hdrl.kernel import codes, decide, engine, waiting
 from hdrl.kernel.borrow import borrow
+from hdrl.kernel.cluster import remaining
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.state import State
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP, _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR = range(10)
+_REMAINING = 10
 
 
 @jit
@@ -49,11 +51,20 @@ def _add_op(state, kind, subject, first, n, value):
     engine.add_op(state, kind, subject, first, n, value)
 
 
+@jit
+def _other(state, request, a):
+    """Carry out what returns a real number, or nothing."""
+    if request == _REMAINING:
+        return remaining(state, a)
+    engine.begin(state)
+    return 0.0
+
+
 @entry
 def _call(arrays, request, a, b, c, d, value):
-    """Carry out one request of Python; return two numbers that depend on it."""
+    """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
     state = borrow(arrays)
-    first, second = 0, 0
+    first, second, real = 0, 0, 0.0
     if request == _RUN_PAIR:
         first = decide.run_pair(state, a, b, c)
     elif request == _ADVANCE:
@@ -73,8 +84,8 @@ def _call(arrays, request, a, b, c, d, value):
     elif request == _HAND_OUT:
         decide.hand_out(state)
     else:
-        engine.begin(state)
-    return first, second
+        real = _other(state, request, a)
+    return first, second, real
 
 
 def begin(state: State) -> None:
@@ -94,7 +105,7 @@ def answer(state: State) -> None:
 
 def start(state: State, job: int, first: int, n: int) -> tuple[int, int]:
     """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
-    code, core = _call(state, _START, job, first, n, 0, 0.0)
+    code, core, _ = _call(state, _START, job, first, n, 0, 0.0)
     return int(code), int(core)
 
 
@@ -124,6 +135,11 @@ def schedule_pair(state: State, job_key: int, core_key: int) -> int:
 def hand_out(state: State) -> None:
     """Complete the answer for a simulator outside the kernel: see `hdrl.kernel.decide.hand_out`."""
     _call(state, _HAND_OUT, 0, 0, 0, 0, 0.0)
+
+
+def remaining_work(state: State, job: int) -> float:
+    """Return the part of its requested work that a running job has left: see `hdrl.kernel.cluster.remaining`."""
+    return float(_call(state, _REMAINING, job, 0, 0, 0, 0.0)[2])
 
 
 def run_pair(state: State, job_key: int, core_key: int, budget: int) -> int:

@@ -87,6 +87,7 @@ SCALAR_DTYPE = _record(
         ("n_spans", np.int64),
         # decision system
         ("layer", np.int8),
+        ("reference_flops", np.float64),
         ("compatible", np.int8),
         ("n_queue", np.int64),
         ("queue_key", np.int64),
@@ -136,6 +137,11 @@ JOB_STATE_DTYPE = _record(
         ("n_slowest", np.int64),
         # its place in the queue
         ("rank", np.int64),
+        # the decision system's picture of its progress
+        ("done_flop", np.float64),
+        ("done_until_s", np.float64),
+        ("pace_flops", np.float64),
+        ("pace_known", np.int8),
     ]
 )
 
@@ -358,6 +364,7 @@ def _scalars(platform: Platform, *, energy: bool, compatible: bool, logging: boo
     rows["epsilon_w"] = platform.epsilon_w[first].sum()
     rows["logging"] = logging
     rows["layer"] = platform.rules is not None
+    rows["reference_flops"] = platform.reference_gflops * 1e9
     rows["compatible"] = compatible
     rows["queue_key"] = codes.QUEUE_BY_ARRIVAL
     return rows

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel import codes
+from hdrl.kernel import codes, entries
 from hdrl.kernel.state import State
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import JobState
@@ -121,6 +121,20 @@ class View:
         # What was left at the last change of speed, less what was done since.
         since_s = row["start_s"] + row["run_s"] - row["updated_s"]
         return float(min(1.0, 1.0 - row["remaining"] + row["slowest_flops"] / flops * since_s))
+
+    def remaining(self, job: int) -> float:
+        """Return the part of its *requested* work that a running job has left on each of its cores, 0 to 1.
+
+        Requested work is the requested time on a core of the platform's mean speed. All cores of a job advance
+        at the pace of the slowest, at the speeds that their P-states gave them since the start. A job that
+        takes longer than was asked for stays at 0.
+
+        Parameters
+        ----------
+        job
+            Index of a running job.
+        """
+        return entries.remaining_work(self._state, job)
 
     @property
     def free_cores(self) -> NDArray[np.int64]:
