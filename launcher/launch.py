@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 from collections.abc import Iterator
@@ -47,6 +48,17 @@ class LaunchError(HdrlError):
     """The command line makes no sense."""
 
 
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Search for unreachable cycles rarely: nearly all that is made here stays, and searching takes time."""
+    usual = gc.get_threshold()
+    gc.set_threshold(100_000, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("arguments", nargs=-1, required=True, metavar="[AGENT] OPTIONS")
 @click.option("-a", "--agent", help="Agent: a Python file, or 'classic'.")
@@ -65,6 +77,7 @@ class LaunchError(HdrlError):
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Print the folder of the results only.")
 @click.version_option(VERSION, prog_name="hdrl-launch")
+@_rare_collections()
 def launch(
     arguments: tuple[str, ...],
     agent: str | None,
