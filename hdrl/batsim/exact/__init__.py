@@ -1,7 +1,7 @@
 """A readable engine of Batsim 4.2.1's own model, to the last printed digit.
 
 `ExactBatsim` runs a simulation against anything that has ``exchange(message) -> reply``. What it does is described
-in ``docs/batsim.md``; the modules, lowest first: platform, sharing, energy, engine, actors, profiles, jobs,
+in ``docs/batsim.md``; the modules, lowest first: platform, flows, sharing, energy, engine, actors, profiles, jobs,
 machines, protocol, outputs, context, ptasks, execution, submission, requests, server, simulation.
 """
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hdrl.batsim.exact.actors import Actor, Do, Kernel, Steps
 from hdrl.batsim.exact.engine import Timer
-from hdrl.batsim.exact.sharing import Cpu, Flow, Work
+from hdrl.batsim.exact.flows import Cpu, Flow, Work
 
 
 class TimedOut(Exception):

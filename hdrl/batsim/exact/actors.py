@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hdrl.batsim.exact.engine import Engine, Timer
-from hdrl.batsim.exact.sharing import Cpu
+from hdrl.batsim.exact.flows import Cpu
 
 if TYPE_CHECKING:
     from hdrl.batsim.exact.activities import Execution

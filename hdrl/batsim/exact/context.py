@@ -11,11 +11,12 @@ from hdrl.batsim.exact.activities import Mailbox
 from hdrl.batsim.exact.actors import Kernel, Steps, Update
 from hdrl.batsim.exact.energy import EnergyMeter
 from hdrl.batsim.exact.engine import Engine
+from hdrl.batsim.exact.flows import Cpu
 from hdrl.batsim.exact.jobs import Job, Workload
 from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.outputs import Outputs
 from hdrl.batsim.exact.platform import SimGridPlatform
-from hdrl.batsim.exact.sharing import Cpu, Network
+from hdrl.batsim.exact.sharing import Network
 from hdrl.errors import BatsimError, suggest
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.batsim.exact.flows import Cpu
 from hdrl.batsim.exact.platform import HostSpec
-from hdrl.batsim.exact.sharing import Cpu
 
 LongDouble = np.longdouble
 """Batsim adds energies and dates up in 80 bits; where numpy has no such type the last digits may differ."""

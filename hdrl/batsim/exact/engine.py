@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.batsim.exact.energy import EnergyMeter
-from hdrl.batsim.exact.sharing import Activity, Flow, Network
+from hdrl.batsim.exact.flows import Activity, Flow
+from hdrl.batsim.exact.sharing import Network
 
 TIME_PRECISION_S = 1e-9
 """What remains of a duration or a latency counts as nothing below this."""

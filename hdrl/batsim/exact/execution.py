@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from hdrl.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut, Wait
 from hdrl.batsim.exact.actors import Actor, Do, Sleep, Spawn, Steps
 from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.flows import Cpu, Work
 from hdrl.batsim.exact.jobs import FAILED, KILLED, RUNNING, SUCCEEDED, WALLTIME_REACHED, Job, Task
 from hdrl.batsim.exact.messages import Completed, FromJob, Killed
 from hdrl.batsim.exact.profiles import Composed, Delay, Receive, Send, UsageTrace
 from hdrl.batsim.exact.ptasks import parallel_task
-from hdrl.batsim.exact.sharing import Cpu, Work
 from hdrl.errors import BatsimError
 
 TIMED_OUT, CANCELLED = -1, -2

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hdrl.batsim.exact.flows import Cpu
 from hdrl.batsim.exact.platform import HostSpec, SimGridPlatform
-from hdrl.batsim.exact.sharing import Cpu, Network
+from hdrl.batsim.exact.sharing import Network
 from hdrl.errors import PlatformError
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.flows import Cpu, Work, transfers_of_matrix
 from hdrl.batsim.exact.jobs import Job
 from hdrl.batsim.exact.machines import Machine
 from hdrl.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
-from hdrl.batsim.exact.sharing import Cpu, Work, transfers_of_matrix
 from hdrl.errors import BatsimError
 
 if TYPE_CHECKING:

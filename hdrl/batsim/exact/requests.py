@@ -9,13 +9,13 @@ from hdrl.batsim.exact.activities import Execution, Wait
 from hdrl.batsim.exact.actors import Do, Spawn, Steps
 from hdrl.batsim.exact.context import Context
 from hdrl.batsim.exact.execution import kill_jobs, run_job
+from hdrl.batsim.exact.flows import Work
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBMITTED, Job, Workload
 from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, Machine
 from hdrl.batsim.exact.messages import Asked, Message, Registered, Switched
 from hdrl.batsim.exact.profiles import Composed, Homogeneous
 from hdrl.batsim.exact.protocol import Request, parse_mapping, parse_storage_mapping
-from hdrl.batsim.exact.sharing import Work
 from hdrl.batsim.exact.submission import call_later
 from hdrl.errors import BatsimError, WorkloadError, suggest
 
