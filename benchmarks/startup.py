@@ -1,0 +1,55 @@
+"""How long until the first event: of the first start ever, which compiles the simulator, and of later ones."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from common.measure import LAUNCH, Process, compile_first, run_process
+from common.report import Report, finish, json_file_argument
+
+N_STARTS = 7
+OPTIONS = """\
+{"platform_file_path": "learning", "workload_file_path": "learning",
+ "pybatsim": {"agent": {"policy_pair": "first-high_gflops"}}}
+"""
+PARTS = {
+    "Python alone": "pass",
+    "... and NumPy": "import numpy",
+    "... and Numba, the compiler": "import numba",
+    "... and hdrl, all that an experiment needs": "import hdrl.experiment, hdrl.policies, hdrl.launcher.launch",
+}
+
+
+def launch_tiny(folder: Path, name: str, cache: Path | None = None) -> Process:
+    """Simulate two jobs on four cores with hdrl-launch, a whole process."""
+    options = folder / "options.json"
+    options.write_text(OPTIONS)
+    environment = {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
+    return run_process([*LAUNCH, str(options), "--out", str(folder / name)], environment=environment)
+
+
+def main() -> None:
+    """Measure, print, and keep the numbers if asked to."""
+    json_file = json_file_argument(__doc__)
+    report = Report("Start-up: hdrl-launch with two jobs on four cores, the whole process")
+    compile_first()
+    with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
+        folder = Path(name)
+        first = launch_tiny(folder, "first", cache=folder / "cache")
+        if "compiling" not in first.stderr:
+            raise SystemExit(f"the first start did not say that it compiles; it said: {first.stderr}")
+        report.add("first start ever, compiles the simulator and says so", [first.wall_s], at_most=30)
+        report.add("memory of the first start", [first.peak_mib], "MiB")
+        later = [launch_tiny(folder, f"later_{index}") for index in range(N_STARTS)]
+    report.add("later starts", [process.wall_s for process in later], at_most=1.5)
+    report.add("later starts, processor time", [process.cpu_s for process in later])
+    for what, code in PARTS.items():
+        parts = [run_process([sys.executable, "-c", code]) for _ in range(N_STARTS)]
+        report.add(what, [process.wall_s for process in parts])
+    finish(report, json_file)
+
+
+if __name__ == "__main__":
+    main()
