@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from hdrl.errors import UnknownName
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, read_pair
 from hdrl.simulation.decisions import Decision
@@ -14,6 +17,15 @@ from hdrl.simulation.trace import Trace
 from hdrl.simulation.view import View
 from hdrl.workload.fit import check_fits
 from hdrl.workload.model import Workload
+
+if TYPE_CHECKING:
+    from hdrl.batsim.real import BatsimSettings
+    from hdrl.batsim.simulators import ProtocolSimulator
+
+    Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
+
+SIMULATORS = ("embedded", "exact", "batsim")
+"""Who may simulate: the compiled kernel, the exact engine, or Batsim itself."""
 
 PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
 """A policy in Python: it is shown a `View` at every message and returns decisions."""
@@ -42,8 +54,15 @@ def simulate(
     energy: bool = True,
     compatibility: str | None = None,
     progress: Progress | None = None,
+    simulator: str = "embedded",
+    batsim: BatsimSettings | None = None,
+    folder: Path | None = None,
+    platform_file: Path | None = None,
 ) -> Trace:
-    """Simulate a workload on a platform under a policy, on the embedded simulator.
+    """Simulate a workload on a platform under a policy.
+
+    All simulators give the same trace, as precisely as each can tell: from Batsim's own files come six decimals of
+    dates, and six digits of dates in the logs of machine states and P-states.
 
     Parameters
     ----------
@@ -62,6 +81,14 @@ def simulate(
         ``None``, or ``"hdeeprm-0.3.1"``; the platform and the workload must have been read in the same mode.
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
+    simulator
+        One of `SIMULATORS`.
+    batsim
+        How Batsim is run, if it is.
+    folder
+        Where the exact engine or Batsim leaves its files; ``None``: they are thrown away.
+    platform_file
+        SimGrid file of a platform that hdrl did not describe itself, for the same two.
 
     Returns
     -------
@@ -71,25 +98,51 @@ def simulate(
     Raises
     ------
     UnknownName
-        If there is no such policy.
+        If there is no such policy or simulator.
     WorkloadError
         If the platform can never run a job.
     DecisionError
         If a Python policy decides something impossible.
     SimulationError
         If jobs are waiting and nothing will ever happen again.
+    BatsimError
+        If Batsim cannot be run, or says something wrong.
     """
     check_fits(workload, platform)
-    simulator = EmbeddedSimulator(platform, workload, seed=seed, energy=energy, compatibility=compatibility)
-    if isinstance(policy, str) and policy != VOID:
-        pair = read_pair(policy)
-        simulator.run_pair(pair.job_key, pair.core_key, progress=progress)
-    else:
-        _run_function(simulator, start_nothing if isinstance(policy, str) else policy, progress)
-    return simulator.trace
+    pair = read_pair(policy) if isinstance(policy, str) and policy != VOID else None
+    common = {"seed": seed, "energy": energy, "compatibility": compatibility}
+    files = {"folder": folder, "platform_file": platform_file}
+    with contextlib.closing(_simulator(simulator, platform, workload, common, files, batsim)) as chosen:
+        if pair is not None:
+            chosen.run_pair(pair.job_key, pair.core_key, progress=progress)
+        else:
+            _run_function(chosen, policy if callable(policy) else start_nothing, progress)
+        return chosen.trace
 
 
-def _run_function(simulator: EmbeddedSimulator, policy: PolicyFunction, progress: Progress | None) -> None:
+def _simulator(
+    name: str,
+    platform: Platform,
+    workload: Workload,
+    common: dict[str, Any],
+    files: dict[str, Any],
+    settings: BatsimSettings | None,
+) -> Simulator:
+    """Return a simulator by its name."""
+    if name == "embedded":
+        return EmbeddedSimulator(platform, workload, **common)
+    if name == "exact":
+        from hdrl.batsim.simulators import ExactSimulator
+
+        return ExactSimulator(platform, workload, **common, **files)
+    if name == "batsim":
+        from hdrl.batsim.real import BatsimSimulator
+
+        return BatsimSimulator(platform, workload, **common, **files, settings=settings)
+    raise UnknownName("simulator", name, SIMULATORS)
+
+
+def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progress | None) -> None:
     """Simulate under a policy in Python."""
     told_s = time.monotonic()
     view = simulator.reset()

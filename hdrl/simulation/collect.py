@@ -63,7 +63,14 @@ def _energy(state: State) -> NDArray[np.void]:
     return rows
 
 
-def _overutilization(state: State) -> OverUtilization:
+def overutilization(state: State) -> OverUtilization:
+    """Return when the decision system of an environment could not give what was asked for.
+
+    Parameters
+    ----------
+    state
+        The arrays of the environment.
+    """
     s = state.scalars[0]
     spans = state.spans[: int(s["n_spans"])]
     return OverUtilization(
@@ -99,7 +106,7 @@ def collect_trace(platform: Platform, workload: Workload, state: State, compatib
         pstate_changes=pstate_changes,
         pstate_cores=pstate_cores,
         energy=_energy(state),
-        overutilization=_overutilization(state),
+        overutilization=overutilization(state),
         consumed_j=float(s["last_energy_j"] - s["first_energy_j"]) if s["energy"] else 0.0,
         end_s=float(s["now"]),
         n_decisions=int(s["n_decisions"]),

@@ -83,6 +83,11 @@ class EmbeddedSimulator:
             raise SimulationError(
                 f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"
             )
+        if energy and not platform.has_power:
+            raise SimulationError(
+                f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
+                "simulate it without energy"
+            )
         self.platform = platform
         self.workload = workload
         self._seed = seed
@@ -122,8 +127,10 @@ class EmbeddedSimulator:
             At the first decision that cannot be followed; neither it nor any after it is applied. Those before it are
             kept and take effect with the next step.
         SimulationError
-            If jobs are waiting and nothing will ever happen again.
+            If jobs are waiting and nothing will ever happen again, or if the simulation has ended.
         """
+        if self._state.scalars["ended"][0]:
+            raise SimulationError("the simulation has ended; reset() begins it anew")
         self._state.scalars["n_decisions"] += 1
         self._answer.add_all(decisions)
         if now_s is not None:
@@ -154,6 +161,9 @@ class EmbeddedSimulator:
             self._after(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
+
+    def close(self) -> None:
+        """Do nothing: only simulators outside the kernel leave something to close."""
 
     @property
     def n_done(self) -> int:

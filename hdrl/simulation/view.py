@@ -170,7 +170,9 @@ class View:
     def energy_j(self) -> float:
         """Energy of the whole platform since date 0 until the message was sent, in joules."""
         s = self._state.scalars[0]
-        return float(s["energy_j"] + s["power_w"] * (s["now"] - s["energy_time_s"]))
+        elapsed_s = s["now"] - s["energy_time_s"]
+        # Outside the kernel the power may be unknown (NaN), which does not matter when no time has passed.
+        return float(s["energy_j"] + s["power_w"] * elapsed_s) if elapsed_s > 0 else float(s["energy_j"])
 
     @property
     def no_more_jobs(self) -> bool:

@@ -1,0 +1,151 @@
+"""Batsim on the other side of a ZeroMQ socket, as a scheduler sees it: messages in, replies out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from hdrl.errors import BatsimError
+
+FREE_ENDPOINT = "tcp://127.0.0.1:*"
+"""A free port that only this machine can reach."""
+
+_LOOK_EVERY_S = 0.05
+_LARGEST_MESSAGE = 2**30
+_SEND_ON_S = 1.0
+_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_DISCONNECTED
+)
+
+
+def _look_at_nothing() -> None:
+    """Be what is looked at while nobody else is: there is no process of ours."""
+
+
+class Listener:
+    """A ZeroMQ REP socket to which one Batsim connects.
+
+    Parameters
+    ----------
+    endpoint
+        Where to listen; ``*`` as port stands for a free one.
+    timeout_s
+        How long Batsim may be silent, in wall-clock seconds.
+
+    Attributes
+    ----------
+    endpoint
+        Where it listens, with the port.
+
+    Raises
+    ------
+    BatsimError
+        If it cannot listen there.
+    """
+
+    def __init__(self, endpoint: str = FREE_ENDPOINT, *, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._n_peers = self._n_strangers = 0
+        self._lost = False
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.REP)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_MESSAGE)
+        self._monitor = self._socket.get_monitor_socket(_EVENTS)
+        try:
+            self._socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            raise BatsimError(f"cannot listen on {endpoint!r} ({error}), expected tcp://ADDRESS:PORT") from None
+        self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def __enter__(self) -> Listener:
+        """Return the socket."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the socket."""
+        self.close()
+
+    def close(self, *, after_last_reply: bool = False) -> None:
+        """Close the socket.
+
+        Parameters
+        ----------
+        after_last_reply
+            Whether a reply may still be under way, which is given a second to arrive.
+        """
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
+        self._socket.close(linger=round(1e3 * _SEND_ON_S) if after_last_reply else 0)
+        self._context.term()
+
+    def receive(self, look: Callable[[], None] = _look_at_nothing) -> str:
+        """Return the next message.
+
+        Parameters
+        ----------
+        look
+            Called several times a second meanwhile; it raises if there is no use in waiting.
+
+        Raises
+        ------
+        BatsimError
+            If there is none: nobody connects, Batsim is silent for too long or goes away; or if it is no text.
+        """
+        self._await(look)
+        parts = self._socket.recv_multipart()
+        if len(parts) != 1:
+            raise BatsimError(f"Batsim's message has {len(parts)} parts, expected one")
+        try:
+            return parts[0].decode()
+        except UnicodeDecodeError as error:
+            raise BatsimError(
+                f"Batsim's message is not UTF-8 text (byte {error.start}); hdrl speaks Batsim's protocol of 3.1 to 4.2"
+            ) from None
+
+    def reply(self, text: str) -> None:
+        """Send the reply to the last message.
+
+        Parameters
+        ----------
+        text
+            The reply.
+        """
+        self._socket.send(text.encode())
+
+    def _await(self, look: Callable[[], None]) -> None:
+        deadline_s = time.monotonic() + self.timeout_s
+        while not self._socket.poll(round(1e3 * _LOOK_EVERY_S)):
+            look()
+            self._note_connections()
+            if self._lost:
+                # What ends at the same time says more about it.
+                self._socket.poll(round(1e3 * _LOOK_EVERY_S))
+                look()
+                raise BatsimError(f"{self.endpoint}: Batsim closed the connection before SIMULATION_ENDS")
+            if time.monotonic() >= deadline_s:
+                problem = "has sent nothing" if self._n_peers else "has not connected"
+                raise BatsimError(f"{self.endpoint}: Batsim {problem} within {self.timeout_s:g} s")
+
+    def _note_connections(self) -> None:
+        while self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor)["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._n_peers += 1
+            elif event != zmq.EVENT_DISCONNECTED:
+                self._n_strangers += 1  # whatever else has found the port, and is about to be disconnected
+            elif self._n_strangers:
+                self._n_strangers -= 1
+            else:
+                self._n_peers -= 1
+                self._lost = self._n_peers == 0
