@@ -92,6 +92,7 @@ def energy_of(state, first, n):
 def log_energy(state, event):
     """Append a line to the energy log; ``event`` is the character code of ``s``, ``e`` or ``p``."""
     s = state.scalars[0]
+    s.swept_s = s.now
     if s.logging == 0:
         return
     row = state.energy_log[s.n_energy_log]

@@ -24,6 +24,9 @@ SLEEP_PRECISION_S = 1e-9
 WORK_PRECISION = 1e-14
 SHORTEST_CALL_S = 1e-5
 
+# When jobs that end send their last letter: at once, in the round in which the scheduler's answer begins, or after all.
+_AT_ONCE, _WITH_ANSWER, _LAST = 0, 1, 2
+
 _P = ord("p")
 _REQUEST_TO_COMPUTE = -1
 
@@ -161,8 +164,8 @@ def _finish(state, job):
     """End a job that is over and send its last letter on its way."""
     s = state.scalars[0]
     jobs.end(state, job)
-    if s.energy == 1:
-        # It first reads the energy of the hosts, which lets everybody else post before it.
+    if s.end_rank != _AT_ONCE:
+        # It first reads the energy of the hosts, which lets others post before it.
         state.late[s.n_late] = job
         s.n_late += 1
     else:
@@ -178,11 +181,37 @@ def _post_completed(state, job):
 
 
 @jit
-def _post_late(state):
+def _post_late(state, n):
+    """Post the first ``n`` letters that had to wait."""
     s = state.scalars[0]
-    for i in range(s.n_late):
+    for i in range(n):
         _post_completed(state, state.late[i])
-    s.n_late = 0
+    s.n_late -= n
+    for i in range(s.n_late):
+        state.late[i] = state.late[i + n]
+
+
+@jit
+def _rank_of_ends(state, n):
+    """Tell when the jobs that end in this step, with ``n`` ends of anything, send their last letters.
+
+    With energy, each reads the energy of all hosts first, and lets the others go on a round for each host whose
+    energy is out of date. Up to date are hosts on which something ends right now.
+    """
+    s = state.scalars[0]
+    if s.energy == 0 or s.swept_s == s.now:
+        return _AT_ONCE
+    n_stale = len(state.cores)
+    for i in range(n):
+        kind, subject = state.finished[i].kind, state.finished[i].subject
+        if kind == codes.END_TASK:
+            n_stale -= state.jobs[subject].n_cores
+        elif kind == codes.END_TRANSFER:
+            n_stale -= 1 if state.box[s.box_head].kind == codes.COMPLETED else 0
+        elif subject < len(state.jobs):
+            with_its_task = state.jobs[subject].sleep_kind == codes.SLEEP_TIMER and state.tasks[subject].position < 0
+            n_stale -= 0 if with_its_task else 1
+    return min(max(n_stale, _AT_ONCE), _LAST)
 
 
 @jit
@@ -503,7 +532,7 @@ def _next_date(state):
 def _step(state):
     """Advance to the next date at which something ends; return whether there is one."""
     s = state.scalars[0]
-    _post_late(state)
+    _post_late(state, s.n_late)
     _start_transfer(state)
     date_s = _next_date(state)
     if date_s == np.inf:
@@ -512,14 +541,19 @@ def _step(state):
     s.n_engine_steps += 1
     box_was_empty = s.box_len == 0
     n = _collect_finished(state)
+    s.end_rank = _rank_of_ends(state, n)
+    n_before_answer = 0
     for i in range(n):
         kind, subject, seq = state.finished[i].kind, state.finished[i].subject, state.finished[i].seq
         if kind == codes.END_TRANSFER:
+            n_before_answer = s.n_late
             _deliver(state, box_was_empty)
         elif kind == codes.END_SLEEP:
             _wake_sleeper(state, subject, seq)
         elif state.jobs[subject].state == codes.RUNNING and jobs.after_computation(state, subject):
             _finish(state, subject)
+    if s.end_rank == _WITH_ANSWER:
+        _post_late(state, n_before_answer)
     return True
 
 

@@ -39,6 +39,7 @@ SCALAR_DTYPE = _record(
         ("transfer_end_s", np.float64),
         ("transfer_seq", np.int64),
         ("n_late", np.int64),
+        ("end_rank", np.int64),
         # exchange with the scheduler
         ("ready", np.int8),
         ("message_ready", np.int8),
@@ -68,6 +69,7 @@ SCALAR_DTYPE = _record(
         ("energy", np.int8),
         ("flat_power", np.int8),
         ("energy_read", np.int8),
+        ("swept_s", np.float64),
         ("energy_j", np.float64),
         ("energy_time_s", np.float64),
         ("power_w", np.float64),

@@ -145,6 +145,7 @@ class Answer:
             codes.ERROR_MEMORY: f"job {name!r}: the node of core {core} lacks the memory for it",
             codes.ERROR_DUPLICATE_CORE: f"job {name!r}: core {core} is named twice",
             codes.ERROR_KILL_UNKNOWN: f"job {name!r} cannot be killed: it has never run",
+            codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: it has been told to have ended",
         }.get(code, f"error {code}")
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 
@@ -200,8 +201,10 @@ class Answer:
 
     def _add_kill(self, decision: Kill) -> None:
         for job in decision.jobs:
-            if not 0 <= job < self._workload.n_jobs or self.state.jobs["state"][job] < codes.RUNNING:
-                raise DecisionError(f"job {job} cannot be killed: it has never run")
+            self._check_job(job)
+            if not np.any(self.state.cores["owner"] == job):
+                never = int(self.state.jobs["state"][job]) in (codes.NOT_SUBMITTED, codes.WAITING, codes.REJECTED)
+                raise self.error(codes.ERROR_KILL_UNKNOWN if never else codes.ERROR_KILL_ENDED, job, -1)
         first = self._put_into_pool(decision.jobs)
         self._add_op(codes.KILL, first=first, n=len(decision.jobs))
 
