@@ -1,0 +1,21 @@
+"""For tests of one's own: small worlds, checks that every policy must pass, hypothesis strategies.
+
+`hdrl.testing.strategies` needs hypothesis (the extra ``dev``) and is therefore imported by itself.
+"""
+
+from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy
+from hdrl.testing.worlds import Job, Node, Processor, World, check_worlds, small_platform, small_workload
+
+__all__ = [
+    "Job",
+    "Node",
+    "Processor",
+    "World",
+    "check_policy",
+    "check_trace",
+    "check_worlds",
+    "energy_of_cores",
+    "run_policy",
+    "small_platform",
+    "small_workload",
+]
