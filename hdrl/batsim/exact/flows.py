@@ -7,7 +7,7 @@ takes ``weight * rate`` of a resource.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -45,16 +45,19 @@ class Resource:
         self.capacity = capacity
         self.fatpipe = fatpipe
         self.users: dict[Flow, tuple[float, ...]] = {}
-        """Weights (positive) of the demands of each flow, in the order in which the flows came."""
+        """Weights (positive) of the demands of each flow that works, in the order in which they began to work."""
 
     def load(self) -> float:
         """Return what its flows take of it, in the unit of its capacity."""
         total = 0.0
-        for flow, weights in self.users.items():
-            if flow.flowing:
-                for weight in weights:
-                    total += weight * flow.rate
+        for flow, weights in reversed(self.users.items()):
+            for weight in reversed(weights):
+                total += weight * flow.rate
         return total
+
+    def taken(self, steps: Mapping[Flow, float]) -> list[float]:
+        """Return what each demand takes when rates rise by some steps; the newest first, as SimGrid adds them up."""
+        return [weight * steps[flow] for flow, weights in reversed(self.users.items()) for weight in reversed(weights)]
 
 
 class Cpu(Resource):

@@ -57,13 +57,13 @@ class Network:
 
     def add(self, flow: Flow) -> None:
         """Let a flow take part."""
-        flow.enter()
         if flow.flowing:
-            self._dirty[flow] = None
+            self.awake(flow)
 
     def awake(self, flow: Flow) -> None:
         """Let a flow work: its latency is paid."""
         flow.flowing = True
+        flow.enter()
         self._dirty[flow] = None
 
     def remove(self, flow: Flow) -> None:
@@ -86,14 +86,14 @@ class Network:
         """Find the rates again where something has changed; return the flows concerned."""
         if not self._dirty:
             return []
-        concerned = [flow for flow in self._dirty if flow.flowing]
+        concerned = list(self._dirty)
         self._dirty.clear()
         seen = set(concerned)
         for flow in concerned:  # grows while it is walked
             for resource, _ in flow.demands:
                 if len(resource.users) > 1:
                     for other in resource.users:
-                        if other.flowing and other not in seen:
+                        if other not in seen:
                             seen.add(other)
                             concerned.append(other)
         share_out(concerned)
@@ -167,7 +167,7 @@ def _use(left: dict[Resource, float], shares: dict[Resource, float], steps: dict
     closed: set[Flow] = set()
     for resource in list(left):
         rest = left[resource]
-        used = [weight * steps[flow] for flow, weights in resource.users.items() if flow in steps for weight in weights]
+        used = resource.taken(steps)
         for amount in (min(shares[resource], *used),) if resource.fatpipe else used:
             rest -= amount
             if rest < USAGE_PRECISION:
