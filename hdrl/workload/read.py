@@ -170,7 +170,7 @@ def _from_log(
 
     if n_jobs is None:
         return convert(read_swf(path))
-    max_rows = start + n_jobs
+    max_rows, growth = start + n_jobs, 1.1  # a second look usually finds what few unusable lines took
     while True:
         log = read_swf(path, max_rows=max_rows)
         complete = log.n_rows < max_rows
@@ -182,4 +182,4 @@ def _from_log(
         else:
             if complete or workload.n_jobs == n_jobs:
                 return workload
-        max_rows *= 4
+        max_rows, growth = int(growth * max_rows) + 64, 4.0
