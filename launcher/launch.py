@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 BUILT_IN_AGENTS = ("classic",)
 """Names that stand for an agent without a file."""
 
+SIMULATORS = ("embedded", "exact", "batsim")
+
 SHOWN = (
     "n_jobs",
     "n_finished",
@@ -72,6 +74,7 @@ def _rare_collections() -> Iterator[None]:
     help="Workload in Batsim's JSON, instead of the one that the options name.",
 )
 @click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs, each with its own seed.")
+@click.option("--simulator", type=click.Choice(SIMULATORS), help="Who simulates, instead of what the options say.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
@@ -85,6 +88,7 @@ def launch(
     outmodel: str | None,
     custom: str | None,
     runs: int | None,
+    simulator: str | None,
     seed: int | None,
     out: Path | None,
     overrides: tuple[str, ...],
@@ -116,7 +120,11 @@ def launch(
     changes = [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
     if agent in BUILT_IN_AGENTS:
         changes.append("pybatsim.agent.file=null")
-    changes += [f"{key}={value}" for key, value in (("seed", seed), ("runs", runs)) if value is not None]
+    changes += [
+        f"{key}={value}"
+        for key, value in (("seed", seed), ("runs", runs), ("simulator", simulator))
+        if value is not None
+    ]
     options = read_options(options_file, overrides=[*overrides, *changes])
     _start_logging(options)
     _run(options, out, quiet=quiet)

@@ -93,8 +93,9 @@ def run_experiment(options: Options, *, out: str | Path, progress: Progress | No
 
     The folder of a single run holds Batsim's files, ``overutilizations.json``, ``metrics.json``, the options
     (``options.resolved.json``), where the result comes from (``provenance.json``), and the only file that differs
-    when the same run is repeated: ``timing.json``. Several runs get a folder each, ``run_0`` and so on. A folder
-    appears when it is complete; what was finished before an error or an interruption stays.
+    when the same run is repeated: ``timing.json``. Simulators other than the embedded one leave what they were given
+    and what they printed besides. Several runs get a folder each, ``run_0`` and so on. A folder appears when it is
+    complete; what was finished before an error or an interruption stays.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
         if progress is not None:
             _tell_of_missing_jobs(options, workload, progress)
             progress.message(f"simulating {workload.n_jobs:,} jobs on {platform.n_cores:,} cores of {platform.name}")
-        trace = _simulate(options, platform, workload, agent, progress)
+        trace = _simulate(options, platform, workload, agent, progress, folder)
         simulation_s = clock.lap("simulate_s")
         metrics = _write(folder, options, trace, agent)
         clock.lap("write_s")
@@ -255,8 +256,43 @@ def _ignore(message: str) -> None:
     del message
 
 
+def _outside(options: Options, platform: Platform, folder: Path) -> dict[str, Any]:
+    """Return what a simulator outside the kernel needs to know."""
+    if options.simulator == "embedded":
+        return {}
+    described = bool(platform.clusters)
+    known: dict[str, Any] = {
+        "simulator": options.simulator,
+        "folder": folder,
+        "platform_file": None if described else options.path_of(options.platform_file_path),
+    }
+    if options.simulator == "batsim":
+        from hdrl.batsim.real import BatsimSettings
+
+        chosen = options.batsim
+        known["batsim"] = BatsimSettings(
+            endpoint=chosen.endpoint,
+            executable=_command(options, chosen.executable),
+            arguments=tuple(chosen.arguments),
+            timeout_s=chosen.timeout_s,
+            wait_for=chosen.wait_for,
+            folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
+        )
+    return known
+
+
+def _command(options: Options, text: str) -> str:
+    """Return a command as it is looked for: a name on PATH, or a path that starts from the options file."""
+    return str(options.path_of(text).absolute()) if "/" in text else text
+
+
 def _simulate(
-    options: Options, platform: Platform, workload: Workload, agent: Agent, progress: Progress | None
+    options: Options,
+    platform: Platform,
+    workload: Workload,
+    agent: Agent,
+    progress: Progress | None,
+    folder: Path,
 ) -> Trace:
     from hdrl.policies import simulate
 
@@ -269,6 +305,7 @@ def _simulate(
             energy=options.energy,
             compatibility=options.compatibility,
             progress=progress.jobs if progress is not None else None,
+            **_outside(options, platform, folder),
         )
     except HdrlError:
         raise
@@ -285,7 +322,8 @@ def _write(folder: Path, options: Options, trace: Trace, agent: Agent) -> dict[s
 
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
     trace = dataclasses.replace(trace, info=repeatable)
-    write_batsim_files(trace, folder)
+    if options.simulator == "embedded":
+        write_batsim_files(trace, folder)
     write_overutilizations(trace, folder / "overutilizations.json")
     metrics = {name: float(value) for name, value in compute_metrics(trace).items()}
     write_json(
@@ -296,10 +334,15 @@ def _write(folder: Path, options: Options, trace: Trace, agent: Agent) -> dict[s
     return metrics
 
 
+def _simulator_version(trace: Trace) -> dict[str, str]:
+    version = trace.info.get("batsim_version")
+    return {} if version is None else {"batsim": str(version)}
+
+
 def _provenance(options: Options, trace: Trace, agent: Agent) -> dict[str, Any]:
     platform, workload = trace.platform, trace.workload
     return {
-        "versions": versions(),
+        "versions": versions() | _simulator_version(trace),
         "seed": options.seed,
         "options": {"sha256": options.sha256()},
         "platform": {"name": platform.name, "n_cores": platform.n_cores, "sha256": platform_sha256(platform)},

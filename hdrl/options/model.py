@@ -134,6 +134,29 @@ class WorkloadOptions(_Block):
     )
 
 
+class BatsimOptions(_Block):
+    """How Batsim is run, where it simulates."""
+
+    executable: Annotated[PathText, Field(min_length=1)] = Field(
+        default="batsim", description="Command that starts Batsim, looked for on PATH."
+    )
+    arguments: list[PathText] = Field(default_factory=list, description="Further arguments of Batsim.")
+    endpoint: str = Field(
+        default="tcp://127.0.0.1:*",
+        description="Where the decision system listens; * stands for a free port.",
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        default=60.0, description="Seconds without a word after which Batsim is given up."
+    )
+    wait_for: Literal["start", "connect"] = Field(
+        default="start", description="Whether Batsim is started, or connects from elsewhere."
+    )
+    folder: PathText | None = Field(
+        default=None,
+        description="Folder shared with a Batsim that connects from elsewhere: for its platform, workload and results.",
+    )
+
+
 class Options(_Block):
     """The options of one experiment; the same value gives the same results, byte by byte.
 
@@ -154,7 +177,8 @@ class Options(_Block):
         default=None, description="How many jobs of the workload are used; all by default."
     )
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
-    simulator: Literal["embedded"] = Field(default="embedded", description="Who simulates.")
+    simulator: Literal["embedded", "exact", "batsim"] = Field(default="embedded", description="Who simulates.")
+    batsim: BatsimOptions = Field(default_factory=BatsimOptions, description="How Batsim is run.")
     compatibility: Literal["hdeeprm-0.3.1"] | None = Field(
         default=None, description="System whose numbers are reproduced, its errors included."
     )
@@ -183,6 +207,16 @@ class Options(_Block):
         for name, field in WorkloadOptions.model_fields.items():
             if name not in ("custom", "oversized") and getattr(self.workload, name) != field.default:
                 raise ValueError(f"workload.{name} cannot be chosen together with compatibility {self.compatibility!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _knows_where_batsim_is(self) -> Self:
+        connects = self.batsim.wait_for == "connect"
+        if connects != (self.batsim.folder is not None):
+            missing = "is missing" if connects else "is given"
+            raise ValueError(f"batsim.folder {missing}; it is for batsim.wait_for 'connect', which needs it")
+        if connects and self.simulator == "batsim" and self.runs > 1:
+            raise ValueError(f"runs is {self.runs}, but a Batsim that connects from elsewhere simulates once")
         return self
 
     @property
@@ -268,6 +302,8 @@ class Options(_Block):
             (data, "platform_file_path"),
             (data, "workload_file_path"),
             (data["workload"], "custom"),
+            (data["batsim"], "executable"),
+            (data["batsim"], "folder"),
             (data["pybatsim"]["agent"], "file"),
             (data["pybatsim"]["agent"], "input_model"),
             (data["pybatsim"]["agent"], "output_model"),

@@ -13,7 +13,14 @@ from pydantic_core import ErrorDetails
 
 from hdrl.errors import OptionsError, suggest
 from hdrl.files import read_json
-from hdrl.options.model import AgentOptions, DecisionOptions, EnvironmentOptions, Options, WorkloadOptions
+from hdrl.options.model import (
+    AgentOptions,
+    BatsimOptions,
+    DecisionOptions,
+    EnvironmentOptions,
+    Options,
+    WorkloadOptions,
+)
 
 _OTHER_NAMES = {
     "learning_rate": "lr",
@@ -34,6 +41,9 @@ _OTHER_NAMES = {
     "n_runs": "runs",
     "custom_workload": "custom",
     "runtime": "run_time",
+    "timeout": "timeout_s",
+    "socket": "endpoint",
+    "args": "arguments",
 }
 """What people call the keys, for suggestions only."""
 
@@ -43,6 +53,7 @@ _BLOCKS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("pybatsim.env", EnvironmentOptions),
     ("pybatsim.agent", AgentOptions),
     ("workload", WorkloadOptions),
+    ("batsim", BatsimOptions),
 )
 
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
