@@ -201,12 +201,27 @@ def _fixed_digits(is_negative: NDArray[np.bool_], high: NDArray[np.int64], low: 
     return characters.T[is_kept.T].tobytes().decode("ascii").splitlines()
 
 
+def _runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], list[int]]:
+    """Return which rows differ from the row before, and for each row how many of those came before it."""
+    begins = np.ones(len(columns[0]), dtype=bool)
+    begins[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return begins, (np.cumsum(begins) - 1).tolist()
+
+
+def _repeated(texts: Sequence[str], which: Iterable[int]) -> list[str]:
+    return list(map(texts.__getitem__, which))
+
+
+def _fixed_texts_of_runs(values: NDArray[np.float64]) -> list[str]:
+    """Return what `fixed_texts` does; equal neighbours are printed once."""
+    begins, run = _runs(values)
+    return _repeated(fixed_texts(values[begins]), run)
+
+
 def _date_texts(values: NDArray[np.float64]) -> list[str]:
     """Return dates as ``%g`` prints them, with 6 significant digits; equal neighbours are printed once."""
-    begins = np.ones(len(values), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=begins[1:])
-    texts = [f"{value:g}" for value in values[begins].tolist()]
-    return list(map(texts.__getitem__, (np.cumsum(begins) - 1).tolist()))
+    begins, run = _runs(values)
+    return _repeated([f"{value:g}" for value in values[begins].tolist()], run)
 
 
 def _integer_texts(values: NDArray[Any]) -> list[str]:
@@ -214,17 +229,14 @@ def _integer_texts(values: NDArray[Any]) -> list[str]:
     lowest, highest = int(values.min()), int(values.max())
     if highest - lowest > len(values):
         return list(map(str, values.tolist()))
-    texts = list(map(str, range(lowest, highest + 1)))
-    return list(map(texts.__getitem__, (values - lowest).tolist()))
+    return _repeated(list(map(str, range(lowest, highest + 1))), (values - lowest).tolist())
 
 
 def _number_texts(values: NDArray[np.float64]) -> list[str]:
-    """Return numbers as JSON has them, with the digits that tell them from all others; equal ones are made once."""
+    """Return numbers as JSON has them, with the digits that tell them from all others."""
     if not np.all(np.isfinite(values)):
         raise ValueError("JSON has finite numbers only")
-    distinct, which = np.unique(values, return_inverse=True)
-    texts = list(map(repr, distinct.tolist()))
-    return list(map(texts.__getitem__, which.tolist()))
+    return list(map(repr, values.tolist()))
 
 
 def _quoted(text: str) -> str:
@@ -432,7 +444,9 @@ def format_consumed_energy(trace: Trace) -> str:
         powers = fixed_texts(power_w[part])
         for row in np.flatnonzero(power_w[part] == -1.0).tolist():
             powers[row] = "NA"
-        times_s, total_j, epsilon_w = (fixed_texts(log[name][part]) for name in ("time_s", "energy_j", "epsilon_w"))
+        times_s, total_j, epsilon_w = (
+            _fixed_texts_of_runs(log[name][part]) for name in ("time_s", "energy_j", "epsilon_w")
+        )
         return [times_s, total_j, log["event"][part].astype("U1").tolist(), epsilon_w, powers]
 
     return _table(ENERGY_COLUMNS, len(log), texts)
@@ -455,18 +469,20 @@ def format_overutilizations(trace: Trace) -> str:
     is_open = log.bandwidth_duration_s < 0
     end_s = round(trace.end_s, 6)  # dates of the decision side have six decimals
     duration_s = np.where(is_open, np.maximum(0.0, end_s - log.bandwidth_start_s), log.bandwidth_duration_s)
-    starts, durations = _number_texts(log.bandwidth_start_s), _number_texts(duration_s)
-    spans = [f"[{start}, {duration}]" for start, duration in zip(starts, durations, strict=True)]
-    stay_open: set[int] = set()
-    if trace.info.get("compatibility") == "hdeeprm-0.3.1":
-        stay_open.update(log.bandwidth_processor[is_open].tolist())
-        for index in np.flatnonzero(is_open).tolist():
-            spans[index] = starts[index]
+    stays_open = is_open & (trace.info.get("compatibility") == "hdeeprm-0.3.1")
+    # A job of many processors makes as many equal spans, one after the other.
+    begins, run = _runs(log.bandwidth_start_s, duration_s, stays_open)
+    starts, durations = _number_texts(log.bandwidth_start_s[begins]), _number_texts(duration_s[begins])
+    spans = [
+        start if bare else f"[{start}, {duration}]"
+        for start, duration, bare in zip(starts, durations, stays_open[begins].tolist(), strict=True)
+    ]
     spans_of: dict[int, list[str]] = {}
-    for processor, span in zip(log.bandwidth_processor.tolist(), spans, strict=True):
+    for processor, span in zip(log.bandwidth_processor.tolist(), _repeated(spans, run), strict=True):
         spans_of.setdefault(processor, []).append(span)
+    over_committed = set(log.bandwidth_processor[stays_open].tolist())
     processors = (
-        f'"{processor}": {{"state": {int(processor in stay_open)}, "values": [{", ".join(values)}]}}'
+        f'"{processor}": {{"state": {int(processor in over_committed)}, "values": [{", ".join(values)}]}}'
         for processor, values in spans_of.items()
     )
     cores, memory = (", ".join(_number_texts(dates)) for dates in (log.core_s, log.memory_s))
