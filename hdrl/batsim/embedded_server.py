@@ -1,14 +1,15 @@
-"""The embedded simulator in Batsim's place: it talks to a scheduler in Batsim's protocol.
+"""A simulator in Batsim's place: it talks to a scheduler in Batsim's protocol.
 
-`EmbeddedServer` says what Batsim would say, as the same text, and takes the requests of the replies as decisions. What
-the embedded simulator does not know is refused with one line that says so; `hdrl.batsim.exact` knows more of it.
+`ProtocolServer` says what Batsim would say, as the same text, and takes the requests of the replies as decisions for
+any simulator with the face of the embedded one; `EmbeddedServer` is the server for that one. What has no place in
+views and decisions is refused with one line that says so; the command ``hdrl-batsim`` knows all of it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 from hdrl.batsim.exact.context import Scheduler
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
@@ -34,32 +35,47 @@ _NOT_SIMULATED = {
 Event = tuple[str, dict[str, Any]]
 
 
-class EmbeddedServer:
-    """One simulation on the embedded simulator for a scheduler that speaks Batsim's protocol.
+class Simulator(Protocol):
+    """What has views and takes decisions: the face of `hdrl.simulation.EmbeddedSimulator`."""
+
+    @property
+    def platform(self) -> Platform:
+        """The machine."""
+
+    @property
+    def workload(self) -> Workload:
+        """The jobs."""
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened, once the simulation is over."""
+
+    def reset(self) -> View:
+        """Go back to date 0 and return the first view."""
+
+    def step(self, decisions: Iterable[Decision] = (), *, now_s: float | None = None) -> View:
+        """Carry out decisions and return the view at the next message."""
+
+
+class ProtocolServer:
+    """One simulation for a scheduler that speaks Batsim's protocol.
 
     On a platform whose cores change their P-states by rules (`hdrl.platform.Platform.rules`), these
     changes go on by themselves: the scheduler neither hears of them nor can ask for others.
 
     Parameters
     ----------
-    platform, workload
-        What to simulate.
+    simulator
+        Who simulates.
     energy
-        Whether energy is measured (``-E`` of Batsim); requests that need it are refused otherwise.
-    seed
-        Seed of the simulator.
-
-    Raises
-    ------
-    SimulationError
-        If the platform has what only the exact simulator knows.
+        Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
     """
 
-    def __init__(self, platform: Platform, workload: Workload, *, energy: bool = True, seed: int = 0) -> None:
-        self.platform = platform
-        self.workload = workload
+    def __init__(self, simulator: Simulator, *, energy: bool = True) -> None:
+        self.platform = simulator.platform
+        self.workload = workload = simulator.workload
         self.energy = energy
-        self._simulator = EmbeddedSimulator(platform, workload, seed=seed, energy=energy)
+        self._simulator = simulator
         self._documents = {source: describe_for_batsim(workload, source=source) for source in workload.sources}
         self._descriptions = self._described_jobs()
         self._ids = [
@@ -226,10 +242,7 @@ class EmbeddedServer:
     def _dated(self, view: View, request: Request) -> Decision:
         where = f"{request.kind} at {request.timestamp_s:f}"
         if request.kind in _NOT_SIMULATED:
-            raise BatsimError(
-                f"{where}: {_NOT_SIMULATED[request.kind]} are not known to the embedded simulator; "
-                "the exact one has them"
-            )
+            raise BatsimError(f"{where}: {_NOT_SIMULATED[request.kind]} are not supported here; hdrl-batsim has them")
         deciders: dict[str, Callable[[dict[str, Any], str], Any]] = {
             "EXECUTE_JOB": self._execute,
             "REJECT_JOB": lambda data, where: Reject(self._job(data["job_id"], where)),
@@ -258,7 +271,7 @@ class EmbeddedServer:
         job = self._job(data["job_id"], where)
         extra = [name for name in data if name not in ("job_id", "alloc")]
         if extra:
-            raise BatsimError(f"{where}: {extra[0]!r} is not known to the embedded simulator; the exact one has it")
+            raise BatsimError(f"{where}: {extra[0]!r} is not supported here; hdrl-batsim has it")
         self._allocations[job] = self._cores(data["alloc"], where)
         return Start(job, self._allocations[job])
 
@@ -269,8 +282,8 @@ class EmbeddedServer:
                 raise BatsimError(f"{where}: job {self._ids[job]!r} does not exist any more: {_STOP}")
             if self._profile(job).get("type") in COMPOSED_TYPES:
                 raise BatsimError(
-                    f"{where}: job {self._ids[job]!r} has a composed profile; the embedded simulator cannot say how "
-                    "far it has come, the exact one can"
+                    f"{where}: job {self._ids[job]!r} has a composed profile; how far it has come "
+                    "cannot be told here; hdrl-batsim can"
                 )
         new = [job for job in dict.fromkeys(jobs) if job not in self._kill_asked]
         self._kill_asked.update(new)
@@ -310,6 +323,28 @@ class EmbeddedServer:
         source = self.workload.sources[self.workload.jobs["source"][job]]
         profile: dict[str, Any] = self._documents[source]["profiles"][self._profile_name(job)]
         return profile
+
+
+class EmbeddedServer(ProtocolServer):
+    """One simulation on the embedded simulator for a scheduler that speaks Batsim's protocol.
+
+    Parameters
+    ----------
+    platform, workload
+        What to simulate.
+    energy
+        Whether energy is measured.
+    seed
+        Seed of the simulator.
+
+    Raises
+    ------
+    SimulationError
+        If the platform has what only the exact simulator knows.
+    """
+
+    def __init__(self, platform: Platform, workload: Workload, *, energy: bool = True, seed: int = 0) -> None:
+        super().__init__(EmbeddedSimulator(platform, workload, seed=seed, energy=energy), energy=energy)
 
 
 def _used_profiles(document: dict[str, Any]) -> dict[str, Any]:
