@@ -313,24 +313,33 @@ def energy_of_cores(trace: Trace, start_s: float, end_s: float) -> NDArray[np.fl
     NDArray[np.float64]
         Joules, shape ``(n_cores,)``.
     """
-    return _energy(trace, _histories(trace), start_s, end_s)
-
-
-def _energy(trace: Trace, histories: list[_History], start_s: float, end_s: float) -> NDArray[np.float64]:
-    platform = trace.platform
-    energy_j = np.zeros(platform.n_cores)
+    histories = _histories(trace)
+    energy_j = np.zeros(trace.platform.n_cores)
     for core, history in enumerate(histories):
-        dates = [start_s, *history.changes_between(start_s, end_s), end_s]
-        for begin_s, until_s in pairwise(dates):
-            energy_j[core] += float(platform.idle_w[core, history.at(begin_s)]) * (until_s - begin_s)
+        energy_j[core] = _idle_j(trace, core, history, start_s, end_s)
     for job in _started(trace):
-        for phase in _phases(trace, histories, job):
-            begin_s, until_s = max(phase.start_s, start_s), min(phase.end_s, end_s)
-            if phase.flops <= 0.0 or until_s <= begin_s:
-                continue
-            for core in trace.cores_of(job).tolist():
-                energy_j[core] += _extra_w(trace, core, histories[core].at(begin_s), phase.flops) * (until_s - begin_s)
+        for core, extra_j in _extra_j(trace, histories, job, start_s, end_s):
+            energy_j[core] += extra_j
     return energy_j
+
+
+def _idle_j(trace: Trace, core: int, history: _History, start_s: float, end_s: float) -> float:
+    """Return the energy of a core that does nothing, between two dates, in joules."""
+    dates = [start_s, *history.changes_between(start_s, end_s), end_s]
+    idle_w = trace.platform.idle_w[core]
+    return sum(float(idle_w[history.at(begin_s)]) * (until_s - begin_s) for begin_s, until_s in pairwise(dates))
+
+
+def _extra_j(
+    trace: Trace, histories: list[_History], job: int, start_s: float, end_s: float
+) -> Iterator[tuple[int, float]]:
+    """Yield what the cores of a job take between two dates beyond what they would take if they did nothing."""
+    for phase in _phases(trace, histories, job):
+        begin_s, until_s = max(phase.start_s, start_s), min(phase.end_s, end_s)
+        if phase.flops <= 0.0 or until_s <= begin_s:
+            continue
+        for core in trace.cores_of(job).tolist():
+            yield core, _extra_w(trace, core, histories[core].at(begin_s), phase.flops) * (until_s - begin_s)
 
 
 def _extra_w(trace: Trace, core: int, pstate: int, flops: float) -> float:
@@ -346,13 +355,14 @@ def _check_energy(trace: Trace, histories: list[_History]) -> None:
     started = _started(trace)
     most_w = float(trace.platform.full_w.max()) * trace.platform.n_cores
     for job in started:
-        wanted = _energy(trace, histories, float(trace.records["start_s"][job]), float(ends_s[job]))
-        wanted_j = float(wanted[trace.cores_of(job)].sum())
+        span = float(trace.records["start_s"][job]), float(ends_s[job])
+        wanted_j = sum(_idle_j(trace, core, histories[core], *span) for core in trace.cores_of(job).tolist())
+        wanted_j += sum(extra_j for _, extra_j in _extra_j(trace, histories, job, *span))
         found_j = float(trace.records["energy_j"][job])
         close = abs(found_j - wanted_j) <= 1e-8 * wanted_j + most_w * 2e-7
         _require(close, f"job {job} took {found_j!r} J, expected {wanted_j!r} J")
     if started:
         first_s = float(trace.workload.jobs["submit_s"].min())
-        wanted_j = float(_energy(trace, histories, first_s, float(ends_s[started].max())).sum())
+        wanted_j = float(energy_of_cores(trace, first_s, float(ends_s[started].max())).sum())
         close = abs(trace.consumed_j - wanted_j) <= 1e-8 * wanted_j + most_w * 2e-7
         _require(close, f"the platform took {trace.consumed_j!r} J, expected {wanted_j!r} J")

@@ -171,11 +171,11 @@ def check_worlds() -> dict[str, World]:
         Node((Processor(3, 3.0, 16.0, 45.0),), memory_gb=1.0),
     )
     proportional = small_platform(
-        Node((Processor(4, 2.0, 12.0, 60.0),)), Node((Processor(2, 5.0, 8.0, 70.0),)), contention="proportional"
+        Node((Processor(4, 2.0, 12.0, 60.0),), 4.0), Node((Processor(2, 5.0, 8.0, 70.0),)), contention="proportional"
     )
     same_date = [Job(float(k // 4), 1 + k % 4, gflop=10.0, requested_time_s=10.0 + k % 3) for k in range(16)]
     hungry = [
-        Job(2.5 * (k // 3), 1 + k % 3, gflop=5.0 + 3.0 * k, memory_mib=256.0 * (k % 4), bandwidth_gbps=4.0 * (k % 5))
+        Job(2.5 * (k // 3), 1 + k % 3, gflop=5.0 + 3.0 * k, memory_mib=200.0 * (k % 4), bandwidth_gbps=4.0 * (k % 5))
         for k in range(24)
     ]
     kinds = [
@@ -192,6 +192,6 @@ def check_worlds() -> dict[str, World]:
         "one job": World(even, small_workload(Job())),
         "same dates": World(even, small_workload(*same_date)),
         "memory and bandwidth": World(mixed, small_workload(*hungry)),
-        "proportional contention": World(proportional, small_workload(*(job for job in hungry if job.cores < 7))),
+        "proportional contention": World(proportional, small_workload(*hungry)),
         "kinds of jobs": World(mixed, small_workload(*kinds)),
     }
