@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -52,9 +53,13 @@ class LaunchError(HdrlError):
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Search for unreachable cycles rarely: nearly all that is made here stays, and searching takes time."""
+    """Search for unreachable cycles rarely, and not when the process ends: nearly all that is made here stays.
+
+    The compiler brings so many objects that the searches would take a fifth of a short run.
+    """
     usual = gc.get_threshold()
     gc.set_threshold(100_000, *usual[1:])
+    atexit.register(gc.freeze)
     try:
         yield
     finally:
