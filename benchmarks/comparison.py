@@ -31,8 +31,8 @@ def measure_processes(report: Report, inputs: Inputs) -> None:
         ratio = f"{ratio_of_medians([published], times):,.0f} x faster than the published {published} s"
         report.add(f"hdrl-launch, 10,000 classic jobs, {what}: whole process", times, ratio=ratio)
     report.notes.append(
-        "Published: Batsim + HDeepRM, 10,000 such jobs on gaia (415.4 s uncontended, 234.4 s contended; 2 cores). "
-        "Quoted, not measured here: the ratio is between two machines."
+        "Published: Batsim + HDeepRM, 10,000 jobs of the same model on gaia (415.4 s uncontended, 234.4 s contended; "
+        "2 cores). Quoted, not measured here: neither the machine nor the very jobs are the same."
     )
 
 

@@ -108,7 +108,7 @@ class Report:
                 {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.is_met],
                 figure.ratio,
             )
-        console = Console(highlight=False, width=None if Console().is_terminal else 140)
+        console = Console(highlight=False, width=None if Console().is_terminal else 160)
         console.print(table)
         for note in self.notes:
             console.print(note, markup=False)
