@@ -1,5 +1,6 @@
 """hdrl-launch: both ways to name an agent, one line for each mistake, what is shown at the end."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -69,6 +70,15 @@ def test_the_agent_on_the_command_line_counts(small_world: Path, stand_in, agent
 def test_quiet_prints_the_folder_only(small_world: Path, stand_in, tmp_path: Path):
     result = run(small_world, "--out", tmp_path / "out", "--quiet")
     assert (result.stdout, result.stderr) == (f"{tmp_path / 'out'}\n", "")
+
+
+def test_garbage_is_collected_as_before_after_a_run(small_world: Path, stand_in, tmp_path: Path):
+    usual, during = gc.get_threshold(), []
+    stand_in.during = lambda call: during.append(gc.get_threshold())
+    run(small_world, "--out", tmp_path / "out", "--quiet")
+    assert during[0][0] > usual[0]
+    refused(small_world, "--set", "sed=1")
+    assert gc.get_threshold() == usual
 
 
 def test_default_folder(small_world: Path, stand_in, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
