@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -79,6 +80,14 @@ def with_room_for_decisions(state: State, platform: Platform, workload: Workload
     return grown_for(state, platform, workload) if is_full else state
 
 
+def _core_ids(cores: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return core ids as an array, after a look at what they are."""
+    ids = np.asarray(cores)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise DecisionError(f"cores {cores!r}: expected the ids of cores")
+    return ids.astype(np.int64)
+
+
 class Answer:
     """Writes decisions into the answer of an environment, after checking them.
 
@@ -151,6 +160,8 @@ class Answer:
 
     def _add(self, decision: Decision) -> None:
         if isinstance(decision, At):
+            if not math.isfinite(decision.time_s):
+                raise DecisionError(f"a decision is dated {decision.time_s!r}; expected a finite date")
             self._add(decision.decision)
             self.state.ops["time_s"][int(self.state.scalars["n_ops"][0]) - 1] = decision.time_s
         elif isinstance(decision, Start):
@@ -171,6 +182,8 @@ class Answer:
             raise DecisionError(f"{decision!r} is no decision; expected one of hdrl.simulation.decisions")
 
     def _check_job(self, job: int) -> None:
+        if not isinstance(job, int | np.integer):
+            raise DecisionError(f"job {job!r}: expected the index of a job (0 to {self._workload.n_jobs - 1})")
         if not 0 <= job < self._workload.n_jobs:
             raise DecisionError(f"there is no job {job} (0 to {self._workload.n_jobs - 1})")
 
@@ -183,18 +196,19 @@ class Answer:
         return first
 
     def _add_start(self, decision: Start) -> None:
-        job, n = int(decision.job), len(decision.cores)
-        self._check_job(job)
+        self._check_job(decision.job)
+        job, cores = int(decision.job), _core_ids(decision.cores)
+        n = len(cores)
         if n != self._workload.jobs["cores"][job]:
             raise self.error(codes.ERROR_WRONG_SIZE, job, -1)
-        first = self._put_into_pool(np.asarray(decision.cores, dtype=np.int64))
+        first = self._put_into_pool(cores)
         code, core = entries.start(self.state, job, first, n)
         if code:
             raise self.error(code, job, core)
 
     def _add_reject(self, decision: Reject) -> None:
+        self._check_job(decision.job)
         job = int(decision.job)
-        self._check_job(job)
         code = entries.reject(self.state, job)
         if code:
             raise self.error(code, job, -1)
@@ -209,7 +223,7 @@ class Answer:
         self._add_op(codes.KILL, first=first, n=len(decision.jobs))
 
     def _add_pstate(self, decision: SetPState) -> None:
-        cores = np.unique(np.asarray(decision.cores, dtype=np.int64))
+        cores = np.unique(_core_ids(decision.cores))
         if len(cores) == 0 or cores[0] < 0 or cores[-1] >= self._platform.n_cores:
             raise DecisionError(f"P-state {decision.pstate}: cores must be 0 to {self._platform.n_cores - 1}")
         if not 0 <= decision.pstate < self._platform.n_pstates:
@@ -229,7 +243,7 @@ class Answer:
                 )
 
     def _add_call(self, decision: CallAt) -> None:
-        if not decision.time_s > float(self.state.scalars["message_s"][0]):
+        if not float(self.state.scalars["message_s"][0]) < decision.time_s < math.inf:
             raise self.error(codes.ERROR_CALL_IN_PAST, -1, -1)
         self._add_op(codes.CALL, value=decision.time_s)
 

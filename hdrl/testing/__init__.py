@@ -3,7 +3,7 @@
 `hdrl.testing.strategies` needs hypothesis (the extra ``dev``) and is therefore imported by itself.
 """
 
-from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy
+from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy, trace_differences
 from hdrl.testing.worlds import Job, Node, Processor, World, check_worlds, small_platform, small_workload
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "run_policy",
     "small_platform",
     "small_workload",
+    "trace_differences",
 ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.policies import PolicyFunction, simulate
 from hdrl.simulation.trace import JobState, OverUtilization, Trace
 from hdrl.testing.worlds import World, check_worlds
-from hdrl.workload.model import StepKind
+from hdrl.workload.model import StepKind, Workload
 
 SHORTEST_RUN_S = 1e-5
 """Run time that is recorded for a job that took no time."""
@@ -114,10 +114,9 @@ def trace_differences(left: Trace, right: Trace) -> list[str]:
 def _same(left: object, right: object) -> bool:
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
-    if isinstance(left, OverUtilization):
-        return all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(OverUtilization))
-    if hasattr(left, "job_ids"):
-        return left is right
+    for kind in (OverUtilization, Workload):
+        if isinstance(left, kind):
+            return all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(kind))
     return bool(left == right)
 
 

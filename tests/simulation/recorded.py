@@ -143,20 +143,27 @@ def check_message(message: dict[str, Any], view: View, numbers: dict[str, int]) 
     if view.is_over:
         assert [event["type"] for event in message["events"]] == ["SIMULATION_ENDS"]
         return
-    dates = view._state.events["time_s"][: len(view.news)].tolist()
-    found = [(kind, f"{date:.6f}") for (kind, _), date in zip(view.news, dates, strict=True)]
+    found = [(kind, f"{date:.6f}") for (kind, _), date in zip(view.news, view.news_s.tolist(), strict=True)]
     assert found == [(NEWS[event["type"]], f"{event['timestamp']:.6f}") for event in message["events"]]
     for (kind, subject), event in zip(view.news, message["events"], strict=True):
         data = event["data"]
         if kind in (News.JOB_SUBMITTED, News.JOB_COMPLETED):
             assert subject == numbers[data["job_id"]]
         if kind == News.JOB_COMPLETED:
-            row = view._state.jobs[subject]
-            assert (JobState(row["state"]).name, row["return_code"]) == (data["job_state"], data["return_code"])
+            assert view.outcome(subject) == (JobState[data["job_state"]], data["return_code"])
+        if kind == News.JOB_KILLED:
+            check_progress(view, data["job_progress"], numbers)
         if kind == News.PSTATE_CHANGED:
             assert str(subject) == data["state"]
         if kind == News.ENERGY:
             assert view.energy_j == pytest.approx(data["consumed_energy"], rel=1e-9, abs=1e-6)
+
+
+def check_progress(view: View, told: dict[str, dict[str, Any]], numbers: dict[str, int]) -> None:
+    """Check what is told of the progress of killed jobs, where it is told as one number."""
+    for job, progress in told.items():
+        if "progress" in progress:
+            assert view.progress(numbers[job]) == pytest.approx(progress["progress"], abs=6e-7)
 
 
 def replay(conversation: Conversation, simulator: EmbeddedSimulator, *, check: bool = True) -> Trace:
