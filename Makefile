@@ -48,6 +48,8 @@ $(CORE): $(DEFINITION) | $(BIN)/python
 	$(INSTALL) --editable .
 	@touch $@
 
+# PyBatsim works with the pyzmq of the core; the older one that it asks for cannot be built by Python 3.11.
 $(DEV): $(DEFINITION) | $(BIN)/python
 	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --no-deps pybatsim
 	@touch $@ $(CORE)
