@@ -69,13 +69,22 @@ def refresh_power(state, core):
 
 
 @jit
-def first_reading(state):
-    """Look at all hosts for the first time: until now Batsim's energy plugin took them to be in P-state 0."""
+def look_at_hosts(state):
+    """Look at all hosts if nobody has: until now Batsim's energy plugin took them to be in P-state 0."""
     s = state.scalars[0]
-    for core in range(len(state.cores)):
-        refresh_power(state, core)
+    if s.energy_read == 0:
+        for core in range(len(state.cores)):
+            refresh_power(state, core)
+        s.energy_read = 1
+
+
+@jit
+def first_reading(state):
+    """Read the energy at the first submission, from which on it is counted."""
+    s = state.scalars[0]
+    look_at_hosts(state)
     s.first_energy_j = total(state)
-    s.energy_read = 1
+    s.energy_read = 2
 
 
 @jit
@@ -92,6 +101,7 @@ def energy_of(state, first, n):
 def log_energy(state, event):
     """Append a line to the energy log; ``event`` is the character code of ``s``, ``e`` or ``p``."""
     s = state.scalars[0]
+    look_at_hosts(state)
     s.swept_s = s.now
     if s.logging == 0:
         return

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.kernel import codes, heap, jobs
-from hdrl.kernel.energy import first_reading, log_energy
+from hdrl.kernel.energy import first_reading, log_energy, look_at_hosts
 from hdrl.kernel.jit import jit
 from hdrl.kernel.rounding import round6
 
@@ -120,7 +120,7 @@ def _submit(state, submitter, woke):
     while row.next < row.end and state.jobs[state.order[row.next]].submit_s <= row.woke_s:
         row.next += 1
     if row.next > row.batch:
-        if s.energy == 1 and s.energy_read == 0:
+        if s.energy == 1 and s.energy_read < 2:
             first_reading(state)
         row.phase = _PHASE_SUBMIT
         post(state, codes.SUBMITTED, submitter, 0, s.loopback_s)
@@ -283,7 +283,6 @@ def _kill(state, index, op):
     op.n = n
     if n > 0:
         s.n_killers += 1
-        post(state, codes.KILLED, index, 0, s.loopback_s)
 
 
 @jit
@@ -355,6 +354,8 @@ def _apply(state, index):
     elif op.kind == codes.CALL:
         _call_later(state, op)
     elif op.kind == codes.ASK_ENERGY:
+        if state.scalars[0].energy == 1:
+            look_at_hosts(state)
         _tell(state, codes.TOLD_ENERGY, 0)
 
 
@@ -448,6 +449,9 @@ def _deliver(state, box_was_empty):
     if box_was_empty:
         _send_if_due(state)
     _sender_continues(state, kind, a)
+    if kind == codes.OP and state.ops[a].kind == codes.KILL and state.ops[a].n > 0:
+        # The killer is an actor of its own: the rest of the answer goes on before it begins.
+        post(state, codes.KILLED, a, 0, s.loopback_s)
 
 
 @jit
