@@ -26,9 +26,8 @@ from hdrl.simulation.outputs import (
     HOST_STATES,
     MACHINE_STATE_COLUMNS,
     PSTATE_CHANGE_COLUMNS,
-    read_out_jobs,
-    read_out_schedule,
 )
+from hdrl.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.simulation.trace import (
     ENERGY_DTYPE,
     MACHINE_STATE_DTYPE,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import MissingExtra, UnknownName
 from hdrl.metrics.formulas import bounded_slowdown, slowdown
-from hdrl.simulation.outputs import allocation_texts
+from hdrl.simulation.texts import allocation_texts
 from hdrl.simulation.trace import JobState
 from hdrl.workload.model import JOB_DTYPE
 

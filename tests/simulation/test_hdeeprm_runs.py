@@ -13,7 +13,8 @@ from hdrl.kernel import codes, entries
 from hdrl.platform import Platform, pstate_rules, read_platform
 from hdrl.policies import read_pair, simulate
 from hdrl.simulation import EmbeddedSimulator
-from hdrl.simulation.outputs import format_overutilizations, interval_texts, schedule_values
+from hdrl.simulation.outputs import format_overutilizations, schedule_values
+from hdrl.simulation.texts import interval_texts
 from hdrl.workload import Workload, read_batsim_json
 
 from .recorded import RUNS, Conversation, check_files, check_message, job_numbers
