@@ -9,9 +9,15 @@ simultaneous, and in which order.
 
 An engine step advances the clock to the next end of a transfer, a sleep or a computation. Sleeps that end within
 1e-9 s of it end with it, as in SimGrid; what ends together is handled in the order of its making.
+
+There are two times. The *clock* is a date, a double to which each step adds its length: above some 1e6 s a letter's
+1e-10 s do not advance it any more. The *engine's time*, in which ends are kept, is counted from a recent moment,
+so that letters take their time on any date; SimGrid counts down what is left of each action instead.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -23,6 +29,7 @@ from hdrl.kernel.rounding import round6
 SLEEP_PRECISION_S = 1e-9
 WORK_PRECISION = 1e-14
 SHORTEST_CALL_S = 1e-5
+REBASE_S = 4096.0
 
 # When jobs that end send their last letter: at once, in the round in which the scheduler's answer begins, or after all.
 _AT_ONCE, _WITH_ANSWER, _LAST = 0, 1, 2
@@ -93,8 +100,7 @@ def _continue_reply(state):
     until_s = state.ops[s.next_op].time_s if s.next_op < s.n_ops else s.reply_now_s
     if until_s > s.now:
         slot = _reply_slot(state)
-        # The sleeper wakes at the clock's date plus the difference, as SimGrid's does.
-        s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, s.now + (until_s - s.now), jobs.next_seq(state))
+        s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, s.engine_s + (until_s - s.now), jobs.next_seq(state))
         return
     _post_reply(state)
 
@@ -135,7 +141,7 @@ def _sleep_or_leave(state, submitter):
     if row.next < row.end:
         row.phase = _PHASE_SLEEP
         # Counted from when it last woke: a submission is late by one transfer, without accumulation.
-        until_s = s.now + (state.jobs[state.order[row.next]].submit_s - row.woke_s)
+        until_s = s.engine_s + (state.jobs[state.order[row.next]].submit_s - row.woke_s)
         slot = _submitter_slot(state, submitter)
         s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, until_s, jobs.next_seq(state))
         return
@@ -263,7 +269,7 @@ def _reject(state, op):
 
 
 @jit
-def _kill(state, index, op):
+def _kill(state, op):
     """Kill the jobs ``pool[first:first + n]``; those asked for before are left out."""
     s = state.scalars[0]
     n = 0
@@ -299,7 +305,7 @@ def _call_later(state, op):
         _refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
         return
     s.n_timers += 1
-    until_s = s.now + max(wait_s, SHORTEST_CALL_S)
+    until_s = s.engine_s + max(wait_s, SHORTEST_CALL_S)
     s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, until_s, jobs.next_seq(state))
 
 
@@ -350,7 +356,7 @@ def _apply(state, index):
     elif op.kind == codes.REJECT:
         _reject(state, op)
     elif op.kind == codes.KILL:
-        _kill(state, index, op)
+        _kill(state, op)
     elif op.kind == codes.CALL:
         _call_later(state, op)
     elif op.kind == codes.ASK_ENERGY:
@@ -461,7 +467,7 @@ def _start_transfer(state):
         return
     s.transferring = 1
     s.box_len -= 1
-    s.transfer_end_s = s.now + state.box[s.box_head].transfer_s
+    s.transfer_end_s = s.engine_s + state.box[s.box_head].transfer_s
     s.transfer_seq = jobs.next_seq(state)
 
 
@@ -486,17 +492,17 @@ def _collect_finished(state):
     """Take all that ends now out of the heaps; return how many."""
     s = state.scalars[0]
     n = 0
-    if s.transfer_end_s <= s.now:
+    if s.transfer_end_s <= s.engine_s:
         n = _collect(state, n, s.transfer_seq, codes.END_TRANSFER, 0)
     while s.n_sleeps > 0:
         slot = state.sleeps[0].heap
-        if state.sleeps[slot].key - s.now >= SLEEP_PRECISION_S:
+        if state.sleeps[slot].key - s.engine_s >= SLEEP_PRECISION_S:
             break
         s.n_sleeps = heap.remove(state.sleeps, s.n_sleeps, slot)
         n = _collect(state, n, state.sleeps[slot].seq, codes.END_SLEEP, slot)
     while s.n_tasks > 0:
         job = state.tasks[0].heap
-        late_s = state.tasks[job].key - s.now
+        late_s = state.tasks[job].key - s.engine_s
         if late_s > 0.0 and late_s * state.jobs[job].rate >= WORK_PRECISION:
             break
         s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
@@ -522,6 +528,19 @@ def _wake_sleeper(state, slot, seq):
 
 
 @jit
+def _rebase(state):
+    """Count the engine's time from now on: take whole seconds off it and off the dates of all ends."""
+    s = state.scalars[0]
+    past_s = math.floor(s.engine_s)
+    s.engine_s -= past_s
+    s.transfer_end_s -= past_s
+    for place in range(s.n_sleeps):
+        state.sleeps[state.sleeps[place].heap].key -= past_s
+    for place in range(s.n_tasks):
+        state.tasks[state.tasks[place].heap].key -= past_s
+
+
+@jit
 def _next_date(state):
     s = state.scalars[0]
     date_s = s.transfer_end_s
@@ -541,7 +560,11 @@ def _step(state):
     date_s = _next_date(state)
     if date_s == np.inf:
         return False
-    s.now = max(s.now, date_s)
+    if date_s > s.engine_s:
+        s.now += date_s - s.engine_s
+        s.engine_s = date_s
+        if date_s > REBASE_S:
+            _rebase(state)
     s.n_engine_steps += 1
     box_was_empty = s.box_len == 0
     n = _collect_finished(state)

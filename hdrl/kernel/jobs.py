@@ -53,7 +53,7 @@ def log_machines(state):
 def _sleep(state, job, duration_s, kind):
     s = state.scalars[0]
     state.jobs[job].sleep_kind = kind
-    s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, job, s.now + duration_s, next_seq(state))
+    s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, job, s.engine_s + duration_s, next_seq(state))
 
 
 @jit
@@ -112,7 +112,7 @@ def _begin_computation(state, job):
         row.rate = row.slowest_flops / flops
         duration_s = 1.0 / row.rate
         _load_changed(state, job)
-    s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.now + duration_s, next_seq(state))
+    s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.engine_s + duration_s, next_seq(state))
     if row.left_s >= 0.0:
         _sleep(state, job, row.left_s, codes.SLEEP_TIMER)
 
@@ -132,10 +132,10 @@ def retime(state, job):
     rate = row.slowest_flops / flops
     if rate == row.rate:
         return
-    row.remaining = max(0.0, row.remaining - row.rate * (s.now - row.updated_s))
+    row.remaining = max(0.0, row.rate * (state.tasks[job].key - s.engine_s))
     row.updated_s = s.now
     row.rate = rate
-    s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.now + row.remaining / rate, state.tasks[job].seq)
+    s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.engine_s + row.remaining / rate, state.tasks[job].seq)
     _load_changed(state, job)
 
 

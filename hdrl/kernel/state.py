@@ -27,6 +27,7 @@ SCALAR_DTYPE = _record(
     [
         # clock and engine
         ("now", np.float64),
+        ("engine_s", np.float64),
         ("seq", np.int64),
         ("n_engine_steps", np.int64),
         ("n_sleeps", np.int64),
