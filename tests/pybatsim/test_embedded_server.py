@@ -50,7 +50,6 @@ REFUSED = {
     "smpi": (WorkloadError, "type 'smpi'"),
     "storage": (WorkloadError, "type .*which the embedded simulator cannot run"),
     "stress_comm_easy": (WorkloadError, "communicates"),
-    "stress_killer": (HdrlError, "killed|composed profile"),
     "usage_trace": (WorkloadError, "type 'usage_trace'"),
     "various_profiles": (WorkloadError, "type 'parallel'"),
     "edge-cases/after_end": (BatsimError, "SIMULATION_ENDS asks for CALL_ME_LATER"),
@@ -144,6 +143,7 @@ def test_says_what_batsim_said(folder: Path) -> None:
         JobState.COMPLETED_SUCCESSFULLY,
         JobState.COMPLETED_WALLTIME_REACHED,
         JobState.COMPLETED_FAILED,
+        JobState.COMPLETED_KILLED,
         JobState.REJECTED,
     }
 

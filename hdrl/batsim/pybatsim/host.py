@@ -58,10 +58,8 @@ class HostedScheduler:
         self._batsim: Any = None
         self._handlers_before = set(map(id, _handlers()))
         self._folder = tempfile.TemporaryDirectory(prefix="hdrl-pybatsim-")
-        # Schedulers of the newer kind always write a file of events; without a name it would be in the way.
-        wishes = {"export-prefix": str(Path(self._folder.name) / "out"), **(options or {})}
         with self._closed_after_errors(), self._at_home():
-            self._scheduler = self._make(str(name), wishes)
+            self._scheduler = self._make(str(name), _Options(options or {}, Path(self._folder.name)))
 
     def __enter__(self) -> HostedScheduler:
         """Return the scheduler."""
@@ -110,7 +108,7 @@ class HostedScheduler:
         elif not Path(name).is_file():
             raise ReadError(name, "no such file, expected a scheduler for PyBatsim")
 
-    def _make(self, name: str, options: dict[str, Any]) -> Any:
+    def _make(self, name: str, options: _Options) -> Any:
         from batsim.tools.launcher import instanciate_scheduler
 
         before = list(sys.path)
@@ -149,6 +147,28 @@ class HostedScheduler:
             raise
 
 
+class _Options(dict[str, Any]):
+    """A scheduler's options, and where it writes if they do not say.
+
+    Schedulers of the newer kind always write a file of events, into the current folder unless told otherwise.
+
+    Parameters
+    ----------
+    options
+        The options.
+    folder
+        A folder for files that nobody asked for.
+    """
+
+    def __init__(self, options: Mapping[str, Any], folder: Path) -> None:
+        super().__init__(options)
+        self._folder = folder
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return an option, or its default."""
+        return super().get(key, str(self._folder / "out") if key == "export-prefix" else default)
+
+
 class _Slot:
     """PyBatsim's network, for one message and one reply."""
 
@@ -159,9 +179,13 @@ class _Slot:
     def bind(self) -> None:
         """Do nothing: nobody connects."""
 
-    def recv(self, *, blocking: bool = False) -> Any:  # noqa: ARG002 - the message is there
+    def recv(self, *, blocking: bool = False) -> Any:
         """Return the message."""
-        return json.loads(self.message)
+        return json.loads(self.recv_string(blocking=blocking))
+
+    def recv_string(self, *, blocking: bool = False) -> str:  # noqa: ARG002 - the message is there
+        """Return the text of the message."""
+        return self.message
 
     def send(self, reply: Any) -> None:
         """Keep the reply."""

@@ -19,7 +19,8 @@ class MissingPyBatsim(MissingExtra):
 
     def __init__(self) -> None:
         super().__init__("PyBatsim 3.2.1", "pybatsim")
-        self.args = (f"this needs PyBatsim 3.2.1: {INSTALL}",)
+        self.msg = f"this needs PyBatsim 3.2.1: {INSTALL}"
+        self.args = (self.msg,)
 
 
 def require_pybatsim() -> ModuleType:
