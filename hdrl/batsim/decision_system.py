@@ -194,15 +194,15 @@ class DecisionSystem:
         self.state.scalars["n_decisions"] += 1
         self._answer.add_all(decisions)
 
-    def schedule_pair(self, job_key: int, core_key: int) -> None:
+    def schedule_pair(self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
         """Let a policy pair decide.
 
         Parameters
         ----------
-        job_key, core_key
-            Numbers of the keys in `hdrl.kernel.codes`.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `hdrl.kernel.codes`.
         """
-        entries.schedule_pair(self.state, job_key, core_key)
+        entries.schedule_pair(self.state, job_key, core_key, backfilling)
 
     def reply(self, now_s: float | None = None) -> str:
         """Return the text of the reply, and book it as carried out.

@@ -21,6 +21,7 @@ from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
 from hdrl.errors import BatsimError, OutputError, SimulationError
+from hdrl.kernel import codes
 from hdrl.platform.model import Platform
 from hdrl.platform.simgrid import write_simgrid
 from hdrl.simulation.decisions import Decision
@@ -145,13 +146,15 @@ class ProtocolSimulator(abc.ABC):
         self._go_on(now_s)
         return self._system.view
 
-    def run_pair(self, job_key: int, core_key: int, *, progress: Progress | None = None) -> None:
+    def run_pair(
+        self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING, *, progress: Progress | None = None
+    ) -> None:
         """Simulate from date 0 to the end under a policy pair.
 
         Parameters
         ----------
-        job_key, core_key
-            Numbers of the keys in `hdrl.kernel.codes`.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `hdrl.kernel.codes`.
         progress
             Called with the numbers of finished and of all jobs, a few times a second.
 
@@ -166,7 +169,7 @@ class ProtocolSimulator(abc.ABC):
         self.reset()
         while not self._system.is_over:
             if self._is_due:
-                self._system.schedule_pair(job_key, core_key)
+                self._system.schedule_pair(job_key, core_key, backfilling)
             self._go_on(None)
             if progress is not None and time.monotonic() - told_s > PROGRESS_EVERY_S:
                 told_s = time.monotonic()

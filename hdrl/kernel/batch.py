@@ -71,6 +71,8 @@ def _run_pairs(batch, job_keys, core_keys, statuses):
             batch.pool[i],
             batch.finished[i],
             batch.queue[i],
+            batch.expected[i],
+            batch.candidates[i],
             batch.groups[i],
             batch.group_keys[i],
             batch.dirty[i],
@@ -89,7 +91,7 @@ def _run_pairs(batch, job_keys, core_keys, statuses):
         engine.begin(state)
         statuses[i] = codes.PAUSED
         while statuses[i] == codes.PAUSED:
-            statuses[i] = decide.run_pair(state, job_keys[i], core_keys[i], 1 << 30)
+            statuses[i] = decide.run_pair(state, job_keys[i], core_keys[i], codes.NO_BACKFILLING, 1 << 30)
 
 
 def run_pairs(batch: State, job_keys: Sequence[int], core_keys: Sequence[int]) -> NDArray[np.int64]:

@@ -66,8 +66,9 @@ SLEEP_DELAY = 0  # a delay that is shorter than the walltime
 SLEEP_WALLTIME = 1  # a delay that the walltime cuts
 SLEEP_TIMER = 2  # the walltime of a computation
 
-# How the queue is kept.
+# How the queue is kept, unless as a heap by a job key.
 QUEUE_BY_ARRIVAL = -1
+QUEUE_BY_PRIORITY = -2  # a list that is sorted again at every decision
 
 # Job keys, in HDeepRM's order.
 JOB_RANDOM = 0
@@ -76,6 +77,28 @@ JOB_SHORTEST = 2
 JOB_SMALLEST = 3
 JOB_LOW_MEM = 4
 JOB_LOW_MEM_BW = 5
+
+# Further job keys: the priorities of the literature.
+JOB_LONGEST = 6
+JOB_LARGEST = 7
+JOB_SAF = 8
+JOB_LXF = 9
+JOB_WFP3 = 10
+JOB_UNICEF = 11
+JOB_F1 = 12
+JOB_F2 = 13
+JOB_F3 = 14
+JOB_F4 = 15
+JOB_F1_RELATIVE = 16
+JOB_F2_RELATIVE = 17
+JOB_F3_RELATIVE = 18
+JOB_F4_RELATIVE = 19
+
+# Backfilling: which jobs may overtake the first of the queue, and in which order they are tried.
+NO_BACKFILLING = 0
+EASY_FCFS = 1
+EASY_SJBF = 2
+EASY_PRIORITY = 3
 
 # Core keys, in HDeepRM's order.
 CORE_RANDOM = 0

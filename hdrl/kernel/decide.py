@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from hdrl.kernel import codes, engine
+from hdrl.kernel.backfill import choose_overtaking, expect_end, forget_end, gather_candidates, reserve
 from hdrl.kernel.cluster import add_pstate_ops, after_locking, lock, release, unlock
 from hdrl.kernel.jit import jit
 from hdrl.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.kernel.sorting import sort_slice
-from hdrl.kernel.waiting import enqueue, peek, take
+from hdrl.kernel.waiting import enqueue, find, peek, sort_by_priority, take
 
 
 @jit
@@ -32,6 +33,7 @@ def hear(state):
             s.news = 1
         elif event.kind == codes.TOLD_COMPLETED:
             release(state, event.subject)
+            forget_end(state, event.subject)
             s.news = 1
         elif event.kind == codes.TOLD_NO_MORE_JOBS:
             s.no_more_jobs = 1
@@ -82,6 +84,7 @@ def _book_start(state, op):
 def start_job(state, job, place, first, n):
     """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
     take(state, place)
+    expect_end(state, job, first, n)
     after_locking(state, first, n)
     engine.add_op(state, codes.EXECUTE, job, first, n, 0.0)
 
@@ -146,6 +149,53 @@ def schedule_pair(state, job_key, core_key):
 
 
 @jit
+def _start_first(state, core_key):
+    """Start the job at the head of the queue if it fits; return whether it did."""
+    s = state.scalars[0]
+    first = s.n_pool
+    job = state.queue[0]
+    outcome = choose_cores(state, job, core_key)
+    if outcome != CHOSEN:
+        _note_failure(state, outcome)
+        return False
+    start_job(state, job, 0, first, s.n_pool - first)
+    return True
+
+
+@jit
+def schedule_easy(state, job_key, core_key, order):
+    """Start jobs in the order of a job key; then let others overtake the first that does not fit (EASY)."""
+    s = state.scalars[0]
+    s.n_decisions += 1
+    s.news = 0
+    sort_by_priority(state, job_key)
+    while s.n_queue > 0:
+        if not _start_first(state, core_key):
+            break
+    if s.n_queue < 2 or s.n_free_cores == 0:
+        return
+    head_job = state.queue[0]
+    shadow_s, room = reserve(state, head_job)
+    for i in range(gather_candidates(state, order)):
+        job = state.candidates[i]
+        if state.jobs[job].n_requested > s.n_free_cores:
+            continue
+        first = s.n_pool
+        allowed, room = choose_overtaking(state, job, core_key, head_job, shadow_s, room)
+        if allowed:
+            start_job(state, job, find(state, job), first, s.n_pool - first)
+
+
+@jit
+def schedule(state, job_key, core_key, backfilling):
+    """Start jobs as a compiled policy does."""
+    if backfilling == codes.NO_BACKFILLING:
+        schedule_pair(state, job_key, core_key)
+    else:
+        schedule_easy(state, job_key, core_key, backfilling)
+
+
+@jit
 def _decision_log_is_full(state):
     s = state.scalars[0]
     if s.logging == 0:
@@ -159,15 +209,15 @@ def _decision_log_is_full(state):
 
 
 @jit
-def run_pair(state, job_key, core_key, budget):
-    """Simulate under a policy pair.
+def run_pair(state, job_key, core_key, backfilling, budget):
+    """Simulate under a job key, a core key and a kind of backfilling.
 
     Parameters
     ----------
     state
         The arrays of one environment.
-    job_key, core_key
-        Numbers of the keys.
+    job_key, core_key, backfilling
+        Numbers of the keys and of the backfilling.
     budget
         Engine steps after which to return ``PAUSED``.
 
@@ -186,6 +236,6 @@ def run_pair(state, job_key, core_key, budget):
             return status
         due = hear(state)
         if due:
-            schedule_pair(state, job_key, core_key)
+            schedule(state, job_key, core_key, backfilling)
         answer(state)
     return codes.PAUSED

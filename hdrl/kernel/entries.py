@@ -66,7 +66,7 @@ def _call(arrays, request, a, b, c, d, value):
     state = borrow(arrays)
     first, second, real = 0, 0, 0.0
     if request == _RUN_PAIR:
-        first = decide.run_pair(state, a, b, c)
+        first = decide.run_pair(state, a, b, c, d)
     elif request == _ADVANCE:
         first = _advance(state, a)
     elif request == _ANSWER:
@@ -80,7 +80,7 @@ def _call(arrays, request, a, b, c, d, value):
     elif request == _HEAR:
         first = 1 if decide.hear(state) else 0
     elif request == _SCHEDULE_PAIR:
-        first = decide.schedule_pair(state, a, b)
+        decide.schedule(state, a, b, c)
     elif request == _HAND_OUT:
         decide.hand_out(state)
     else:
@@ -127,9 +127,9 @@ def hear(state: State) -> bool:
     return bool(_call(state, _HEAR, 0, 0, 0, 0, 0.0)[0])
 
 
-def schedule_pair(state: State, job_key: int, core_key: int) -> int:
-    """Start jobs under a policy pair until the next one does not fit; return how many."""
-    return int(_call(state, _SCHEDULE_PAIR, job_key, core_key, 0, 0, 0.0)[0])
+def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
+    """Start jobs as a compiled policy does: see `hdrl.kernel.decide.schedule`."""
+    _call(state, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
 
 
 def hand_out(state: State) -> None:
@@ -142,6 +142,6 @@ def remaining_work(state: State, job: int) -> float:
     return float(_call(state, _REMAINING, job, 0, 0, 0, 0.0)[2])
 
 
-def run_pair(state: State, job_key: int, core_key: int, budget: int) -> int:
-    """Simulate under a policy pair: see `hdrl.kernel.decide.run_pair`."""
-    return int(_call(state, _RUN_PAIR, job_key, core_key, budget, 0, 0.0)[0])
+def run_pair(state: State, job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING) -> int:
+    """Simulate under a compiled policy: see `hdrl.kernel.decide.run_pair`."""
+    return int(_call(state, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

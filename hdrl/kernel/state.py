@@ -93,6 +93,8 @@ SCALAR_DTYPE = _record(
         ("reference_flops", np.float64),
         ("compatible", np.int8),
         ("n_queue", np.int64),
+        ("n_expected", np.int64),
+        ("first_submit_s", np.float64),
         ("queue_key", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
@@ -140,6 +142,8 @@ JOB_STATE_DTYPE = _record(
         ("n_slowest", np.int64),
         # its place in the queue
         ("rank", np.int64),
+        ("priority", np.float64),
+        ("expected_end_s", np.float64),
         # the decision system's picture of its progress
         ("done_flop", np.float64),
         ("done_until_s", np.float64),
@@ -191,6 +195,10 @@ NODE_DTYPE = _record(
         ("n_free_cores", np.int32),
         ("memory_mib", np.float64),
         ("free_memory_mib", np.float64),
+        # what will be free when the first job of the queue can start, and how many of its cores then fit here
+        ("shadow_cores", np.int32),
+        ("shadow_memory_mib", np.float64),
+        ("shadow_room", np.int64),
     ]
 )
 
@@ -250,6 +258,8 @@ class State(NamedTuple):
     pool: NDArray[np.int32]  # cores (or jobs) named in the answer
     finished: NDArray[np.void]  # FINISHED_DTYPE, scratch of one engine step
     queue: NDArray[np.int32]  # (n_jobs,) waiting jobs
+    expected: NDArray[np.int32]  # (n_jobs,) jobs that hold cores, by expected end
+    candidates: NDArray[np.int32]  # (n_jobs,) scratch of backfilling
     groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
     group_keys: NDArray[np.float64]  # the same
     dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
@@ -408,6 +418,7 @@ def new_state(
     levels = () if platform.rules is None else platform.rules.contention.speed_factors
     scalars = _scalars(platform, energy=energy, compatible=compatible, logging=logging)
     scalars["n_submitters_left"] = n_sources
+    scalars["first_submit_s"] = workload.jobs["submit_s"].min() if n_jobs else 0.0
     return State(
         scalars=scalars,
         jobs=_jobs(workload),
@@ -430,6 +441,8 @@ def new_state(
         pool=np.zeros(2 * n_cores + n_jobs + 64, dtype=np.int32),
         finished=np.zeros(n_slots + n_jobs + 1, dtype=FINISHED_DTYPE),
         queue=np.zeros(n_jobs, dtype=np.int32),
+        expected=np.zeros(n_jobs, dtype=np.int32),
+        candidates=np.zeros(n_jobs, dtype=np.int32),
         groups=np.zeros(n_groups, dtype=np.int32),
         group_keys=np.zeros(n_groups, dtype=np.float64),
         dirty=np.zeros(platform.n_processors, dtype=np.int32),

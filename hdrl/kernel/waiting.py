@@ -1,34 +1,17 @@
-"""The queue of waiting jobs and the job keys.
+"""The queue of waiting jobs.
 
-With a static key the queue is a heap over (key, rank of arrival); by arrival it is a sorted list. In the
+With a static key the queue is a heap over (key, rank of arrival); by arrival, or by a priority that changes with time,
+it is a sorted list. In the
 compatibility mode it is always a list that is sorted again, stably, whenever the next job is looked for: as in HDeepRM,
 jobs with equal keys then stay in the order that earlier keys gave them.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from hdrl.kernel import codes
 from hdrl.kernel.jit import jit
+from hdrl.kernel.keys import changes_with_time, job_key
 from hdrl.kernel.twister import draw_below
-
-
-@jit
-def job_key(state, job, key):
-    """Return the value of a job key; the smallest is served first."""
-    row = state.jobs[job]
-    if key == codes.JOB_FIRST:
-        return row.submit_s
-    if key == codes.JOB_SHORTEST:
-        return row.requested_time_s
-    if key == codes.JOB_SMALLEST:
-        return np.float64(row.n_requested)
-    if key == codes.JOB_LOW_MEM:
-        return row.memory_mib
-    if key == codes.JOB_LOW_MEM_BW:
-        return row.bandwidth_gbps
-    return np.float64(row.rank)
 
 
 @jit
@@ -90,7 +73,7 @@ def enqueue(state, job):
     s.next_rank += 1
     state.queue[s.n_queue] = job
     s.n_queue += 1
-    if s.queue_key != codes.QUEUE_BY_ARRIVAL:
+    if s.queue_key >= 0:
         _sift_up(state, s.n_queue - 1, s.queue_key)
 
 
@@ -117,6 +100,25 @@ def order_by(state, key):
 
 
 @jit
+def sort_by_priority(state, key):
+    """Keep the queue as a list sorted by a job key as it is now (insertion sort: the order changes slowly)."""
+    s = state.scalars[0]
+    s.queue_key = codes.QUEUE_BY_PRIORITY
+    for i in range(s.n_queue):
+        job = state.queue[i]
+        row = state.jobs[job]
+        row.priority = job_key(state, job, key)
+        place = i
+        while place > 0:
+            other = state.jobs[state.queue[place - 1]]
+            if other.priority < row.priority or (other.priority == row.priority and other.rank < row.rank):
+                break
+            state.queue[place] = state.queue[place - 1]
+            place -= 1
+        state.queue[place] = job
+
+
+@jit
 def peek(state, key):
     """Return the place in the queue of the job that a key chooses; the queue must not be empty."""
     s = state.scalars[0]
@@ -127,6 +129,9 @@ def peek(state, key):
         order_by(state, codes.QUEUE_BY_ARRIVAL)
         _sort_stably(state, key)
         return 0
+    if changes_with_time(key):
+        sort_by_priority(state, key)
+        return 0
     order_by(state, key)
     return 0
 
@@ -136,7 +141,7 @@ def take(state, place):
     """Remove the job at a place that `peek` returned."""
     s = state.scalars[0]
     s.n_queue -= 1
-    if s.queue_key == codes.QUEUE_BY_ARRIVAL:
+    if s.queue_key < 0:
         for i in range(place, s.n_queue):
             state.queue[i] = state.queue[i + 1]
         return

@@ -1,6 +1,6 @@
 """Decision makers by name, and the call that simulates under one."""
 
-from hdrl.policies.pairs import VOID, PolicyPair, action_table, pair_names, read_pair
+from hdrl.policies.pairs import VOID, PolicyPair, action_table, pair_names, priority_names, read_pair
 from hdrl.policies.simulation import PolicyFunction, simulate
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "normalise_policy_name",
     "pair_names",
     "policy_names",
+    "priority_names",
     "read_pair",
     "simulate",
 ]
@@ -18,7 +19,7 @@ __all__ = [
 
 def policy_names() -> list[str]:
     """Return the names of all policies."""
-    return [*pair_names(), VOID]
+    return [*pair_names(), VOID, *priority_names()]
 
 
 def normalise_policy_name(name: str) -> str:

@@ -28,6 +28,30 @@ core selection   the next core is a free one with enough memory in its node,
 
 Ties go to the job that came first and to the lowest core id. (In the compatibility mode ``high_cores`` prefers the
 most *busy* cores, as HDeepRM does against its documentation.)
+
+Besides, the priorities of the literature are job selections, and any job selection can be combined with EASY
+backfilling: ``<job selection>[+<backfilling>][-<core selection>]``, for instance ``fcfs+easy`` or
+``wfp3+easy_sjbf-low_power``. Without a core selection, it is ``high_gflops``.
+
+=========================  =======================================================================
+priority                   the next job is the one with the lowest (r requested time, n cores, w waited, s submitted)
+=========================  =======================================================================
+``fcfs`` ``sjf`` ``ljf``   s; r; -r
+``smallest`` ``largest``   n; -n
+``saf`` ``lxf``            r n; -(w + r)/r
+``wfp3`` ``unicef``        -(w/r)^3 n; -w/(log2(n) r)
+``f1`` ``f2``              log10(r) n + 870 log10(s); sqrt(r) n + 25600 log10(s)
+``f3`` ``f4``              r n + 6860000 log10(s); r sqrt(n) + 530000 log10(s)
+``f1_relative`` ...        the same with s counted from the first submission of the workload
+=========================  =======================================================================
+
+=================  ===============================================================================
+backfilling        jobs that do not delay the first one may overtake it, tried in the order of
+=================  ===============================================================================
+``easy``           their submission
+``easy_sjbf``      their requested time
+``easy_priority``  the job selection
+=================  ===============================================================================
 """
 
 from __future__ import annotations
@@ -36,6 +60,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hdrl.errors import UnknownName
+from hdrl.kernel import codes
 from hdrl.options import model as options
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
@@ -47,23 +72,56 @@ CORE_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(op
 OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
 """Names of HDeepRM 0.1.0 and of some rows of 0.3.0, and what they are called today."""
 
+PRIORITIES: dict[str, int] = {
+    "fcfs": codes.JOB_FIRST,
+    "sjf": codes.JOB_SHORTEST,
+    "ljf": codes.JOB_LONGEST,
+    "smallest": codes.JOB_SMALLEST,
+    "largest": codes.JOB_LARGEST,
+    "saf": codes.JOB_SAF,
+    "lxf": codes.JOB_LXF,
+    "wfp3": codes.JOB_WFP3,
+    "unicef": codes.JOB_UNICEF,
+    "f1": codes.JOB_F1,
+    "f2": codes.JOB_F2,
+    "f3": codes.JOB_F3,
+    "f4": codes.JOB_F4,
+    "f1_relative": codes.JOB_F1_RELATIVE,
+    "f2_relative": codes.JOB_F2_RELATIVE,
+    "f3_relative": codes.JOB_F3_RELATIVE,
+    "f4_relative": codes.JOB_F4_RELATIVE,
+}
+"""Number of each priority in the kernel."""
+
+BACKFILLINGS: dict[str, int] = {
+    "easy": codes.EASY_FCFS,
+    "easy_sjbf": codes.EASY_SJBF,
+    "easy_priority": codes.EASY_PRIORITY,
+}
+"""Number of each kind of backfilling in the kernel."""
+
+DEFAULT_CORE_SELECTION = "high_gflops"
+
 VOID = "void"
 """The action that starts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPair:
-    """A job selection and a core selection, by their numbers in the kernel."""
+    """A job selection, a core selection and possibly backfilling.
 
+    Attributes
+    ----------
+    name
+        Today's name, for instance ``"shortest-high_gflops"``.
+    job_key, core_key, backfilling
+        Their numbers in the kernel (``JOB_*``, ``CORE_*`` and ``NO_BACKFILLING`` or ``EASY_*`` of `hdrl.kernel.codes`).
+    """
+
+    name: str
     job_key: int
     core_key: int
-
-    @property
-    def name(self) -> str:
-        """The name, for instance ``"shortest-high_gflops"``."""
-        job = next(name for name, key in JOB_SELECTIONS.items() if key == self.job_key)
-        core = next(name for name, key in CORE_SELECTIONS.items() if key == self.core_key)
-        return f"{job}-{core}"
+    backfilling: int = codes.NO_BACKFILLING
 
 
 def pair_names() -> list[str]:
@@ -71,28 +129,35 @@ def pair_names() -> list[str]:
     return [f"{job}-{core}" for job in JOB_SELECTIONS for core in CORE_SELECTIONS]
 
 
-def _today(core: str) -> str:
-    return OLDER_CORE_SELECTIONS.get(core, core)
+def priority_names() -> list[str]:
+    """Return the names of all priorities, alone and with each kind of backfilling, on the default core selection."""
+    return [f"{priority}{suffix}" for priority in PRIORITIES for suffix in ("", *(f"+{kind}" for kind in BACKFILLINGS))]
 
 
 def read_pair(name: str) -> PolicyPair:
-    """Return a pair by its name; older names are understood.
+    """Return a pair, with or without backfilling, by its name; older names are understood.
 
     Parameters
     ----------
     name
-        For instance ``"shortest-high_gflops"``, or ``"shortest-high_flops"`` as in HDeepRM 0.1.0.
+        For instance ``"shortest-high_gflops"``, ``"shortest-high_flops"`` as in HDeepRM 0.1.0, or ``"fcfs+easy"``.
 
     Raises
     ------
     UnknownName
-        If there is no such pair.
+        If there is no such policy.
     """
-    job, _, core = name.partition("-")
-    core = _today(core)
-    if job not in JOB_SELECTIONS or core not in CORE_SELECTIONS:
-        raise UnknownName("policy", name, pair_names())
-    return PolicyPair(JOB_SELECTIONS[job], CORE_SELECTIONS[core])
+    choice, dash, core = name.partition("-")
+    job, plus, kind = choice.partition("+")
+    core = OLDER_CORE_SELECTIONS.get(core, core) if dash else DEFAULT_CORE_SELECTION
+    known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
+    # A bare job selection of HDeepRM's names no pair; a priority stands alone.
+    if not known or not (job in PRIORITIES or (job in JOB_SELECTIONS and (dash or plus))):
+        raise UnknownName("policy", name, [*pair_names(), *priority_names()])
+    key = PRIORITIES[job] if job in PRIORITIES else JOB_SELECTIONS[job]
+    backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
+    today = f"{choice}-{core}" if dash else choice
+    return PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
 
 
 def action_table(selection: Sequence[Mapping[str, Sequence[str]]] | None, *, void: bool = True) -> list[str]:

@@ -114,7 +114,7 @@ def simulate(
     files = {"folder": folder, "platform_file": platform_file}
     with contextlib.closing(_simulator(simulator, platform, workload, common, files, batsim)) as chosen:
         if pair is not None:
-            chosen.run_pair(pair.job_key, pair.core_key, progress=progress)
+            chosen.run_pair(pair.job_key, pair.core_key, pair.backfilling, progress=progress)
         else:
             _run_function(chosen, policy if callable(policy) else start_nothing, progress)
         return chosen.trace

@@ -138,13 +138,15 @@ class EmbeddedSimulator:
         entries.answer(self._state)
         return self._advance()
 
-    def run_pair(self, job_key: int, core_key: int, *, progress: Progress | None = None) -> None:
+    def run_pair(
+        self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING, *, progress: Progress | None = None
+    ) -> None:
         """Simulate from date 0 to the end under a policy pair, in compiled code.
 
         Parameters
         ----------
-        job_key, core_key
-            Numbers of the keys in `hdrl.kernel.codes`.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `hdrl.kernel.codes`.
         progress
             Called with the numbers of finished and of all jobs, a few times a second.
 
@@ -157,7 +159,7 @@ class EmbeddedSimulator:
         entries.begin(self._state)
         status = codes.PAUSED
         while status in (codes.PAUSED, codes.GROW):
-            status = entries.run_pair(self._state, job_key, core_key, STEPS_PER_CALL)
+            status = entries.run_pair(self._state, job_key, core_key, STEPS_PER_CALL, backfilling)
             self._after(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
