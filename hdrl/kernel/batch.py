@@ -69,6 +69,7 @@ def _run_pairs(batch, job_keys, core_keys, statuses):
             batch.events[i],
             batch.ops[i],
             batch.pool[i],
+            batch.scratch[i],
             batch.finished[i],
             batch.queue[i],
             batch.expected[i],

@@ -7,6 +7,7 @@ a pointer to it, whose attributes read like those of the tuple. The pointer is g
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from numba.core import cgutils, types
@@ -23,7 +24,10 @@ class BorrowedType(types.Type):  # type: ignore[misc]
 
     def __init__(self, lent: Any) -> None:
         self.lent = self.dtype = lent
-        super().__init__(name=f"Borrowed({lent.name})")
+        # The name becomes part of the symbol of every function that takes one: the tuple's own has thousands of
+        # characters, and compiling is much faster without them.
+        digest = hashlib.sha256(lent.name.encode()).hexdigest()[:16]
+        super().__init__(name=f"Borrowed({digest})")
 
 
 @register_model(BorrowedType)

@@ -110,7 +110,7 @@ def lock_cores(state, job, first, n):
                 unlock(state, state.pool[k], job)
             return bad, core
         lock(state, core, job)
-    sort_slice(state.pool, first, n)
+    sort_slice(state.pool, first, n, state.scratch)
     s.n_pool = first + n
     return 0, -1
 

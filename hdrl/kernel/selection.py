@@ -214,7 +214,7 @@ def choose_cores(state, job, core_key):
     else:
         missing = _take_from_best_group(state, core_key, job, n)
     if missing == 0:
-        sort_slice(state.pool, first, s.n_pool - first)
+        sort_slice(state.pool, first, s.n_pool - first, state.scratch)
         return CHOSEN
     for i in range(first, s.n_pool):
         unlock(state, state.pool[i], job)

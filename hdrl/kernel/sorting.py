@@ -1,4 +1,8 @@
-"""Sorting a slice of an integer array in place, without allocating (heap sort)."""
+"""Sorting a slice of an integer array in place: natural merge sort.
+
+The cores of an allocation are chosen processor by processor, so that they come as a few ascending runs: merging runs
+takes little more than one pass.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,43 @@ from hdrl.kernel.jit import jit
 
 
 @jit
-def _sift_down(values, first, place, size):
-    value = values[first + place]
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and values[first + below + 1] > values[first + below]:
-            below += 1
-        if values[first + below] <= value:
-            break
-        values[first + place] = values[first + below]
-        place = below
-    values[first + place] = value
+def _end_of_run(values, first, start, n):
+    """Return where the ascending run that begins at ``start`` ends."""
+    end = start + 1
+    while end < n and values[first + end - 1] <= values[first + end]:
+        end += 1
+    return min(end, n)
 
 
 @jit
-def sort_slice(values, first, n):
-    """Sort ``values[first:first + n]`` ascending; what is sorted already costs one pass."""
-    i = 1
-    while i < n and values[first + i - 1] <= values[first + i]:
-        i += 1
-    if i >= n:
-        return
-    for place in range(n // 2 - 1, -1, -1):
-        _sift_down(values, first, place, n)
-    for size in range(n - 1, 0, -1):
-        largest = values[first]
-        values[first] = values[first + size]
-        values[first + size] = largest
-        _sift_down(values, first, 0, size)
+def _merge(values, first, start, middle, end, scratch):
+    """Merge two neighbouring runs; the left one is put aside."""
+    n_left = middle - start
+    for i in range(n_left):
+        scratch[i] = values[first + start + i]
+    left, right, place = 0, middle, start
+    while left < n_left:
+        if right < end and values[first + right] < scratch[left]:
+            values[first + place] = values[first + right]
+            right += 1
+        else:
+            values[first + place] = scratch[left]
+            left += 1
+        place += 1
+
+
+@jit
+def sort_slice(values, first, n, scratch):
+    """Sort ``values[first:first + n]`` ascending; ``scratch`` is as long as that at least."""
+    n_runs = 2
+    while n_runs > 1:
+        n_runs = 0
+        start = 0
+        while start < n:
+            middle = _end_of_run(values, first, start, n)
+            end = middle
+            if middle < n:
+                end = _end_of_run(values, first, middle, n)
+                _merge(values, first, start, middle, end, scratch)
+            n_runs += 1
+            start = end

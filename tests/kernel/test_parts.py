@@ -32,7 +32,7 @@ def rounded(value):  # type: ignore[no-untyped-def]
 
 @numba.njit
 def sorted_slice(values, first, n):  # type: ignore[no-untyped-def]
-    sort_slice(values, first, n)
+    sort_slice(values, first, n, np.empty(n, dtype=np.int32))
 
 
 @numba.njit

@@ -188,6 +188,6 @@ def test_the_ten_lublin_sequences(policy, published):
     for start in SEQUENCES:
         trace = hdrl.simulate(platform, log.window(start, 1024, shift=False), policy, energy=False)
         means.append(hdrl.compute_metrics(trace)["mean_bounded_slowdown"])
-    # Without backfilling to the printed digit; with it, ties are broken in more than one way.
-    tolerance = 0.005 if policy == "fcfs" else 0.06
+    # Without backfilling to the printed digit; with it, what is simultaneous may be seen in more than one order.
+    tolerance = 0.005 if policy == "fcfs" else 0.01 * published
     assert float(np.mean(means)) == pytest.approx(published, abs=tolerance)

@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 from hdrl.errors import DecisionError, SimulationError, UnknownName
-from hdrl.policies import VOID, action_table, normalise_policy_name, pair_names, policy_names, read_pair, simulate
+from hdrl.policies import (
+    VOID,
+    action_table,
+    normalise_policy_name,
+    pair_names,
+    policy_names,
+    priority_names,
+    read_pair,
+    simulate,
+)
 from hdrl.simulation import Decision, EmbeddedSimulator, Reject, SetPState, Start, Trace, View
 from hdrl.testing import (
     Job,
@@ -37,7 +46,7 @@ WORLDS = check_worlds()
 
 def test_names():
     assert len(pair_names()) == 36
-    assert policy_names() == [*pair_names(), VOID]
+    assert policy_names() == [*pair_names(), VOID, *priority_names()]
     assert pair_names()[13] == "shortest-high_gflops"
     assert normalise_policy_name("shortest-high_flops") == "shortest-high_gflops"
     assert normalise_policy_name("first-low_energy") == "first-low_power"
@@ -60,8 +69,8 @@ def test_action_tables():
 # ------------------------------------------------------------------ conformance
 
 
-@pytest.mark.parametrize("name", pair_names())
-def test_every_pair_is_sound(name: str):
+@pytest.mark.parametrize("name", [*pair_names(), *priority_names()])
+def test_every_policy_is_sound(name: str):
     check_policy(name, seed=3)
 
 
