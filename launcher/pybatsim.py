@@ -36,6 +36,7 @@ def pybatsim(
     """
     from hdrl.batsim.pybatsim import run_scheduler
     from hdrl.experiment.inputs import load_platform, load_workload
+    from hdrl.kernel import warm_up
     from hdrl.options import read_options
 
     options = read_options(options_file, overrides=overrides)
@@ -43,6 +44,7 @@ def pybatsim(
     platform = load_platform(options)
     workload = load_workload(options, platform)
     file = options.path_of(options.platform_file_path)
+    warm_up(lambda text: click.echo(text, err=True))
     trace = run_scheduler(
         scheduler,
         platform,

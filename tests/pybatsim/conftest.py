@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hdrl.kernel import warm_up
 from hdrl.platform import Platform, read_simgrid
 from hdrl.workload import Workload, read_batsim_json
 
@@ -54,6 +55,12 @@ class World:
     @property
     def workload(self) -> Workload:
         return read_batsim_json(self.workload_file)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """Compile the simulator before processes wait for each other."""
+    warm_up(lambda text: None)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("batsim", reason="PyBatsim is not installed")
 
@@ -161,6 +163,22 @@ def test_the_file_is_where_it_is_said_to_be():
 def test_options_that_make_no_sense(options: dict[str, Any], problem: str):
     with pytest.raises(OptionsError, match=problem):
         Settings.read(options)
+
+
+KEYS = st.sampled_from([*Settings.__dataclass_fields__, "Platform", "", "policy_pair"])
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
+
+
+@settings(max_examples=100)
+@given(options=st.dictionaries(KEYS, VALUES, max_size=4))
+def test_options_are_taken_as_they_are_or_refused(options: dict[str, Any]):
+    problem = ""
+    try:
+        read = Settings.read(options)
+    except OptionsError as error:
+        problem = str(error)
+    assert "\n" not in problem
+    assert problem or {key: getattr(read, key) for key in options} == options
 
 
 @pytest.mark.parametrize(

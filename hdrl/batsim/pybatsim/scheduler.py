@@ -23,6 +23,7 @@ from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.protocol import Request, parse_reply
 from hdrl.batsim.pybatsim.require import require_pybatsim
 from hdrl.errors import HdrlError, OptionsError, ReadError, suggest
+from hdrl.kernel import warm_up
 from hdrl.platform.reader import read_platform
 from hdrl.policies.pairs import PolicyPair, read_pair
 from hdrl.simulation.decisions import Decision
@@ -99,6 +100,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         self._settings = _or_exit(Settings.read, options)
         self._policy = _or_exit(_read_policy, self._settings.policy)
         self._system: DecisionSystem | None = None
+        warm_up(self.logger.info)  # before anybody waits for an answer
 
     @property
     def bs(self) -> Any:

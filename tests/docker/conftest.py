@@ -1,0 +1,11 @@
+"""What the tests of the compose files share."""
+
+import pytest
+
+from hdrl.kernel import warm_up
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """Compile the simulator before processes wait for each other."""
+    warm_up(lambda text: None)
