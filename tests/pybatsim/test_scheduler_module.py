@@ -37,13 +37,15 @@ def free_endpoint() -> str:
         return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def run_both(folder: Path, options: dict[str, Any]) -> tuple[int, str, "subprocess.CompletedProcess[str]"]:
+def run_both(
+    folder: Path, options: dict[str, Any], scheduler: str = str(PLACE)
+) -> tuple[int, str, "subprocess.CompletedProcess[str]"]:
     """Run pybatsim and hdrl-batsim on the files of a folder; return how pybatsim ended, what it said, and Batsim's end.
 
     ZeroMQ connects whenever the other side is there, so nobody waits for anybody.
     """
     endpoint = free_endpoint()
-    command = [*PYBATSIM, str(PLACE), "-v", "warning", "-t", "0", "-s", endpoint, "-o", json.dumps(options)]
+    command = [*PYBATSIM, scheduler, "-v", "warning", "-t", "0", "-s", endpoint, "-o", json.dumps(options)]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pybatsim:
         try:
             arguments = ["-p", "platform.xml", "-w", "workload.json", "-E", "-s", endpoint, "--timeout", "30"]
@@ -91,6 +93,17 @@ def test_two_processes_on_a_heterogeneous_platform(tmp_path: Path):
     assert code == 0, said
     check_same_files(tmp_path, platform, read_batsim_json(tmp_path / "workload.json"), "smallest-low_power")
     assert len((tmp_path / "out_pstate_changes.csv").read_text().splitlines()) > 20
+
+
+def test_a_scheduler_of_pybatsim_in_a_process_of_its_own(world: World, tmp_path: Path):
+    """With ``hdrl-batsim`` in Batsim's place it does what it does when hosted here."""
+    code, said, batsim = run_both(tmp_path, {}, "easyBackfill")
+    assert (code, batsim.returncode) == (0, 0), said + batsim.stderr
+    hosted = run_scheduler("easyBackfill", world.platform, world.workload)
+    (tmp_path / "hosted").mkdir()
+    write_batsim_files(hosted, tmp_path / "hosted")
+    texts = [(folder / "out_machine_states.csv").read_text() for folder in (tmp_path, tmp_path / "hosted")]
+    assert texts[0] == texts[1]
 
 
 def test_a_mistake_ends_both_processes(world: World):
