@@ -85,7 +85,7 @@ class DecisionSystem:
             "ANSWER": self._answered,
             "NOTIFY": self._notified,
         }
-        self._has_begun = False
+        self._has_begun = self._hosts_were_looked_at = False
         self._listening = True
         self._must_finish_registration = False
         self._n_calls = self._n_questions = self._n_kills = 0
@@ -138,8 +138,9 @@ class DecisionSystem:
         state = self.state
         asleep = any("sleep_pstates" in properties for properties in self.platform.properties)
         if state.scalars["flat_power"][0] and not asleep:
-            rows = np.arange(self.platform.n_cores), state.cores["pstate"]
-            state.scalars["power_w"] = self.platform.idle_w[rows].sum()
+            # Batsim takes all hosts to be in P-state 0 until it first looks at them.
+            pstate = state.cores["pstate"] if self._hosts_were_looked_at else 0
+            state.scalars["power_w"] = self.platform.idle_w[np.arange(self.platform.n_cores), pstate].sum()
         else:
             state.scalars["power_w"] = math.nan
         return View(self.platform, self.workload, state)
@@ -271,6 +272,8 @@ class DecisionSystem:
 
     def _annotate(self, job: int) -> dict[str, Any]:
         text = self.metadata[job]
+        if self.state.jobs["state"][job] >= codes.SUCCEEDED:
+            raise DecisionError(f"job {self._name(job)!r} is over: Batsim takes no text for it any more")
         if '"' in text:
             raise DecisionError(f"job {self._name(job)!r}: its text has a double quote, which Batsim does not take")
         return {"job_id": self._name(job), "metadata": text}
@@ -350,6 +353,7 @@ class DecisionSystem:
             raise self._wrong(event, f"job {event.data['job_id']!r} asks for {shown(told)} cores, expected {asked}")
         self.state.jobs["state"][job] = codes.WAITING
         self.state.scalars["n_submitted"] += 1
+        self._hosts_were_looked_at = True
         self._tell(codes.TOLD_SUBMITTED, job, event)
 
     def _completed(self, event: Event) -> None:
@@ -388,6 +392,7 @@ class DecisionSystem:
         if switch not in self._switches:
             raise self._wrong(event, f"nobody asked for P-state {switch[1]} of {shown(event.data['resources'])}")
         self._switches.remove(switch)
+        self._hosts_were_looked_at = True
         self._tell(codes.TOLD_PSTATE, switch[1], event)
 
     def _called(self, event: Event) -> None:
@@ -400,6 +405,7 @@ class DecisionSystem:
         if self._n_questions == 0:
             raise self._wrong(event, "nobody asked for it")
         self._n_questions -= 1
+        self._hosts_were_looked_at = True
         self.state.scalars["energy_j"] = event.data["consumed_energy"]
         self._tell(codes.TOLD_ENERGY, 0, event)
 

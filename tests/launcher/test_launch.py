@@ -222,3 +222,12 @@ def test_help_loads_next_to_nothing():
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )
     assert not loaded & {"numpy", "numba", "pydantic", "rich", "torch", "pandas", "zmq", "gymnasium", "lxml"}
+
+
+def test_the_simulator_on_the_command_line(small_world: Path, stand_in, tmp_path: Path):
+    result = run(small_world, "--simulator", "exact", "--out", tmp_path / "out", "--quiet")
+    assert result.exit_code == 0, result.stderr
+    assert stand_in.calls[0]["simulator"] == "exact"
+    assert json.loads((tmp_path / "out" / "options.resolved.json").read_text())["simulator"] == "exact"
+    told = refused(small_world, "--simulator", "exakt", "--out", tmp_path / "other")
+    assert "'embedded', 'exact', 'batsim'" in told

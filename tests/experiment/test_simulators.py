@@ -1,0 +1,110 @@
+"""Experiments on other simulators: the same folder, and what the simulator was given besides."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from hdrl.errors import HdrlError, OptionsError
+from hdrl.experiment import run_experiment
+from hdrl.options import read_options
+
+COMMON = {
+    "metrics.json",
+    "options.resolved.json",
+    "out_consumed_energy.csv",
+    "out_jobs.csv",
+    "out_machine_states.csv",
+    "out_pstate_changes.csv",
+    "out_schedule.csv",
+    "overutilizations.json",
+    "provenance.json",
+    "timing.json",
+}
+
+
+@pytest.fixture
+def batsim(tmp_path: Path) -> Path:
+    """Return a command that stands in for Batsim."""
+    path = tmp_path / "stand_in"
+    path.write_text(f"#!{sys.executable}\nfrom hdrl.launcher.batsim import main\nmain()\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_folders_of_all_simulators(small_world: Path, batsim: Path, tmp_path: Path):
+    folders = {}
+    for name in ("embedded", "exact", "batsim"):
+        # A path with a slash starts from the options file.
+        options = read_options(small_world, overrides=[f"simulator={name}", "batsim.executable=./stand_in"])
+        folders[name] = run_experiment(options, out=tmp_path / name).folder
+    found = {name: {path.name for path in folder.iterdir()} for name, folder in folders.items()}
+    assert found["embedded"] == COMMON
+    assert found["exact"] == COMMON | {"platform.xml", "workload.json"}
+    assert found["batsim"] == COMMON | {"platform.xml", "workload.json", "batsim.log"}
+    for name in ("out_machine_states.csv", "out_pstate_changes.csv", "overutilizations.json"):
+        texts = {(folder / name).read_text() for folder in folders.values()}
+        assert len(texts) == 1, name
+    for name in ("out_jobs.csv", "out_schedule.csv", "out_consumed_energy.csv"):
+        assert (folders["exact"] / name).read_bytes() == (folders["batsim"] / name).read_bytes()
+    told = json.loads((folders["batsim"] / "provenance.json").read_text())
+    assert told["versions"]["batsim"] == "v4.2.1"
+    assert json.loads((folders["batsim"] / "timing.json").read_text())["scheduling_time_s"] > 0
+
+
+def test_runs_on_the_exact_engine_repeat_byte_by_byte(small_world: Path, tmp_path: Path):
+    options = read_options(small_world, overrides=["simulator=exact"])
+    folders = [run_experiment(options, out=tmp_path / name).folder for name in ("a", "b")]
+    for path in folders[0].iterdir():
+        if path.name != "timing.json":
+            assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
+
+
+def test_a_platform_of_somebody_else(small_world: Path, tmp_path: Path):
+    (tmp_path / "other.xml").write_text(
+        '<platform version="4.1"><zone id="main" routing="Full"><host id="master_host" speed="1Gf">'
+        '<prop id="wattage_per_state" value="0:0"/></host><host id="a" speed="1Gf"><prop id="wattage_per_state"'
+        ' value="10:100"/></host><link id="wire" bandwidth="100MBps" latency="5ms"/><route src="master_host" dst="a">'
+        '<link_ctn id="wire"/></route></zone></platform>'
+    )
+    (tmp_path / "own.json").write_text(
+        '{"nb_res": 1, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "p"}],'
+        ' "profiles": {"p": {"type": "delay", "delay": 5}}}'
+    )
+    changes = ["platform_file_path=other.xml", "workload_file_path=own.json"]
+    with pytest.raises(HdrlError, match="latencies"):
+        run_experiment(read_options(small_world, overrides=changes), out=tmp_path / "out")
+    result = run_experiment(read_options(small_world, overrides=[*changes, "simulator=exact"]), out=tmp_path / "out")
+    assert result.metrics["n_finished"] == 1
+    assert (result.folder / "platform.xml").read_bytes() == (tmp_path / "other.xml").read_bytes()
+
+
+def test_a_batsim_that_is_not_there_leaves_nothing(small_world: Path, tmp_path: Path):
+    before = sorted(tmp_path.iterdir())
+    options = read_options(small_world, overrides=["simulator=batsim", "batsim.executable=no-batsim"])
+    with pytest.raises(HdrlError, match="no executable 'no-batsim' on PATH"):
+        run_experiment(options, out=tmp_path / "out")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (["simulator=exakt"], "simulator is 'exakt'; did you mean 'exact'?"),
+        (["batsim.timeout=3"], "batsim has no key 'timeout'; did you mean 'timeout_s'?"),
+        (["batsim.timeout_s=0"], "batsim.timeout_s is 0, expected more than 0"),
+        (["batsim.wait_for=conect"], "did you mean 'connect'?"),
+        (["batsim.wait_for=connect"], "batsim.folder is missing; it is for batsim.wait_for 'connect'"),
+        (["batsim.folder=x"], "batsim.folder is given; it is for batsim.wait_for 'connect'"),
+        (
+            ["simulator=batsim", "batsim.wait_for=connect", "batsim.folder=x", "runs=2"],
+            "runs is 2, but a Batsim that connects from elsewhere simulates once",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(small_world: Path, overrides: list[str], problem: str):
+    with pytest.raises(OptionsError) as caught:
+        read_options(small_world, overrides=overrides)
+    assert problem in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
