@@ -50,7 +50,7 @@ class DecisionSystem:
     Attributes
     ----------
     index_of
-        Index of each job by its full id.
+        Index of each job by its full id, as Batsim calls it.
 
     Raises
     ------
@@ -73,7 +73,8 @@ class DecisionSystem:
         state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility)
         self._answer = Answer(platform, workload, state, may_sleep=True)
         self._energy = energy
-        self.index_of = {job_name(workload, job): job for job in range(workload.n_jobs)}
+        self._ids = [job_name(workload, job) for job in range(workload.n_jobs)]
+        self.index_of = {job_id: job for job, job_id in enumerate(self._ids)}
         self._takers = {
             "SIMULATION_BEGINS": self._begins,
             "SIMULATION_ENDS": self._ends,
@@ -260,7 +261,7 @@ class DecisionSystem:
         return "QUERY", self._query()
 
     def _name(self, job: int) -> str:
-        return job_name(self.workload, job)
+        return self._ids[job]
 
     def _kill(self, jobs: list[int]) -> dict[str, Any] | None:
         rows = self.state.jobs
@@ -332,12 +333,19 @@ class DecisionSystem:
                 raise self._wrong(
                     event, f"machine {machine['id']} is {shown(machine['name'])}, expected {core} {name!r}"
                 )
-        if list(event.data["workloads"]) != list(self.workload.sources):
-            told = ", ".join(event.data["workloads"])
-            raise self._wrong(event, f"workloads {told or 'none'}, expected {', '.join(self.workload.sources)}")
+        self._take_names(event, list(event.data["workloads"]))
         self._must_finish_registration = bool(config.get("dynamic-jobs-enabled"))
         self._has_begun = True
         self._tell(codes.TOLD_BEGINS, 0, event)
+
+    def _take_names(self, event: Event, told: list[str]) -> None:
+        """Take over what Batsim calls the workload, if there is only one (older versions make up a name)."""
+        sources = self.workload.sources
+        if len(told) == len(sources) == 1:
+            self._ids = [f"{told[0]}!{name}" for name in self.workload.job_ids]
+            self.index_of = {job_id: job for job, job_id in enumerate(self._ids)}
+        elif sorted(told) != sorted(sources):
+            raise self._wrong(event, f"workloads {', '.join(told) or 'none'}, expected {', '.join(sources)}")
 
     def _ends(self, event: Event) -> None:
         left = np.flatnonzero(self.state.jobs["state"] < codes.SUCCEEDED)

@@ -4,11 +4,11 @@ The file is that of HDeepRM, in its two documented versions (0.1.0b1 with ``pyba
 0.3.1 with ``pybatsim.env.actions`` and ``pybatsim.agent.type``), with keys of our own beside them.
 """
 
-from hdrl.options.model import COMPATIBILITY_MODES, BatsimOptions, Options, WorkloadOptions
+from hdrl.options.model import COMPATIBILITY_MODES, Options, RealBatsimOptions, WorkloadOptions
 from hdrl.options.reading import options_schema, parse_options, read_options
 
 __all__ = [
-    "BatsimOptions",
+    "RealBatsimOptions",
     "COMPATIBILITY_MODES",
     "Options",
     "WorkloadOptions",

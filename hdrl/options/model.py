@@ -134,7 +134,7 @@ class WorkloadOptions(_Block):
     )
 
 
-class BatsimOptions(_Block):
+class RealBatsimOptions(_Block):
     """How Batsim is run, where it simulates."""
 
     executable: Annotated[PathText, Field(min_length=1)] = Field(
@@ -178,7 +178,7 @@ class Options(_Block):
     )
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
     simulator: Literal["embedded", "exact", "batsim"] = Field(default="embedded", description="Who simulates.")
-    batsim: BatsimOptions = Field(default_factory=BatsimOptions, description="How Batsim is run.")
+    batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="How Batsim is run.")
     compatibility: Literal["hdeeprm-0.3.1"] | None = Field(
         default=None, description="System whose numbers are reproduced, its errors included."
     )

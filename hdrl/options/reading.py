@@ -15,10 +15,10 @@ from hdrl.errors import OptionsError, suggest
 from hdrl.files import read_json
 from hdrl.options.model import (
     AgentOptions,
-    BatsimOptions,
     DecisionOptions,
     EnvironmentOptions,
     Options,
+    RealBatsimOptions,
     WorkloadOptions,
 )
 
@@ -53,7 +53,7 @@ _BLOCKS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("pybatsim.env", EnvironmentOptions),
     ("pybatsim.agent", AgentOptions),
     ("workload", WorkloadOptions),
-    ("batsim", BatsimOptions),
+    ("batsim", RealBatsimOptions),
 )
 
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -256,3 +256,11 @@ def test_a_pstate_of_a_policy(system: DecisionSystem) -> None:
     exchange(system, message(0.0, begins(system)))
     asked = exchange(system, message(1.0, submitted(0, 2)), SetPState([1, 0], 1))
     assert asked == [("SET_RESOURCE_STATE", {"resources": "0-1", "state": "1"})]
+
+
+def test_a_workload_by_another_name(system: DecisionSystem) -> None:
+    kind, data = begins(system)
+    exchange(system, message(0.0, (kind, data | {"workloads": {"144d46": "/w.json"}})))
+    told = "JOB_SUBMITTED", {"job_id": "144d46!0", "job": {"id": "144d46!0", "res": 2}}
+    asked = exchange(system, message(1.0, told), Start(0, [0, 1]))
+    assert asked[0] == ("EXECUTE_JOB", {"job_id": "144d46!0", "alloc": "0-1"})
