@@ -17,7 +17,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number; less is better, unless its target is a least value.
+    """One measured number; less is better, unless it is a rate or its target is a least value.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Figure:
     values
         The measurements; their median is compared with the target.
     unit
-        ``"s"``, ``"MiB"`` or ``"x"``.
+        ``"s"``, ``"MiB"``, ``"x"`` or, for a rate, ``"/s"``.
     at_most, at_least
         The target, if there is one.
     ratio

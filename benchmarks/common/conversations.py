@@ -1,0 +1,205 @@
+"""Conversations in Batsim's protocol: schedulers that take no time to speak of, and three simulators for them."""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import json
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import zmq
+
+from common.measure import ROOT
+
+HDRL_BATSIM = (sys.executable, "-c", "from hdrl.launcher.batsim import main; main(prog_name='hdrl-batsim')")
+PYBATSIM = (sys.executable, "-c", "import sys; from batsim.cmds.launcher import main; sys.exit(main())")
+"""The command lines of hdrl-batsim and pybatsim, found without looking for installed scripts."""
+
+SILENCE_S = 60
+"""Who says nothing for so many seconds has failed."""
+
+
+class Scheduler(Protocol):
+    """Who decides: a message of Batsim goes in, the reply comes out, both as text."""
+
+    def exchange(self, message: str) -> str:
+        """Answer a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is simulated, as Batsim's files.
+
+    Attributes
+    ----------
+    platform, workload
+        The files.
+    energy
+        Whether energy is accounted for.
+    """
+
+    platform: Path
+    workload: Path
+    energy: bool
+
+    @property
+    def arguments(self) -> list[str]:
+        """The options of batsim."""
+        return ["-p", str(self.platform), "-w", str(self.workload), "-q", *(["-E"] if self.energy else [])]
+
+
+class FirstFit:
+    """Starts the jobs in order, each on the free hosts of the lowest ids: the least that a scheduler can do."""
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+        self._waiting: list[tuple[str, int]] = []
+        self._held: dict[str, list[int]] = {}
+
+    def exchange(self, message: str) -> str:
+        """Answer a message."""
+        told = json.loads(message)
+        for event in told["events"]:
+            data = event["data"]
+            if event["type"] == "SIMULATION_BEGINS":
+                self._free = list(range(data["nb_compute_resources"]))
+            elif event["type"] == "JOB_SUBMITTED":
+                self._waiting.append((data["job_id"], data["job"]["res"]))
+            elif event["type"] == "JOB_COMPLETED":
+                for host in self._held.pop(data["job_id"]):
+                    heapq.heappush(self._free, host)
+        now_s = told["now"]
+        starts = [{"timestamp": now_s, "type": "EXECUTE_JOB", "data": start} for start in self._starts()]
+        return json.dumps({"now": now_s, "events": starts})
+
+    def _starts(self) -> list[dict[str, str]]:
+        starts = []
+        while self._waiting and self._waiting[0][1] <= len(self._free):
+            job_id, n_hosts = self._waiting.pop(0)
+            self._held[job_id] = [heapq.heappop(self._free) for _ in range(n_hosts)]
+            starts.append({"job_id": job_id, "alloc": " ".join(map(str, self._held[job_id]))})
+        return starts
+
+
+class Recorded:
+    """Gives the replies that a scheduler gave in a recorded run.
+
+    Parameters
+    ----------
+    folder
+        The run; its ``transcript.jsonl.gz`` holds a message per line.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        lines = gzip.decompress((folder / "transcript.jsonl.gz").read_bytes()).decode().splitlines()
+        messages = [json.loads(line) for line in lines if line.strip()]
+        self.replies = [line["message"] for line in messages if line["from"] == "scheduler"]
+        self._next = iter(self.replies)
+
+    def exchange(self, message: str) -> str:  # noqa: ARG002 - the tests compare the messages
+        """Answer a message."""
+        return str(next(self._next))
+
+
+class Watched:
+    """A scheduler of which is known how often it is asked, and between which dates.
+
+    Parameters
+    ----------
+    scheduler
+        Who decides.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.n_exchanges = 0
+        self._scheduler = scheduler
+        self._first_s = self._last_s = 0.0
+
+    def exchange(self, message: str) -> str:
+        """Answer a message."""
+        self._last_s = time.perf_counter()
+        if self.n_exchanges == 0:
+            self._first_s = self._last_s
+        self.n_exchanges += 1
+        return self._scheduler.exchange(message)
+
+    @property
+    def rate(self) -> float:
+        """Exchanges per second of wall-clock time, from the first message to the last."""
+        return (self.n_exchanges - 1) / (self._last_s - self._first_s)
+
+
+def run_embedded(world: World, scheduler: Scheduler) -> None:
+    """Simulate in this process with the embedded simulator.
+
+    Parameters
+    ----------
+    world, scheduler
+        What is simulated, and who decides.
+    """
+    from hdrl.batsim.embedded_server import EmbeddedServer
+    from hdrl.platform import read_simgrid
+    from hdrl.workload import read_batsim_json
+
+    platform, workload = read_simgrid(world.platform), read_batsim_json(world.workload)
+    EmbeddedServer(platform, workload, energy=world.energy).run(scheduler)
+
+
+def run_exact(world: World, scheduler: Scheduler) -> None:
+    """Simulate in this process with the exact engine.
+
+    Parameters
+    ----------
+    world, scheduler
+        What is simulated, and who decides.
+    """
+    from hdrl.batsim.exact import BatsimOptions, ExactBatsim
+
+    options = BatsimOptions(platform=world.platform, workloads=(world.workload,), energy=world.energy)
+    ExactBatsim(options).run(scheduler)
+
+
+def run_over_zmq(world: World, scheduler: Scheduler) -> None:
+    """Simulate with hdrl-batsim in a process of its own; the scheduler is here, behind a socket.
+
+    Parameters
+    ----------
+    world, scheduler
+        What is simulated, and who decides.
+
+    Raises
+    ------
+    SystemExit
+        If hdrl-batsim fails.
+    """
+    with zmq.Context() as context, context.socket(zmq.REP) as replies:
+        replies.linger = 0
+        endpoint = f"tcp://localhost:{replies.bind_to_random_port('tcp://127.0.0.1')}"
+        output = str(world.workload.parent / "zmq")
+        process = subprocess.Popen([*HDRL_BATSIM, *world.arguments, "-s", endpoint, "-e", output], cwd=ROOT)
+        try:
+            is_over = False
+            while not is_over:
+                if not replies.poll(SILENCE_S * 1000):
+                    raise SystemExit(f"hdrl-batsim says nothing for {SILENCE_S} s")
+                message = replies.recv_string()
+                is_over = '"SIMULATION_ENDS"' in message
+                replies.send_string(scheduler.exchange(message))
+            if process.wait():
+                raise SystemExit(f"hdrl-batsim ended with code {process.returncode}")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def free_endpoint() -> str:
+    """Return an endpoint on this machine at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
