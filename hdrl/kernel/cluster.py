@@ -134,6 +134,11 @@ def _open_span(state, processor, now_s):
     row = state.processors[processor]
     if row.open_span >= 0:
         return
+    if s.compatible == 0 and row.last_span >= 0 and row.span_closed_s == now_s:
+        # Released and over-committed again by one and the same answer: the span goes on.
+        row.open_span = row.last_span
+        state.spans[row.open_span].duration_s = -1.0
+        return
     row.open_span = s.n_spans
     span = state.spans[s.n_spans]
     span.processor = processor
@@ -149,6 +154,8 @@ def _close_span(state, processor, now_s):
         return
     span = state.spans[row.open_span]
     span.duration_s = now_s - span.start_s
+    row.last_span = row.open_span
+    row.span_closed_s = now_s
     row.open_span = -1
 
 

@@ -48,6 +48,9 @@ def _reject(state, job):
 @jit
 def _add_op(state, kind, subject, first, n, value):
     state.scalars[0].n_pool = max(state.scalars[0].n_pool, first + n)
+    if kind == codes.SET_PSTATE:
+        for i in range(first, first + n):
+            state.cores[state.pool[i]].wanted_pstate = subject
     engine.add_op(state, kind, subject, first, n, value)
 
 

@@ -185,6 +185,8 @@ PROCESSOR_DTYPE = _record(
         ("dirty", np.int8),
         ("touched", np.int8),
         ("open_span", np.int64),
+        ("last_span", np.int64),
+        ("span_closed_s", np.float64),
     ]
 )
 
@@ -330,7 +332,7 @@ def _processors(platform: Platform) -> NDArray[np.void]:
     rows["bandwidth_gbps"] = rows["free_bandwidth_gbps"] = platform.bandwidth_gbps
     rows["peak_gflops"] = platform.peak_flops / 1e9
     rows["peak_power_w"] = platform.peak_power_w
-    rows["open_span"] = -1
+    rows["open_span"] = rows["last_span"] = -1
     return rows
 
 

@@ -367,6 +367,14 @@ def test_a_job_told_to_have_ended_cannot_be_killed():
         simulator.step([Kill([0])])
 
 
+def test_the_view_follows_the_pstates_that_were_asked_for():
+    platform = small_platform(Node((Processor(2),)))
+    simulator = EmbeddedSimulator(platform, small_workload(Job()))
+    view = simulator.reset()
+    assert view.pstate.tolist() == [3, 3]
+    assert simulator.step([SetPState([1], 2)]).pstate.tolist() == [3, 2]
+
+
 def test_nothing_comes_after_the_end():
     simulator = EmbeddedSimulator(ONE_CORE, small_workload(Job()))
     run(simulator, start_all)
@@ -405,7 +413,7 @@ class Cramped(EmbeddedSimulator):
 def test_logs_grow_during_a_policy_pair(*, energy: bool):
     platform = small_platform(Node((Processor(3, 1.0, 10.0),), memory_gb=1.0))
     some: Sequence[Job] = [
-        Job(0.7 * k, 1 + k % 3, 2.0, bandwidth_gbps=4.0, memory_mib=400.0 * (k % 3 == 0)) for k in range(80)
+        Job(2.5 * k, 1 + k % 3, 2.0, bandwidth_gbps=4.0, memory_mib=400.0 * (k % 3 == 0)) for k in range(80)
     ]
     traces = []
     for kind in (EmbeddedSimulator, Cramped):
