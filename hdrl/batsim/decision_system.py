@@ -137,8 +137,7 @@ class DecisionSystem:
         Batsim answered to `hdrl.simulation.AskEnergy`, and NaN at messages without such an answer.
         """
         state = self.state
-        asleep = any("sleep_pstates" in properties for properties in self.platform.properties)
-        if state.scalars["flat_power"][0] and not asleep:
+        if state.scalars["flat_power"][0] and not self._hosts_may_sleep:
             # Batsim takes all hosts to be in P-state 0 until it first looks at them.
             pstate = state.cores["pstate"] if self._hosts_were_looked_at else 0
             state.scalars["power_w"] = self.platform.idle_w[np.arange(self.platform.n_cores), pstate].sum()
@@ -361,6 +360,7 @@ class DecisionSystem:
             raise self._wrong(event, f"job {event.data['job_id']!r} asks for {shown(told)} cores, expected {asked}")
         self.state.jobs["state"][job] = codes.WAITING
         self.state.scalars["n_submitted"] += 1
+        self._hosts_may_sleep = any("sleep_pstates" in properties for properties in platform.properties)
         self._hosts_were_looked_at = True
         self._tell(codes.TOLD_SUBMITTED, job, event)
 
