@@ -87,6 +87,7 @@ class DecisionSystem:
             "NOTIFY": self._notified,
         }
         self._has_begun = self._hosts_were_looked_at = False
+        self._hosts_may_sleep = any("sleep_pstates" in properties for properties in platform.properties)
         self._listening = True
         self._must_finish_registration = False
         self._n_calls = self._n_questions = self._n_kills = 0
@@ -360,7 +361,6 @@ class DecisionSystem:
             raise self._wrong(event, f"job {event.data['job_id']!r} asks for {shown(told)} cores, expected {asked}")
         self.state.jobs["state"][job] = codes.WAITING
         self.state.scalars["n_submitted"] += 1
-        self._hosts_may_sleep = any("sleep_pstates" in properties for properties in platform.properties)
         self._hosts_were_looked_at = True
         self._tell(codes.TOLD_SUBMITTED, job, event)
 
