@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import (
@@ -17,6 +18,11 @@ from hdrl.simulation.trace import (
     Trace,
 )
 from hdrl.workload.model import Workload
+
+# The same examples at every run; `pytest --hypothesis-profile explore` looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeatable")
 
 SWF = """\
 ; Version: 2.2
