@@ -10,11 +10,45 @@ import math
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from hdrl.errors import OutputError, ReadError
+from hdrl.errors import OutputError, ReadError, suggest
+
+
+def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
+    """Return the file that is given by a path, or by the name of one that comes with hdrl.
+
+    Parameters
+    ----------
+    name
+        A path or a bare name. A file of that name in the current folder comes first.
+    shipped
+        The files that come with hdrl, by name.
+    what
+        What they are, for messages: ``"platform"``.
+
+    Returns
+    -------
+    Path
+        The file; if ``name`` looks like a path, it need not exist (the reader says what is wrong with it).
+
+    Raises
+    ------
+    ReadError
+        If a bare name is neither.
+    """
+    path = Path(name)
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    if is_file or path.suffix or len(path.parts) > 1:
+        return path
+    if str(name) in shipped:
+        return shipped[str(name)]
+    raise ReadError(name, f"no such file, and no shipped {what} of that name; {suggest(str(name), shipped)}")
 
 
 def read_text(path: str | Path) -> str:

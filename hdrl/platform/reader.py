@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hdrl.errors import PlatformError, ReadError, suggest
-from hdrl.files import read_json
+from hdrl.errors import PlatformError
+from hdrl.files import find_file, read_json
 from hdrl.platform.conversion import build_platform
 from hdrl.platform.model import Platform
 from hdrl.platform.pstates import PStateRules
@@ -37,19 +37,7 @@ def find_platform(name: str | Path) -> Path:
     ReadError
         If there is neither.
     """
-    path = Path(name)
-    try:
-        is_file = path.is_file()
-    except OSError as error:  # a name that is too long, a folder that may not be entered
-        raise ReadError(path, f"cannot be read ({error.strerror})") from None
-    if is_file:
-        return path
-    if path.suffix or len(path.parts) > 1:
-        return path  # what is wrong with it is for the reader to say
-    shipped = shipped_platforms()
-    if str(name) in shipped:
-        return shipped[str(name)]
-    raise ReadError(name, f"no such file, and no shipped platform of that name; {suggest(str(name), shipped)}")
+    return find_file(name, shipped_platforms(), "platform")
 
 
 def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Platform:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError, suggest
+from hdrl.files import find_file
 from hdrl.platform.model import Platform
 from hdrl.workload.batsim_json import merge, read_batsim_json, read_custom_workload
 from hdrl.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
@@ -44,13 +45,7 @@ def find_workload(name: str | Path) -> Path:
     ReadError
         If there is neither.
     """
-    path = Path(name)
-    if path.is_file() or path.suffix or len(path.parts) > 1:
-        return path  # what is wrong with it is for the reader to say
-    shipped = shipped_workloads()
-    if str(name) in shipped:
-        return shipped[str(name)]
-    raise ReadError(name, f"no such file, and no shipped workload of that name; {suggest(str(name), shipped)}")
+    return find_file(name, shipped_workloads(), "workload")
 
 
 def file_format(path: str | Path) -> str:

@@ -1,0 +1,83 @@
+"""Finding, reading and writing files."""
+
+from pathlib import Path
+
+import pytest
+
+from hdrl.errors import OutputError, ReadError
+from hdrl.files import atomic_write, find_file, read_json, read_text, write_json
+
+
+def test_a_file_in_the_current_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    shipped = {"gaia": Path("elsewhere/gaia.json")}
+    assert find_file("gaia", shipped, "platform") == shipped["gaia"]
+    (tmp_path / "gaia").write_text("{}")
+    assert find_file("gaia", shipped, "platform") == Path("gaia")
+    assert find_file("folder/gaia.json", shipped, "platform") == Path("folder/gaia.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gaja", "no shipped platform of that name; did you mean 'gaia'"),
+        ("x" * 5000, "cannot be read"),
+        ("a\0b", "read"),
+    ],
+)
+def test_names_of_nothing(name: str, text: str):
+    with pytest.raises(ReadError, match=text):
+        find_file(name, {"gaia": Path("gaia.json")}, "platform")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "is empty"),
+        (b"{", "is no JSON"),
+        (b'{"a": NaN}', "holds NaN"),
+        (b'{"a": 1e999}', "holds 1e999"),
+        (b'{"a": 1, "a": 2}', "key 'a' appears twice"),
+        (b"\xff", "is not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"9" * 5000, "no usable JSON"),
+    ],
+)
+def test_json_that_is_refused(tmp_path: Path, content: bytes, text: str):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(ReadError, match=text) as error:
+        read_json(path)
+    assert "\n" not in str(error.value)
+
+
+def test_damaged_compression(tmp_path: Path):
+    path = tmp_path / "a.json.gz"
+    write_json(path, {"a": [1] * 1000})
+    assert read_json(path) == {"a": [1] * 1000}
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ReadError, match="cannot be decompressed"):
+        read_text(path)
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("before")
+
+    def write_half() -> None:
+        with atomic_write(path) as out:
+            out.write("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OutputError, match="cannot be written"), atomic_write(tmp_path / "no" / "a.txt"):
+        pass
+
+
+def test_compressed_files_repeat(tmp_path: Path):
+    for name in ("a.json.gz", "b.json.gz"):
+        write_json(tmp_path / name, {"x": 1})
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
