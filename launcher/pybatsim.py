@@ -34,10 +34,10 @@ def pybatsim(
 
     SCHEDULER is one that PyBatsim brings (easyBackfill, schedFcfs, ...), or a Python file with one.
     """
-    from hdrl.batsim.pybatsim import run_scheduler
     from hdrl.experiment.inputs import load_platform, load_workload
     from hdrl.kernel import warm_up
     from hdrl.options import read_options
+    from hdrl.pybatsim import run_scheduler
 
     options = read_options(options_file, overrides=overrides)
     asked = _read_wishes(wishes)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import hdrl.batsim.pybatsim.require as requirements
-from hdrl.batsim.pybatsim import HostedScheduler, MissingPyBatsim, run_scheduler, scheduler_names
+import hdrl.pybatsim.require as requirements
 from hdrl.errors import BatsimError, DecisionError, HdrlError, MissingExtra, ReadError, SimulationError, UnknownName
 from hdrl.launcher.main import cli
 from hdrl.platform import read_platform
+from hdrl.pybatsim import HostedScheduler, MissingPyBatsim, run_scheduler, scheduler_names
 from hdrl.simulation import JobState, Trace, write_batsim_files
 from hdrl.workload import read_batsim_json
 
@@ -164,7 +164,7 @@ def test_all_that_a_scheduler_can_ask_for(
     world: World, tmp_path: Path, simulator: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ):
     path = scheduler_file(tmp_path, EVERYTHING)
-    with caplog.at_level(logging.DEBUG, logger="hdrl.batsim.pybatsim.host"):
+    with caplog.at_level(logging.DEBUG, logger="hdrl.pybatsim.host"):
         trace = run_scheduler(
             path,
             world.platform,
@@ -274,7 +274,7 @@ def test_without_pybatsim(monkeypatch: pytest.MonkeyPatch, world: World):
 
 def test_the_modules_can_be_imported_without_pybatsim():
     code = (
-        "import sys; sys.modules['batsim'] = None; import hdrl.batsim.pybatsim, hdrl.launcher.pybatsim; "
+        "import sys; sys.modules['batsim'] = None; import hdrl.pybatsim, hdrl.launcher.pybatsim; "
         "print('docopt' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 pytest.importorskip("batsim", reason="PyBatsim is not installed")
 
-from hdrl.batsim.pybatsim import run_scheduler
-from hdrl.batsim.pybatsim.scheduler import Scheduler, Settings
 from hdrl.errors import BatsimError, OptionsError
 from hdrl.platform import Platform, read_platform, write_simgrid
 from hdrl.policies import simulate
+from hdrl.pybatsim import run_scheduler
+from hdrl.pybatsim.scheduler import Scheduler, Settings
 from hdrl.simulation import JobState, write_batsim_files
 from hdrl.workload import Workload, read_batsim_json
 
 from .conftest import World
 
 ROOT = Path(__file__).parents[2]
-PLACE = ROOT / "hdrl" / "batsim" / "pybatsim" / "scheduler.py"
+PLACE = ROOT / "hdrl" / "pybatsim" / "scheduler.py"
 PYBATSIM = [sys.executable, "-c", "from batsim.cmds.launcher import main; raise SystemExit(main())"]
 BATSIM = [sys.executable, "-c", "from hdrl.launcher.batsim import main; main(prog_name='hdrl-batsim')"]
 
@@ -158,7 +158,7 @@ def test_it_decides_as_hdrl_does(world: World, policy: str):
 
 
 def test_the_file_is_where_it_is_said_to_be():
-    done = subprocess.run([sys.executable, "-m", "hdrl.batsim.pybatsim"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "hdrl.pybatsim"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert Path(done.stdout.strip()).samefile(PLACE)
 

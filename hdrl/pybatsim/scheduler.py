@@ -3,7 +3,7 @@
 ::
 
     pybatsim -t 0 -o '{"platform": "platform.xml", "policy": "shortest-high_gflops"}' \
-        "$(python -m hdrl.batsim.pybatsim)"
+        "$(python -m hdrl.pybatsim)"
 
 PyBatsim takes the class from the name of this file. Options (``-o``): `Settings`.
 """
@@ -21,11 +21,11 @@ from procset import ProcSet
 
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.protocol import Request, parse_reply
-from hdrl.batsim.pybatsim.require import require_pybatsim
 from hdrl.errors import HdrlError, OptionsError, ReadError, suggest
 from hdrl.kernel import warm_up
 from hdrl.platform.reader import read_platform
 from hdrl.policies.pairs import PolicyPair, read_pair
+from hdrl.pybatsim.require import require_pybatsim
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.view import View
 from hdrl.workload.batsim_json import merge, read_batsim_json

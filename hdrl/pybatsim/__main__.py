@@ -1,4 +1,4 @@
-"""``python -m hdrl.batsim.pybatsim`` prints the file that PyBatsim runs to let hdrl decide."""
+"""``python -m hdrl.pybatsim`` prints the file that PyBatsim runs to let hdrl decide."""
 
 from pathlib import Path
 

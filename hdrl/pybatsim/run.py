@@ -10,10 +10,10 @@ from typing import Any
 
 from hdrl.batsim.embedded_server import EmbeddedServer, ProtocolServer
 from hdrl.batsim.exact.context import Scheduler
-from hdrl.batsim.pybatsim.host import HostedScheduler
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.errors import UnknownName
 from hdrl.platform.model import Platform
+from hdrl.pybatsim.host import HostedScheduler
 from hdrl.simulation.trace import Trace
 from hdrl.workload.model import Workload
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hdrl.batsim.pybatsim.require import require_pybatsim, scheduler_names
 from hdrl.errors import BatsimError, HdrlError, ReadError, UnknownName
+from hdrl.pybatsim.require import require_pybatsim, scheduler_names
 
 _log = logging.getLogger(__name__)
 
