@@ -33,12 +33,12 @@ def warm_up(message: Callable[[str], None]) -> None:
     if is_compiled():
         return
     message("compiling the simulator (the first time only, about half a minute)")
-    _use_every_entry()
+    _simulate_once()
     _STAMP.touch()
 
 
-def _use_every_entry() -> None:
-    """Simulate a world of four cores and one job: all entries are one compiled function."""
+def _simulate_once() -> None:
+    """Simulate a world of four cores and one job: all entries are one compiled function, so that this compiles them."""
     platform = read_platform("learning")
     jobs = np.zeros(1, dtype=JOB_DTYPE)
     jobs["cores"] = 1

@@ -89,7 +89,6 @@ def reply(state):
     """Begin to apply the scheduler's answer: ``ops[:n_ops]``, each at its date, and forget the message."""
     s = state.scalars[0]
     s.n_events = 0
-    s.replying = 1
     s.next_op = 0
     _continue_reply(state)
 

@@ -12,8 +12,7 @@ from hdrl.kernel.cluster import remaining
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.state import State
 
-_BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP, _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR = range(10)
-_REMAINING = 10
+_BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP, _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING = range(11)
 
 
 @jit

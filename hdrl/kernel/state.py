@@ -51,7 +51,6 @@ SCALAR_DTYPE = _record(
         ("next_op", np.int64),
         ("n_pool", np.int64),
         ("reply_now_s", np.float64),
-        ("replying", np.int8),
         ("message_s", np.float64),
         # counts
         ("n_submitted", np.int64),
