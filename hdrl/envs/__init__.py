@@ -1,0 +1,1 @@
+"""Gymnasium environments of hdrl, single and vectorised; importing this package registers them."""
