@@ -7,6 +7,7 @@ from pathlib import Path
 from hdrl.errors import PlatformError
 from hdrl.files import find_file, read_json
 from hdrl.platform.conversion import build_platform
+from hdrl.platform.homogeneous import homogeneous_platform, is_homogeneous
 from hdrl.platform.model import Platform
 from hdrl.platform.pstates import PStateRules
 from hdrl.platform.simgrid import read_simgrid
@@ -46,7 +47,8 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     Parameters
     ----------
     path
-        A JSON description, a SimGrid file (its name ends in ``.xml``), or the name of a shipped platform.
+        A JSON description, a SimGrid file (its name ends in ``.xml``), the name of a shipped platform, or
+        ``"homogeneous:<n>"``: n identical cores.
     rules
         P-state rules, `pstate_rules` without arguments unless given. SimGrid files have P-states of their own:
         there the rules do nothing, except that a file which hdrl made with other rules is refused.
@@ -63,6 +65,8 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     PlatformError
         If it describes no platform.
     """
+    if isinstance(path, str) and is_homogeneous(path):
+        return homogeneous_platform(path, rules)
     file = find_platform(path)
     if file.suffix.lower() == ".xml":
         platform = read_simgrid(file)
