@@ -1,7 +1,7 @@
 """Machines of identical cores, named by their size: what the logs of the archive and most of the literature assume.
 
 ``homogeneous:256`` has 256 cores of 1 Gflop/s, each a processor of its own in one node, so that run times are those of
-the log and no core's state touches another. Memory and memory bandwidth are larger than any job asks for: only cores are scarce.
+the log and no core's state touches another. Memory and memory bandwidth are larger than any job asks for.
 """
 
 from __future__ import annotations
