@@ -127,6 +127,44 @@ def read_json(path: str | Path) -> Any:
 
 
 @contextlib.contextmanager
+def atomic_write_bytes(path: str | Path) -> Iterator[IO[bytes]]:
+    """Write a binary file so that it appears whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The file to make or to replace; its folder must exist.
+
+    Yields
+    ------
+    IO[bytes]
+        The file to write to.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    path = Path(path)
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(handle, 0o666 & ~umask)
+        with os.fdopen(handle, "wb") as raw:
+            yield raw
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[IO[str]]:
     """Write a text file so that it appears whole or not at all.
 
@@ -149,26 +187,12 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
         If it cannot be written.
     """
     path = Path(path)
-    temporary: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.fchmod(handle, 0o666 & ~umask)
-        with os.fdopen(handle, "wb") as raw:
-            binary: IO[bytes] = raw
-            if path.suffix == ".gz":
-                binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
-            with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
-                yield text
-        temporary.replace(path)
-        temporary = None
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+    with atomic_write_bytes(path) as raw:
+        binary: IO[bytes] = raw
+        if path.suffix == ".gz":
+            binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
+        with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
+            yield text
 
 
 def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:

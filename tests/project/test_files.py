@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.errors import OutputError, ReadError
-from hdrl.files import atomic_write, find_file, read_json, read_text, write_json
+from hdrl.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
 
 
 def test_a_file_in_the_current_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -81,3 +81,15 @@ def test_compressed_files_repeat(tmp_path: Path):
     for name in ("a.json.gz", "b.json.gz"):
         write_json(tmp_path / name, {"x": 1})
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+def test_a_binary_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    with atomic_write_bytes(path) as out:
+        out.write(b"\x00\xff")
+    assert path.read_bytes() == b"\x00\xff"
+    with pytest.raises(RuntimeError), atomic_write_bytes(path) as out:
+        out.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"\x00\xff"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.bin"]
