@@ -1,0 +1,457 @@
+"""What our environments share: batches that live in compiled code, seeds, autoreset, masks, and saving.
+
+There is one implementation of each environment, the batch (`NativeVectorEnv`); a single environment
+(`SingleEnv`) is a batch of one. A batch holds its rows in flat arrays with a leading axis and steps all of them in one
+compiled call, or in one call for each thread.
+
+Seeds follow Gymnasium: a batch seeded ``s`` seeds its row ``i`` with ``s + i``, and a row does what a single
+environment with its seed does, whatever the batch and the number of threads. What is random in an episode depends on
+the seed of its row and on the number of the episode alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from hdrl.envs.seeds import checked_seed, episode_seed, fresh_seed, seed_key
+from hdrl.errors import DecisionError, OptionsError, suggest
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+FloatArray: TypeAlias = NDArray[np.float64]
+Info: TypeAlias = dict[str, Any]
+Options: TypeAlias = dict[str, Any]
+StateDict: TypeAlias = dict[str, NDArray[Any]]
+"""Everything that an environment needs to go on as if it had not been interrupted: arrays by name."""
+
+
+def autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """Return a mode of autoreset by its name.
+
+    Parameters
+    ----------
+    mode
+        A mode, or the text ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such mode.
+    """
+    known = {one.value: one for one in AutoresetMode}
+    if isinstance(mode, AutoresetMode):
+        return mode
+    if mode not in known:
+        raise OptionsError(f"autoreset_mode is {mode!r}; {suggest(str(mode), known)}")
+    return known[mode]
+
+
+_read_mode = autoreset_mode  # arguments of the same name hide it
+
+
+class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
+    """A batch of environments with masked discrete actions, stepped by compiled code.
+
+    A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
+    the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
+    `_episode_info`. The hooks write into ``_observations``, ``_masks``, ``_rewards`` and ``_terminations``.
+
+    Parameters
+    ----------
+    num_envs
+        Number of rows, at least 1.
+    observation_space
+        The space of one row's observation, a `gymnasium.spaces.Box`.
+    action_space
+        The space of one row's action, a `gymnasium.spaces.Discrete` that begins with 0.
+    autoreset_mode
+        When a row whose episode has ended begins the next one: ``NEXT_STEP`` at the next step, whose action is ignored
+        (reward 0); ``SAME_STEP`` at once, what the episode ended with is in ``info["final_obs"]`` and
+        ``info["final_info"]`` then; ``DISABLED`` by `reset` with ``options={"reset_mask": ...}``.
+    copy
+        Whether `reset` and `step` return copies. Without, they return the batch's own buffers, which the next step
+        overwrites.
+    n_threads
+        Into how many parts, each in a thread of its own, the rows are split. Results do not depend on it. It pays when
+        a step of all rows takes much longer than starting a thread's work, some 20 microseconds.
+
+    Attributes
+    ----------
+    num_envs, single_observation_space, single_action_space, observation_space, action_space
+        As in `gymnasium.vector.VectorEnv`.
+
+    Notes
+    -----
+    ``info["action_mask"]`` (int8, shape ``(num_envs, n_actions)``) says which actions are legal; the mask of a row
+    whose episode has ended allows action 0 alone, which is ignored. ``info["episode"]`` holds, for the rows that
+    ``info["_episode"]`` marks, the return ``r`` and the length ``l`` of an episode that has ended, and its
+    results by name.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: spaces.Box,
+        action_space: spaces.Discrete,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+    ) -> None:
+        for name, value in (("num_envs", num_envs), ("n_threads", n_threads)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise OptionsError(f"{name} is {value!r}, expected a whole number of at least 1")
+        self.num_envs = int(num_envs)
+        self.autoreset_mode = _read_mode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = None
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.observation_space = batch_space(observation_space, self.num_envs)
+        self.action_space = batch_space(action_space, self.num_envs)
+        self.copy = copy
+        self.n_threads = min(int(n_threads), self.num_envs)
+        self.n_actions = int(action_space.n)
+
+        self._observations = np.zeros((self.num_envs, *observation_space.shape), dtype=observation_space.dtype)
+        self._masks = np.zeros((self.num_envs, self.n_actions), dtype=np.int8)
+        self._rewards = np.zeros(self.num_envs)
+        self._terminations = np.zeros(self.num_envs, dtype=np.bool_)
+        self._truncations = np.zeros(self.num_envs, dtype=np.bool_)
+        self._actions = np.zeros(self.num_envs, dtype=np.int64)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self._has_ended = np.ones(self.num_envs, dtype=np.bool_)
+        self._seeds = np.zeros(self.num_envs, dtype=np.int64)
+        self._keys = [0] * self.num_envs
+        self._next_episodes = np.zeros(self.num_envs, dtype=np.int64)
+        self._is_seeded = False
+
+        self._every = np.arange(self.num_envs)
+        self._all = np.ones(self.num_envs, dtype=np.bool_)
+        cuts = np.linspace(0, self.num_envs, self.n_threads + 1).astype(int).tolist()
+        self._parts = list(itertools.pairwise(cuts))
+        self._executor: ThreadPoolExecutor | None = None
+
+    # ------------------------------------------------------------------ what a subclass fills in
+
+    @abstractmethod
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        """Choose what a row's next episode consists of; `_reset_rows` follows.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        episode
+            Number of the episode, from 0 on after seeding.
+        seed
+            64 random bits: all that may be random in the episode depends on them.
+        options
+            The options of `reset` that this class does not know; empty at an autoreset.
+        """
+
+    @abstractmethod
+    def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
+        """Begin the episodes of the chosen rows among ``first:last``; write their observations and masks."""
+
+    @abstractmethod
+    def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
+        """Carry out ``_actions`` in the chosen rows among ``first:last``.
+
+        Write their observations, masks, rewards and terminations.
+        """
+
+    @abstractmethod
+    def _episode_info(self, row: int) -> dict[str, float]:
+        """Return the results of a row's episode, which has ended, by name; the same names every time."""
+
+    @abstractmethod
+    def _state_arrays(self) -> StateDict:
+        """Return the arrays, not copies, that hold the state of the episodes, by name."""
+
+    def _after_load(self) -> None:
+        """Bring what is derived from `_state_arrays` up to date after they have been loaded."""
+
+    _option_names: ClassVar[frozenset[str]] = frozenset()
+    """Names of the options of `reset` that `_begin` understands."""
+
+    # ------------------------------------------------------------------ Gymnasium
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Options | None = None
+    ) -> tuple[NDArray[Any], Info]:
+        """Begin an episode in every row, or in those of a mask.
+
+        Parameters
+        ----------
+        seed
+            Seed of the first row (the others follow: ``seed + i``), or one of each row. ``None``: go on with the next
+            episodes of the seeds at hand, or begin with seeds of the operating system.
+        options
+            ``reset_mask``, boolean array: which rows; ``episode``, a number or an array of numbers: which episodes to
+            begin with instead of the next ones.
+
+        Returns
+        -------
+        tuple
+            The observations of all rows, shape ``(num_envs, ...)``, and the info.
+
+        Raises
+        ------
+        OptionsError
+            If a seed or an option is wrong.
+        """
+        given = dict(options or {})
+        chosen = self._reset_mask(given.pop("reset_mask", None))
+        rows = np.flatnonzero(chosen).tolist()
+        self._check_options(given)
+        self._seed(seed, rows)
+        if "episode" in given:
+            self._set_episodes(given.pop("episode"), rows)
+        for row in rows:
+            self._begin_next(row, given)
+        self._run(self._reset_rows, chosen)
+        return self._shown(self._observations), self._mask_info(chosen)
+
+    def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], Info]:
+        """Carry out one action in each row.
+
+        Parameters
+        ----------
+        actions
+            Shape ``(num_envs,)``; each must be legal by the mask. The actions of rows that begin an episode in
+            this step are ignored.
+
+        Returns
+        -------
+        tuple
+            Observations, rewards (float64), terminations, truncations (always false) and the info.
+
+        Raises
+        ------
+        DecisionError
+            If an action is illegal; nothing has happened then.
+        """
+        ended = self._has_ended
+        any_ended = bool(ended.any())
+        if any_ended and (self.autoreset_mode is not AutoresetMode.NEXT_STEP or not self._is_seeded):
+            row = int(np.argmax(ended))
+            raise DecisionError(f"row {row}: its episode has ended, or none has begun; reset it first")
+        self._take_actions(actions)
+        if any_ended:
+            fresh, stepped = ended.copy(), ~ended
+            for row in np.flatnonzero(fresh).tolist():
+                self._begin_next(row, {})
+            self._rewards[fresh] = 0.0
+            self._run(self._reset_rows, fresh)
+            self._run(self._step_rows, stepped)
+            self._lengths += stepped
+        else:
+            self._run(self._step_rows, self._all)
+            self._lengths += 1
+        self._returns += self._rewards
+        terminations = self._terminations.copy()
+        self._has_ended[:] = terminations
+        info = self._after_step(terminations)
+        return self._shown(self._observations), self._rewards.copy(), terminations, self._truncations.copy(), info
+
+    def action_masks(self) -> BoolArray:
+        """Return which actions are legal now, shape ``(num_envs, n_actions)``; the way of sb3-contrib."""
+        return np.not_equal(self._masks, 0)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads.
+
+        Parameters
+        ----------
+        **kwargs
+            Not used.
+        """
+        del kwargs
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+    # ------------------------------------------------------------------ saving
+
+    def state_dict(self) -> StateDict:
+        """Return all that is needed to go on from here, as copies of arrays.
+
+        It holds numbers alone: what the environment was made of must be given again to make an equal one.
+        """
+        return {name: array.copy() for name, array in self._all_arrays().items()}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another environment, made of the same arguments, was.
+
+        Parameters
+        ----------
+        state
+            What its `state_dict` returned.
+
+        Raises
+        ------
+        OptionsError
+            If it is of another kind of environment, or of another size; nothing has been changed then.
+        """
+        arrays = self._all_arrays()
+        for name in sorted(arrays.keys() ^ state.keys()):
+            raise OptionsError(f"state_dict: {name!r} is {'missing' if name in arrays else 'unknown here'}")
+        for name, array in arrays.items():
+            found = np.asarray(state[name])
+            if found.shape != array.shape or found.dtype != array.dtype:
+                raise OptionsError(
+                    f"state_dict: {name!r} is of {found.dtype} and shape {found.shape},"
+                    f" expected {array.dtype} and {array.shape}"
+                )
+        for name, array in arrays.items():
+            array[...] = state[name]
+        self._is_seeded = True
+        self._keys = [seed_key(seed) for seed in self._seeds.tolist()]
+        self._after_load()
+
+    def _all_arrays(self) -> StateDict:
+        own = {
+            "observations": self._observations,
+            "masks": self._masks,
+            "rewards": self._rewards,
+            "terminations": self._terminations,
+            "returns": self._returns,
+            "lengths": self._lengths,
+            "has_ended": self._has_ended,
+            "seeds": self._seeds,
+            "next_episodes": self._next_episodes,
+        }
+        return own | {f"episode.{name}": array for name, array in self._state_arrays().items()}
+
+    # ------------------------------------------------------------------ parts
+
+    def _reset_mask(self, mask: object) -> BoolArray:
+        if mask is None:
+            return self._all
+        array = np.asarray(mask)
+        if array.shape != (self.num_envs,) or array.dtype != np.bool_ or not array.any():
+            raise OptionsError(
+                f"reset_mask is of {array.dtype} and shape {array.shape},"
+                f" expected booleans of shape {(self.num_envs,)} with at least one true"
+            )
+        return array
+
+    def _check_options(self, options: Options) -> None:
+        known = ("episode", *sorted(self._option_names))
+        for name in options:
+            if name not in known:
+                raise OptionsError(f"no reset option {name!r}; {suggest(str(name), ('reset_mask', *known))}")
+
+    def _seed(self, seed: int | Sequence[int | None] | None, rows: list[int]) -> None:
+        seeds: list[int | None]
+        if seed is None:
+            seeds = [None] * self.num_envs
+        elif isinstance(seed, (int, np.integer)):
+            first = checked_seed(seed)
+            seeds = [checked_seed(first + row) for row in range(self.num_envs)]
+        else:
+            seeds = [None if one is None else checked_seed(one) for one in seed]
+            if len(seeds) != self.num_envs:
+                raise OptionsError(f"seed has {len(seeds)} numbers, expected one for each of {self.num_envs} rows")
+        for row in range(self.num_envs):
+            chosen = seeds[row] if row in rows else None
+            if chosen is None and self._is_seeded:
+                continue
+            self._seeds[row] = fresh_seed() if chosen is None else chosen
+            self._keys[row] = seed_key(int(self._seeds[row]))
+            self._next_episodes[row] = 0
+        self._is_seeded = True
+
+    def _set_episodes(self, episodes: object, rows: list[int]) -> None:
+        array = np.asarray(episodes)
+        good = array.dtype.kind in "iu" and array.shape in ((), (self.num_envs,)) and bool(np.all(array >= 0))
+        if not good:
+            raise OptionsError(
+                f"episode is {episodes!r}, expected a number from 0 on, or one for each of {self.num_envs} rows"
+            )
+        self._next_episodes[rows] = np.broadcast_to(array, self.num_envs)[rows]
+
+    def _begin_next(self, row: int, options: Options) -> None:
+        episode = int(self._next_episodes[row])
+        self._next_episodes[row] += 1
+        self._begin(row, episode, episode_seed(self._keys[row], episode), options)
+        self._returns[row] = 0.0
+        self._lengths[row] = 0
+        self._terminations[row] = False
+        self._has_ended[row] = False
+
+    def _take_actions(self, actions: NDArray[Any]) -> None:
+        """Copy the actions after checking all of them."""
+        array = np.asarray(actions)
+        if array.shape != (self.num_envs,) or array.dtype.kind not in "iu":
+            raise DecisionError(
+                f"actions are of {array.dtype} and shape {array.shape},"
+                f" expected whole numbers of shape {(self.num_envs,)}"
+            )
+        in_range = (array >= 0) & (array < self.n_actions)
+        actions = np.where(in_range, array, 0)
+        good = (self._masks[self._every, actions] != 0) & in_range
+        if not good.all() and not (good | self._has_ended).all():
+            raise DecisionError(self._why_illegal(int(np.argmin(good | self._has_ended)), array))
+        self._actions[:] = actions
+
+    def _why_illegal(self, row: int, actions: NDArray[Any]) -> str:
+        action = int(actions[row])
+        if not 0 <= action < self.n_actions:
+            return f"row {row}: no action {action}, expected 0 to {self.n_actions - 1}"
+        legal = np.flatnonzero(self._masks[row])
+        shown = ", ".join(str(one) for one in legal[:8].tolist())
+        return f"row {row}: action {action} is illegal here, legal: {shown}{', ...' if len(legal) > 8 else ''}"
+
+    def _run(self, function: Callable[[int, int, BoolArray], None], chosen: BoolArray) -> None:
+        """Call a hook for all rows, in as many threads as there are parts."""
+        if self.n_threads == 1:
+            function(0, self.num_envs, chosen)
+            return
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="hdrl-env")
+        others = [self._executor.submit(function, first, last, chosen) for first, last in self._parts[1:]]
+        function(*self._parts[0], chosen)
+        for other in others:
+            other.result()
+
+    def _after_step(self, terminations: BoolArray) -> Info:
+        """Return the info of a step; begin the next episodes where that is due at once."""
+        if not terminations.any():
+            return self._mask_info(self._all)
+        endings: Info = {}
+        rows = np.flatnonzero(terminations).tolist()
+        at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
+        for row in rows:
+            ending: Info = {"episode": self._ending(row)}
+            if at_once:
+                final = {**ending, "action_mask": self._masks[row].copy()}
+                ending = {"final_obs": self._observations[row].copy(), "final_info": final}
+            endings = self._add_info(endings, ending, row)
+        if at_once:
+            for row in rows:
+                self._begin_next(row, {})
+            self._run(self._reset_rows, terminations)
+        return self._mask_info(self._all) | endings
+
+    def _ending(self, row: int) -> dict[str, float | int]:
+        return {"r": float(self._returns[row]), "l": int(self._lengths[row]), **self._episode_info(row)}
+
+    def _mask_info(self, chosen: BoolArray) -> Info:
+        return {"action_mask": self._shown(self._masks), "_action_mask": chosen.copy()}
+
+    def _shown(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array.copy() if self.copy else array

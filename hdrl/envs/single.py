@@ -1,0 +1,108 @@
+"""A single environment is a batch of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.envs.native import BoolArray, Info, NativeVectorEnv, Options, StateDict
+from hdrl.errors import OptionsError
+
+
+class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
+    """One environment: a batch of one row.
+
+    Parameters
+    ----------
+    batch
+        A batch of one row without autoreset.
+
+    Attributes
+    ----------
+    batch
+        It.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, batch: NativeVectorEnv) -> None:
+        if batch.num_envs != 1 or batch.autoreset_mode is not AutoresetMode.DISABLED:
+            raise OptionsError("a single environment needs a batch of one row without autoreset")
+        self.batch = batch
+        self.render_mode = None
+        self.observation_space = batch.single_observation_space
+        self.action_space = batch.single_action_space
+
+    def reset(self, *, seed: int | None = None, options: Options | None = None) -> tuple[NDArray[Any], Info]:
+        """Begin an episode.
+
+        Parameters
+        ----------
+        seed
+            Seed; ``None``: go on with the next episode of the seed at hand.
+        options
+            ``episode``: which episode to begin with instead of the next one; and what the environment itself knows.
+
+        Returns
+        -------
+        tuple
+            The observation, and the info with the ``action_mask``.
+        """
+        super().reset(seed=seed)  # for those who use np_random; nothing of ours does
+        observations, info = self.batch.reset(seed=seed, options=options)
+        return observations[0], {"action_mask": info["action_mask"][0]}
+
+    def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
+        """Carry out an action.
+
+        Parameters
+        ----------
+        action
+            A legal one.
+
+        Returns
+        -------
+        tuple
+            Observation, reward, whether the episode has ended, ``False``, and the info: the ``action_mask``, and at the
+            end the results as ``episode``.
+
+        Raises
+        ------
+        DecisionError
+            If the action is illegal, or the episode has ended.
+        """
+        observations, rewards, terminations, _, info = self.batch.step(np.asarray(action).reshape(1))
+        shown: Info = {"action_mask": info["action_mask"][0]}
+        ended = bool(terminations[0])
+        if ended:
+            shown["episode"] = {
+                name: values[0].item() for name, values in info["episode"].items() if not name.startswith("_")
+            }
+        return observations[0], float(rewards[0]), ended, False, shown
+
+    def action_masks(self) -> BoolArray:
+        """Return which actions are legal now, shape ``(n_actions,)``; the way of sb3-contrib."""
+        return np.asarray(self.batch.action_masks()[0])
+
+    def state_dict(self) -> StateDict:
+        """Return all that is needed to go on from here: see `NativeVectorEnv.state_dict`."""
+        return self.batch.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another environment was: see `NativeVectorEnv.load_state_dict`.
+
+        Parameters
+        ----------
+        state
+            What its `state_dict` returned.
+        """
+        self.batch.load_state_dict(state)
+
+    def close(self) -> None:
+        """End the threads, if any."""
+        self.batch.close()
