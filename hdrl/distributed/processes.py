@@ -1,0 +1,142 @@
+"""Tasks in processes of this machine.
+
+The pools of the standard library give up as a whole when one process dies, and do not say over which task. So each
+worker here is a process with a pipe of its own, and holds one task at a time.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from hdrl.distributed.attempts import Outcome, attempt, too_often
+from hdrl.distributed.tasks import MAX_ATTEMPTS, OnResult
+
+PATIENCE_S = 5.0
+"""How long a worker may take to end after it was told to."""
+
+
+def run_in_processes(
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    *,
+    n_workers: int,
+    keep: OnResult,
+    describe: Callable[[Any], str],
+) -> None:
+    """Work on tasks in processes, see `hdrl.distributed.run_tasks`.
+
+    Parameters
+    ----------
+    function, tasks, n_workers, describe
+        As there.
+    keep
+        Told every result.
+
+    Raises
+    ------
+    WorkerDied
+        If the worker of one task dies too often.
+    HdrlError
+        If the function raises one.
+    """
+    pending = collections.deque(range(len(tasks)))
+    n_attempts = [0] * len(tasks)
+    workers: list[_Worker] = []
+    try:
+        while pending or workers:
+            while pending and len(workers) < n_workers:
+                worker = _Worker(function)
+                workers.append(worker)
+                worker.give(pending.popleft(), tasks)
+            # A pipe whose other end is gone is ready too, so deaths need no separate look.
+            for connection in wait([worker.connection for worker in workers]):
+                worker = next(worker for worker in workers if worker.connection is connection)
+                index, outcome = worker.take()
+                if outcome is None:
+                    workers.remove(worker)
+                    n_attempts[index] += 1
+                    if n_attempts[index] >= MAX_ATTEMPTS:
+                        raise too_often(describe(tasks[index]), MAX_ATTEMPTS, worker.epitaph())
+                    worker.stop()
+                    pending.appendleft(index)
+                    continue
+                keep(index, outcome.unwrap())
+                if pending:
+                    worker.give(pending.popleft(), tasks)
+                else:
+                    workers.remove(worker)
+                    worker.dismiss()
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+class _Worker:
+    """A process, the pipe to it, and the task that it holds."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads of ours hold
+        self.connection, theirs = context.Pipe()
+        self._process: BaseProcess = context.Process(target=_work, args=(theirs, function), daemon=True)
+        self._index = -1
+        try:
+            self._process.start()
+        finally:
+            theirs.close()
+
+    def give(self, index: int, tasks: Sequence[Any]) -> None:
+        """Send a task."""
+        self._index = index
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death shows when the answer is read
+            self.connection.send(tasks[index])
+
+    def take(self) -> tuple[int, Outcome | None]:
+        """Return the index of the task and what came of it; ``None`` if the process died over it."""
+        try:
+            return self._index, self.connection.recv()
+        except (EOFError, OSError):
+            return self._index, None
+
+    def epitaph(self) -> str:
+        """Say how the process ended."""
+        self._process.join(PATIENCE_S)
+        code = self._process.exitcode
+        if code is None:
+            return "without closing its end"
+        if code < 0:
+            hint = " (is there enough memory?)" if code == -signal.SIGKILL else ""
+            return f"by signal {signal.Signals(-code).name}{hint}"
+        return f"with exit code {code}"
+
+    def dismiss(self) -> None:
+        """Let the process end by itself: closing the pipe is the last word."""
+        self.connection.close()
+        self._process.join(PATIENCE_S)
+        self.stop()
+
+    def stop(self) -> None:
+        """End the process at once."""
+        self.connection.close()
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join(PATIENCE_S)
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+        self._process.close()
+
+
+def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
+    """Answer tasks until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who gave the tasks stops us
+    with contextlib.suppress(EOFError, OSError), connection:
+        while True:
+            task = connection.recv()
+            connection.send(attempt(function, task))

@@ -1,0 +1,121 @@
+"""Results in order, wherever they are made; deaths, errors and Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hdrl.distributed import WorkerDied, check_place, default_workers, run_tasks
+from hdrl.distributed.attempts import TaskFailed
+from hdrl.errors import HdrlError, OptionsError
+
+TASKS = list(range(8))
+
+
+@pytest.fixture
+def workers():
+    import workers
+
+    return workers
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 3, None])
+def test_results_come_in_the_order_of_the_tasks(workers, n_workers):
+    told = {}
+    assert run_tasks(workers.double, TASKS, n_workers=n_workers, on_result=told.__setitem__) == [2 * t for t in TASKS]
+    assert told == {t: 2 * t for t in TASKS}
+
+
+def test_results_are_told_as_they_come(workers):
+    order = []
+    assert run_tasks(workers.slow_first, [0, 1, 2], n_workers=2, on_result=lambda i, _: order.append(i)) == [0, 1, 2]
+    assert order[-1] == 0
+
+
+def test_one_worker_is_this_process_and_more_are_not(workers):
+    assert set(run_tasks(workers.my_process, TASKS, n_workers=1)) == {os.getpid()}
+    assert set(run_tasks(workers.my_process, [0], n_workers=4)) == {os.getpid()}, "one task needs no other"
+    others = set(run_tasks(workers.my_process, TASKS, n_workers=2))
+    assert os.getpid() not in others
+    assert 1 <= len(others) <= 2
+
+
+def test_nothing_to_do():
+    assert run_tasks(str, []) == []
+    assert default_workers() >= 1
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_mistake_of_the_user_keeps_its_line(workers, n_workers):
+    with pytest.raises(HdrlError, match=r"^jobs\.swf: is empty$"):
+        run_tasks(workers.bad, TASKS, n_workers=n_workers)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_bug_keeps_its_traceback(workers, n_workers):
+    with pytest.raises(TaskFailed, match=r"(?s)in buggy.*ZeroDivisionError"):
+        run_tasks(workers.buggy, TASKS, n_workers=n_workers)
+
+
+def test_a_dead_worker_s_task_is_done_again(workers, tmp_path: Path):
+    function = workers.DiesOnce(tmp_path)
+    assert run_tasks(function, TASKS, n_workers=2) == [10 * t for t in TASKS]
+    assert (tmp_path / "died").read_text() == "x"
+
+
+def test_a_task_that_always_kills_is_given_up(workers, tmp_path: Path):
+    function, kept = workers.DiesOnce(tmp_path, task=7, every_time=True), {}
+    with pytest.raises(WorkerDied, match="point 7: its worker died 3 times, the last one by signal SIGKILL"):
+        run_tasks(function, TASKS, n_workers=2, describe=lambda t: f"point {t}", on_result=kept.__setitem__)
+    assert (tmp_path / "died").read_text() == "xxx"
+    assert kept == {t: 10 * t for t in TASKS[:7]}, "the others were finished and told"
+
+
+@pytest.mark.parametrize("on", ["", "lokal", "ray:", "local:2", "spark"])
+def test_unknown_places_are_refused(on: str):
+    with pytest.raises(OptionsError, match="no place"):
+        run_tasks(str, [1], on=on)
+
+
+def test_places():
+    assert check_place("local") is None
+    assert check_place("ray") is None
+    assert check_place("ray:ray://head:10001") == "ray://head:10001"
+    with pytest.raises(OptionsError, match="n_workers is 0"):
+        run_tasks(str, [1], n_workers=0)
+
+
+def test_ctrl_c_stops_the_workers(tmp_path: Path):
+    script = tmp_path / "main.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from hdrl.distributed import run_tasks\n"
+        "from workers import Sleeps\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        f"        run_tasks(Sleeps(Path({str(tmp_path)!r})), [0, 1, 2], n_workers=2,\n"
+        "                  on_result=lambda i, r: print('told', i, flush=True))\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted')\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    assert output == "told 0\ninterrupted\n"
+    assert process.returncode == 0
+    for file in tmp_path.glob("*.pid"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(file.stem), 0)
+
+
+def test_ray_says_what_is_missing(workers, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(HdrlError, match=r"this needs ray: pip install 'hdrl\[ray\]'"):
+        run_tasks(workers.double, TASKS, on="ray")
