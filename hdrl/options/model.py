@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from hdrl.errors import OptionsError
+from hdrl.options.block import Block
+from hdrl.options.learning import LearningOptions
 
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
 """Names of the systems whose numbers can be reproduced, their errors included."""
@@ -42,17 +44,11 @@ PathText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """A path; the one character that no system takes in a path is refused here."""
 
 
-class _Block(BaseModel):
-    """A block of options: no unknown keys, no conversions between types, no NaN, no change once made."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
 def _all_selections() -> list[dict[JobSelection, list[CoreSelection]]]:
     return [{job: list(CORE_SELECTIONS)} for job in JOB_SELECTIONS]
 
 
-class ActionOptions(_Block):
+class ActionOptions(Block):
     """The actions among which an agent chooses."""
 
     selection: list[dict[JobSelection, list[CoreSelection]]] = Field(
@@ -66,7 +62,7 @@ class ActionOptions(_Block):
         return [f"{job}-{core}" for entry in self.selection for job, cores in entry.items() for core in cores]
 
 
-class EnvironmentOptions(_Block):
+class EnvironmentOptions(Block):
     """What an agent sees, may do and is rewarded for."""
 
     objective: Objective = Field(default="avg_job_slowdown", description="What a learning agent is rewarded for.")
@@ -79,7 +75,7 @@ class EnvironmentOptions(_Block):
     )
 
 
-class AgentOptions(_Block):
+class AgentOptions(Block):
     """Who decides."""
 
     type: Literal["CLASSIC", "LEARNING"] | None = Field(
@@ -102,7 +98,7 @@ class AgentOptions(_Block):
     output_model: PathText | None = Field(default=None, description="Model file that a learning agent writes.")
 
 
-class DecisionOptions(_Block):
+class DecisionOptions(Block):
     """The decision system (HDeepRM hands this block to PyBatsim, hence its name in the file)."""
 
     log_level: LogLevel = Field(default="WARNING", description="Least severity of what is logged.")
@@ -111,7 +107,7 @@ class DecisionOptions(_Block):
     seed: int | None = Field(default=None, description="A copy that HDeepRM leaves here; the seed at the top counts.")
 
 
-class WorkloadOptions(_Block):
+class WorkloadOptions(Block):
     """How jobs are made from the rows of a log."""
 
     custom: PathText | None = Field(
@@ -134,7 +130,7 @@ class WorkloadOptions(_Block):
     )
 
 
-class RealBatsimOptions(_Block):
+class RealBatsimOptions(Block):
     """How Batsim is run, where it simulates."""
 
     executable: Annotated[PathText, Field(min_length=1)] = Field(
@@ -157,7 +153,7 @@ class RealBatsimOptions(_Block):
     )
 
 
-class Options(_Block):
+class Options(Block):
     """The options of one experiment; the same value gives the same results, byte by byte.
 
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them.
@@ -187,8 +183,9 @@ class Options(_Block):
     )
     energy: bool = Field(default=True, description="Whether energy is accounted for.")
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
+    learning: LearningOptions = Field(default_factory=LearningOptions, description="How to learn.")
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=1, description="Number of runs, each with a seed of its own."
+        default=1, description="Number of runs, each with a seed of its own; a training goes on from run to run."
     )
 
     _folder: Path = PrivateAttr(default=Path())
@@ -271,6 +268,8 @@ class Options(_Block):
         agent = self.pybatsim.agent
         if agent.type is not None:
             return agent.type
+        if self.learning.algorithm is not None:
+            return "LEARNING"
         learns = agent.policy_pair is None and (agent.hidden, agent.lr, agent.gamma) != (None, None, None)
         return "LEARNING" if learns else "CLASSIC"
 

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from hdrl.errors import OptionsError, suggest
 from hdrl.files import read_json
+from hdrl.options.learning import EpisodeOptions, LearningOptions
 from hdrl.options.model import (
     AgentOptions,
     DecisionOptions,
@@ -44,6 +45,10 @@ _OTHER_NAMES = {
     "timeout": "timeout_s",
     "socket": "endpoint",
     "args": "arguments",
+    "num_envs": "n_envs",
+    "epochs": "iterations",
+    "hyperparameters": "settings",
+    "window": "length",
 }
 """What people call the keys, for suggestions only."""
 
@@ -54,6 +59,8 @@ _BLOCKS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("pybatsim.agent", AgentOptions),
     ("workload", WorkloadOptions),
     ("batsim", RealBatsimOptions),
+    ("learning", LearningOptions),
+    ("learning.episodes", EpisodeOptions),
 )
 
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -314,3 +314,33 @@ def test_mutated_options_give_options_or_one_line(data: st.DataObject):
 def test_any_override_gives_options_or_one_line(text: str):
     parsed = read_or_message(LEAST, text)
     assert isinstance(parsed, Options) or len(parsed.splitlines()) == 1
+
+
+def test_learning_has_defaults_and_ranges():
+    options = parse_options(LEAST, overrides=["learning.episodes.train=[0, 0.5]", "learning.settings={}"])
+    assert options.learning.episodes.train == (0.0, 0.5)
+    assert options.learning.episodes.test == (0.85, 1.0)
+    assert (options.learning.iterations, options.learning.environment) == (1, "policy_pair")
+    assert parse_options(options.portable()).portable() == options.portable()
+
+
+def test_an_algorithm_means_learning():
+    assert parse_options(LEAST, overrides=["learning.algorithm=ppo"]).agent_type == "LEARNING"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("learning.iteratons=4", "--set: learning has no key 'iteratons'; did you mean 'iterations'?"),
+        ("learning.episodes.lenght=4", "--set: learning.episodes has no key 'lenght'; did you mean 'length'?"),
+        ("learning.environment=job_pik", "--set: learning.environment is 'job_pik'; did you mean 'job_pick'?"),
+        ("learning.n_envs=0", "--set: learning.n_envs is 0, expected at least 1"),
+        (
+            "learning.episodes.train=[0.7, 0.7]",
+            "options.json: learning.episodes.train is [0.7, 0.7], expected two fractions, the first being less",
+        ),
+        ("learning.episodes.test=[0, 2]", "--set: learning.episodes.test[1] is 2, expected at most 1"),
+    ],
+)
+def test_mistakes_about_learning_are_one_line(override: str, message: str):
+    assert refusal(LEAST, override) == message

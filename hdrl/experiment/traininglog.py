@@ -1,0 +1,211 @@
+"""The logs of a training: tidy tables, and the files of HDeepRM beside them.
+
+``training.csv`` has a row per iteration and ``episodes.csv`` one per finished episode; lines are appended, so that
+long trainings cost no more per iteration than short ones. Neither holds anything of the wall clock: a training that is
+repeated, or interrupted and resumed, leaves the same bytes. ``losses.log``, ``rewards.log``, ``makespans.log`` and
+``probs.json`` are made of the tables by `TrainingLog.write_hdeeprm_files`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import MissingExtra, OutputError, ReadError
+from hdrl.files import atomic_write, read_text, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TRAINING_FILE = "training.csv"
+EPISODES_FILE = "episodes.csv"
+PROBABILITY = "probability."
+"""How the columns of ``training.csv`` begin that hold the probability of an action at the first decision."""
+
+
+class Table:
+    """A table of numbers in a CSV file that grows by rows.
+
+    Parameters
+    ----------
+    path
+        The file; it is made with the first row.
+    n_rows
+        Rows of an existing file to go on after; what follows them is dropped.
+
+    Raises
+    ------
+    ReadError
+        If it holds fewer rows.
+    """
+
+    def __init__(self, path: Path, n_rows: int = 0) -> None:
+        self.path = path
+        self.columns: list[str] = []
+        self.n_rows = n_rows
+        if n_rows:
+            lines = read_text(path).splitlines()
+            if len(lines) < n_rows + 1:
+                raise ReadError(path, f"has {max(len(lines) - 1, 0)} rows, expected at least {n_rows}")
+            self.columns = lines[0].split(",")
+            self._rewrite(lines[1 : n_rows + 1])
+        else:
+            path.unlink(missing_ok=True)
+
+    def append(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        rows
+            Values by column; a new column is empty in older rows.
+
+        Raises
+        ------
+        OutputError
+            If they cannot be written.
+        """
+        new = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in self.columns]
+        if new:
+            lines = read_text(self.path).splitlines()[1:] if self.n_rows else []
+            self.columns += new
+            self._rewrite([line + "," * len(new) for line in lines])
+        try:
+            with self.path.open("a", encoding="utf-8", newline="") as out:
+                out.writelines(f"{self._line(row)}\n" for row in rows)
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        self.n_rows += len(rows)
+
+    def column(self, name: str) -> list[float]:
+        """Return a column of the file, NaN where it is empty.
+
+        Parameters
+        ----------
+        name
+            Its name; of one that does not exist, all is NaN.
+        """
+        if not self.n_rows:
+            return []
+        header, *lines = read_text(self.path).splitlines()
+        columns = header.split(",")
+        if name not in columns:
+            return [math.nan] * len(lines)
+        position = columns.index(name)
+        return [float(line.split(",")[position] or "nan") for line in lines]
+
+    def _line(self, row: Mapping[str, float]) -> str:
+        return ",".join(_text(row[name]) if name in row else "" for name in self.columns)
+
+    def _rewrite(self, lines: Iterable[str]) -> None:
+        with atomic_write(self.path) as out:
+            out.write(",".join(self.columns) + "\n")
+            out.writelines(f"{line}\n" for line in lines)
+
+
+class TrainingLog:
+    """The logs in the folder of a training.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    state
+        What `state_dict` returned when the training stopped; what was logged after that is dropped.
+    """
+
+    def __init__(self, folder: Path, state: Mapping[str, int] | None = None) -> None:
+        self.folder = folder
+        counts = dict(state or {})
+        self.iterations = Table(folder / TRAINING_FILE, counts.get("n_iterations", 0))
+        self.episodes = Table(folder / EPISODES_FILE, counts.get("n_episodes", 0))
+
+    def add(self, iteration: Mapping[str, float], episodes: Sequence[Mapping[str, float]]) -> None:
+        """Add what an iteration brought.
+
+        Parameters
+        ----------
+        iteration
+            Its row.
+        episodes
+            Rows of the episodes that ended in it.
+        """
+        self.iterations.append([iteration])
+        if episodes:
+            self.episodes.append(episodes)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return how much has been logged."""
+        return {"n_iterations": self.iterations.n_rows, "n_episodes": self.episodes.n_rows}
+
+    def write_hdeeprm_files(self) -> None:
+        """Write the logs under the names and in the forms of HDeepRM.
+
+        ``losses.log`` has the loss of each iteration, ``rewards.log`` and ``makespans.log`` the sum of the rewards and
+        the makespan of each episode; ``probs.json`` has, for each action, its probability at the first decision,
+        iteration by iteration.
+        """
+        for name, table, column in (
+            ("losses.log", self.iterations, "loss"),
+            ("rewards.log", self.episodes, "return"),
+            ("makespans.log", self.episodes, "makespan_s"),
+        ):
+            values = [value for value in table.column(column) if not math.isnan(value)]
+            with atomic_write(self.folder / name) as out:
+                out.writelines(f"{_text(value)}\n" for value in values)
+        actions = [name for name in self.iterations.columns if name.startswith(PROBABILITY)]
+        if actions:
+            probabilities = [[value for value in self.iterations.column(name) if value == value] for name in actions]
+            write_json(self.folder / "probs.json", {"probs": probabilities}, indent=None)
+
+
+class Events:
+    """Events for TensorBoard.
+
+    Parameters
+    ----------
+    folder
+        Folder for them.
+    first
+        The iteration to begin with; older events of later ones are hidden.
+
+    Raises
+    ------
+    MissingExtra
+        If tensorboardX is missing.
+    """
+
+    def __init__(self, folder: Path, first: int = 0) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ModuleNotFoundError:
+            raise MissingExtra("tensorboardX", "learn") from None
+        self._writer: Any = SummaryWriter(str(folder), purge_step=first or None)
+
+    def add(self, iteration: int, values: Mapping[str, float]) -> None:
+        """Add the numbers of an iteration.
+
+        Parameters
+        ----------
+        iteration
+            Its number.
+        values
+            Numbers by name; those that are not finite are left out.
+        """
+        for name, value in values.items():
+            if math.isfinite(value):
+                self._writer.add_scalar(name, value, iteration)
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        self._writer.close()
+
+
+def _text(value: float) -> str:
+    """Return a number so that reading gives it back; nothing for NaN, no point in whole numbers."""
+    number = float(value)
+    if math.isnan(number):
+        return ""
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)

@@ -1,0 +1,80 @@
+"""What the options say of learning: the algorithm, its environment, how long, and on which jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hdrl.options.block import Block
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Range = tuple[Fraction, Fraction]
+
+RANGE_NAMES = ("train", "validation", "test")
+
+
+class EpisodeOptions(Block):
+    """Which jobs an episode holds."""
+
+    length: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="Jobs of an episode, a window of the workload; null: all jobs, in every episode."
+    )
+    start: Annotated[int, Field(ge=0, le=10**12)] | None = Field(
+        default=None, description="First job of every episode, within its range; null: drawn for each episode."
+    )
+    train: Range = Field(default=(0.0, 0.7), description="Part of the workload to train on, as two fractions of it.")
+    validation: Range = Field(default=(0.7, 0.85), description="Part of the workload to choose the best model on.")
+    test: Range = Field(default=(0.85, 1.0), description="Part of the workload to test on.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_are_ranges(cls, data: Any) -> Any:
+        """Take the lists of JSON for ranges."""
+        if not isinstance(data, dict):
+            return data
+        return {**data, **{name: tuple(data[name]) for name in RANGE_NAMES if isinstance(data.get(name), list)}}
+
+    @model_validator(mode="after")
+    def _ranges_hold_something(self) -> Self:
+        for name in RANGE_NAMES:
+            first, last = getattr(self, name)
+            if not first < last:
+                raise ValueError(
+                    f"learning.episodes.{name} is [{first:g}, {last:g}], expected two fractions, the first being less"
+                )
+        return self
+
+
+class LearningOptions(Block):
+    """How a learning agent learns."""
+
+    algorithm: str | None = Field(
+        default=None, description="Built-in learning agent by name, instead of pybatsim.agent.file: ppo, reinforce, ..."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of the algorithm by name, instead of its defaults."
+    )
+    environment: Literal["policy_pair", "job_pick"] = Field(
+        default="policy_pair", description="What the agent does: choose among policy pairs, or pick jobs."
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of the environment by name, instead of its defaults."
+    )
+    n_envs: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        default=1, description="Environments that the agent learns from at the same time."
+    )
+    iterations: Annotated[int, Field(ge=1, le=10**9)] = Field(
+        default=1, description="Iterations of collecting and learning in each of the runs."
+    )
+    checkpoint_every: Annotated[int, Field(ge=1, le=10**9)] = Field(
+        default=10, description="Iterations between two checkpoints."
+    )
+    validation_every: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="Iterations between two validations, the best of which gives the model; null: none."
+    )
+    n_validation_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=1, description="Episodes of each validation."
+    )
+    episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
+    tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
