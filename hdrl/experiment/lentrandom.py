@@ -1,0 +1,95 @@
+"""The global generators of torch, NumPy and Python, for code of users that draws from them."""
+
+from __future__ import annotations
+
+import contextlib
+import random  # noqa: TID251 (the code of users may draw from it, so it is seeded for them)
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from hdrl.seeding import seed_sequence
+
+
+class LentRandomness:
+    """Global generators that are seeded while they are lent, and afterwards are as they were before.
+
+    Parameters
+    ----------
+    seed
+        Seed of the experiment.
+    name
+        Name of the stream.
+    """
+
+    def __init__(self, seed: int, name: str) -> None:
+        import torch
+
+        word = int(seed_sequence(seed, name).generate_state(1)[0])
+        with _as_before():
+            torch.manual_seed(word)
+            np.random.seed(word)  # noqa: NPY002 (the global generator is meant)
+            random.seed(word)
+            self._state = _states()
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Let the global generators go on from where the last loan ended.
+
+        Yields
+        ------
+        None
+            While they are lent.
+        """
+        with _as_before():
+            _set(self._state)
+            try:
+                yield
+            finally:
+                self._state = _states()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the generators are, as tensors, numbers and lists."""
+        return dict(self._state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where `state_dict` was called.
+
+        Parameters
+        ----------
+        state
+            What it returned.
+        """
+        self._state = dict(state)
+
+
+@contextlib.contextmanager
+def _as_before() -> Iterator[None]:
+    before = _states()
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _states() -> dict[str, Any]:
+    import torch
+
+    kind, keys, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 (the global generator is meant)
+    version, numbers, next_gauss = random.getstate()
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": [str(kind), [int(key) for key in keys], int(position), int(has_gauss), float(gauss)],
+        "python": [int(version), list(numbers), next_gauss],
+    }
+
+
+def _set(state: Mapping[str, Any]) -> None:
+    import torch
+
+    torch.set_rng_state(state["torch"])
+    kind, keys, position, has_gauss, gauss = state["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))  # noqa: NPY002 (as above)
+    version, numbers, next_gauss = state["python"]
+    random.setstate((version, tuple(numbers), next_gauss))
