@@ -1,9 +1,9 @@
 """How the kernel is compiled: once, without the GIL, cached on disk.
 
 Python calls what is marked `entry`; its compiled code, with all inner functions in it, is cached in a folder named
-after a hash of the kernel's sources (numba itself only looks at the file of the entry, and would run stale code after
-a change elsewhere). The folder lies beside the package where that is writable, else in the user's cache folder, else
-in a temporary one. ``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python.
+after a hash of the sources that it is made of (numba itself only looks at the file of the entry, and would run stale
+code after a change elsewhere). The folder lies beside the package where that is writable, else in the user's cache
+folder, else in a temporary one. ``NUMBA_DISABLE_JIT=1`` runs the same functions as plain Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,10 +26,16 @@ JIT_DISABLED = bool(numba.config.DISABLE_JIT)
 _HERE = Path(__file__).parent
 
 
-def source_hash() -> str:
-    """Return a hash of everything that the compiled code depends on among our own sources."""
+def source_hash(paths: Iterable[Path]) -> str:
+    """Return a hash of the sources that compiled code depends on.
+
+    Parameters
+    ----------
+    paths
+        Their files.
+    """
     digest = hashlib.sha256()
-    for path in [*sorted(_HERE.glob("*.py")), _HERE.parent / "platform" / "pstates.py"]:
+    for path in paths:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -43,25 +49,32 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def cache_folder() -> Path:
+def cache_folder(prefix: str, paths: Iterable[Path]) -> Path:
     """Return the folder in which compiled code is kept; it exists and is writable.
 
     Folders of earlier versions of the sources beside it are removed.
+
+    Parameters
+    ----------
+    prefix
+        How its name begins.
+    paths
+        The files that the code is compiled from.
     """
-    name = f"hdrl-kernel-{source_hash()}"
+    name = f"{prefix}-{source_hash(paths)}"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl"
     parents = [Path(chosen)] if chosen else [_HERE / "__pycache__", user]
     for parent in parents:
         if _writable(parent / name):
-            for stale in parent.glob("hdrl-kernel-*"):
+            for stale in parent.glob(f"{prefix}-*"):
                 if stale.name != name:
                     shutil.rmtree(stale, ignore_errors=True)
             return parent / name
-    return Path(tempfile.mkdtemp(prefix="hdrl-kernel-"))
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}-"))
 
 
-CACHE_FOLDER = cache_folder()
+CACHE_FOLDER = cache_folder("hdrl-kernel", [*sorted(_HERE.glob("*.py")), _HERE.parent / "platform" / "pstates.py"])
 
 
 def jit(function: F) -> F:
@@ -81,18 +94,26 @@ def jit(function: F) -> F:
     return compiled
 
 
-def entry(function: F) -> F:
-    """Compile a function of the kernel that Python calls; the result is cached on disk.
+def entry_in(folder: Path) -> Callable[[F], F]:
+    """Return a decorator that compiles a function which Python calls; the result is cached on disk.
 
     Parameters
     ----------
-    function
-        A function of scalars and flat arrays.
+    folder
+        The folder of the cache.
     """
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE_FOLDER)  # where it is cached is decided when it is decorated
-    try:
-        compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    finally:
-        numba.config.CACHE_DIR = before
-    return compiled
+
+    def compile_entry(function: F) -> F:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)  # where it is cached is decided when it is decorated
+        try:
+            compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        finally:
+            numba.config.CACHE_DIR = before
+        return compiled
+
+    return compile_entry
+
+
+entry = entry_in(CACHE_FOLDER)
+"""Compile a function of scalars and flat arrays that Python calls; the result is cached beside the kernel."""

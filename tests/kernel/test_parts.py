@@ -193,17 +193,23 @@ def test_batches_keep_no_logs():
 
 def test_the_cache_is_named_after_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    stale = tmp_path / "hdrl-kernel-0123456789abcdef"
+    source = tmp_path / "source.py"
+    source.write_text("")
+    stale, other = tmp_path / "hdrl-kernel-0123456789abcdef", tmp_path / "hdrl-pool-0123456789abcdef"
     stale.mkdir()
-    folder = cache_folder()
-    assert folder == tmp_path / f"hdrl-kernel-{source_hash()}"
+    other.mkdir()
+    folder = cache_folder("hdrl-kernel", [source])
+    assert folder == tmp_path / f"hdrl-kernel-{source_hash([source])}"
     assert folder.is_dir()
     assert not stale.exists()
+    assert other.is_dir()
+    source.write_text("changed")
+    assert cache_folder("hdrl-kernel", [source]) != folder
 
 
 def test_the_cache_moves_where_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
     (tmp_path / "file").write_text("")
-    folder = cache_folder()
+    folder = cache_folder("hdrl-kernel", [])
     assert folder.is_dir()
     assert folder.name.startswith("hdrl-kernel-")
