@@ -2,7 +2,8 @@
 
 from hdrl.experiment.agentfile import Agent, AgentError, load_agent
 from hdrl.experiment.folder import default_folder
-from hdrl.experiment.run import Progress, RunResult, SingleRun, choose_agent, resolve_options, run_experiment, run_seeds
+from hdrl.experiment.progress import Progress
+from hdrl.experiment.run import RunResult, SingleRun, choose_agent, resolve_options, run_experiment, run_seeds
 
 __all__ = [
     "Agent",

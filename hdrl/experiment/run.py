@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from hdrl.errors import HdrlError, OptionsError, UnknownName
 from hdrl.experiment.agentfile import Agent, blame, load_agent
 from hdrl.experiment.folder import check_free, new_folder
 from hdrl.experiment.inputs import load_platform, load_workload
+from hdrl.experiment.progress import Progress
 from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
 from hdrl.files import write_json
 from hdrl.options import Options
@@ -26,22 +26,6 @@ if TYPE_CHECKING:
 
 WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
 """What a Trace tells about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Whom to tell how far an experiment is.
-
-    Attributes
-    ----------
-    message
-        Gets a line of text at each new stage.
-    jobs
-        Gets the finished jobs and all jobs of the current simulation, a few times a second.
-    """
-
-    message: Callable[[str], None]
-    jobs: Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

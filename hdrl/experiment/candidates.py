@@ -1,0 +1,185 @@
+"""Who is compared: policies by name, by group or by pattern, Python files, and models."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, ReadError, suggest
+from hdrl.experiment.sweep import Sweep
+from hdrl.policies import normalise_policy_name, pair_names, policy_names, priority_names
+
+BACKFILL_ORDERS = ("easy", "easy_sjbf", "easy_priority")
+MODEL_SUFFIXES = (".pt", ".safetensors")
+PATTERN = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One side of a comparison.
+
+    Attributes
+    ----------
+    name
+        What it is called in tables, unique.
+    policy
+        Name of a policy; empty for files.
+    files
+        A Python file (one), or models: one per training seed.
+    backfilling
+        What follows a Python file after ``+``.
+    sha256
+        Hash of each file.
+    n_seeds
+        How many seeds it is run with.
+    """
+
+    name: str
+    policy: str = ""
+    files: tuple[str, ...] = ()
+    backfilling: str = ""
+    sha256: tuple[str, ...] = ()
+    n_seeds: int = 1
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a learned model (or several trainings of one)."""
+        return bool(self.files) and self.files[0].endswith(MODEL_SUFFIXES)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a Python file."""
+        return bool(self.files) and not self.is_model
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes it what it is, without places."""
+        return {
+            "policy": self.policy or None,
+            "files": [Path(file).name for file in self.files],
+            "backfilling": self.backfilling or None,
+            "sha256": list(self.sha256),
+            "n_seeds": self.n_seeds,
+        }
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the policies that a word stands for.
+
+    ``pairs36``: the pairs of HDeepRM. ``priorities``: every priority without backfilling. ``heuristics``: every
+    priority under EASY with each order of backfilling, the opponents that a learned policy has to beat.
+    """
+    priorities = [name for name in priority_names() if "+" not in name]
+    return {
+        "pairs36": pair_names(),
+        "priorities": priorities,
+        "heuristics": [f"{name}+{order}" for name in priorities for order in BACKFILL_ORDERS],
+    }
+
+
+def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[Candidate]:
+    """Return the candidates that a sweep names, each once, in its order.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    written
+        Texts to read instead of ``sweep.candidates``.
+
+    Raises
+    ------
+    UnknownName
+        If a policy does not exist.
+    ReadError
+        If a file does not.
+    OptionsError
+        If a pattern fits nothing, or two candidates have the same name.
+    """
+    found: dict[str, Candidate] = {}
+    for text in sweep.candidates if written is None else written:
+        for candidate in _read(sweep, text):
+            before = found.setdefault(candidate.name, candidate)
+            if before.identity() != candidate.identity():
+                raise OptionsError(
+                    f"{sweep.where}: two candidates are called {candidate.name!r}; name them: NAME={text}"
+                )
+    return list(found.values())
+
+
+def _read(sweep: Sweep, text: str) -> list[Candidate]:
+    label, _, what = text.rpartition("=")
+    base, _, backfilling = what.partition("+")
+    if base.endswith((".py", *MODEL_SUFFIXES)):
+        return _files(sweep, label, base, backfilling)
+    if label:
+        return [_policy(sweep, label, normalise_policy_name(what))]
+    known = groups()
+    if what in known:
+        return [_policy(sweep, name, name) for name in known[what]]
+    if PATTERN & set(what):
+        return [_policy(sweep, name, name) for name in _matching(sweep, what)]
+    name = normalise_policy_name(what)
+    return [_policy(sweep, name, name)]
+
+
+def _policy(sweep: Sweep, label: str, name: str) -> Candidate:
+    # Only what draws has results that depend on the seed.
+    return Candidate(label, policy=name, n_seeds=sweep.seeds if "random" in name else 1)
+
+
+def _matching(sweep: Sweep, pattern: str) -> list[str]:
+    names = [name for name in policy_names() if fnmatch.fnmatchcase(name, pattern)]
+    if not names:
+        raise OptionsError(f"{sweep.where}: no policy fits {pattern!r}; {suggest(pattern, [*groups(), *policy_names()])}")
+    return names
+
+
+def _files(sweep: Sweep, label: str, text: str, backfilling: str) -> list[Candidate]:
+    is_model = text.endswith(MODEL_SUFFIXES)
+    paths = _paths(sweep, text)
+    if not is_model and len(paths) > 1 and label:
+        raise OptionsError(f"{sweep.where}: {label}={text} names {len(paths)} Python files, expected one")
+    suffix = f"+{backfilling}" if backfilling else ""
+    if is_model and backfilling:
+        raise OptionsError(f"{sweep.where}: {text}{suffix}: a model decides itself about backfilling")
+    if is_model and label:
+        # The trainings of one method: the seeds of the candidate.
+        n_seeds = len(paths) if len(paths) > 1 else sweep.seeds
+        return [_of_files(label, paths, "", n_seeds)]
+    return [_of_files(label or _label(path, paths) + suffix, [path], backfilling, sweep.seeds) for path in paths]
+
+
+def _label(path: Path, paths: list[Path]) -> str:
+    names = [other.name for other in paths]
+    return path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}"
+
+
+def _of_files(label: str, paths: list[Path], backfilling: str, n_seeds: int) -> Candidate:
+    hashes = []
+    for path in paths:
+        try:
+            hashes.append(hashlib.sha256(path.read_bytes()).hexdigest())
+        except OSError as error:
+            raise ReadError(path, error.strerror or "cannot be read") from None
+    return Candidate(
+        label,
+        files=tuple(str(path) for path in paths),
+        backfilling=backfilling,
+        sha256=tuple(hashes),
+        n_seeds=n_seeds,
+    )
+
+
+def _paths(sweep: Sweep, text: str) -> list[Path]:
+    path = sweep.path_of(text)
+    if not PATTERN & set(text) or path.is_file():
+        return [path]
+    root, pattern = (Path(path.anchor), str(path.relative_to(path.anchor))) if path.is_absolute() else (Path(), str(path))
+    found = sorted(root.glob(pattern))
+    if not found:
+        raise ReadError(text, "no such file")
+    return found

@@ -1,0 +1,248 @@
+"""On what candidates are compared: windows of workloads, and generated sequences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hdrl.errors import OptionsError
+from hdrl.experiment.sweep import Sweep
+from hdrl.platform.model import Platform
+from hdrl.seeding import seed_sequence
+from hdrl.workload.fit import check_fits
+from hdrl.workload.lublin import lublin_workload
+from hdrl.workload.model import Workload
+from hdrl.workload.read import read_workload
+
+TEST, TRAIN = "test", "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One sequence of jobs that is simulated for itself.
+
+    Attributes
+    ----------
+    workload
+        Name of the workload, or of the load of generated sequences.
+    source
+        Index of the workload; -1 if the sequence is generated.
+    window
+        Number of the window within its workload.
+    first_job
+        How many jobs of the workload are submitted before the window.
+    n_jobs
+        Jobs that count.
+    warm_up
+        Jobs before them that are simulated and do not count.
+    load, seed
+        What a generated sequence is made with.
+    """
+
+    workload: str
+    source: int
+    window: int
+    first_job: int
+    n_jobs: int
+    warm_up: int = 0
+    load: float = 0.0
+    seed: int = 0
+
+    def jobs(self, platform: Platform, workloads: Sequence[Workload], sweep: Sweep) -> Workload:
+        """Return the jobs to simulate: those that warm the machine up first.
+
+        Parameters
+        ----------
+        platform, workloads, sweep
+            What the case belongs to.
+        """
+        if self.source >= 0:
+            return workloads[self.source].window(self.first_job - self.warm_up, self.n_jobs + self.warm_up)
+        choices = sweep.workload
+        generated = lublin_workload(
+            platform,
+            self.n_jobs + self.warm_up,
+            seed=self.seed,
+            load=self.load,
+            estimates=sweep.generated_estimates,
+            walltime=choices.walltime,
+            bandwidth=choices.bandwidth,
+        )
+        return check_fits(generated, platform, oversized=choices.oversized)
+
+
+def read_workloads(sweep: Sweep, platform: Platform) -> list[Workload]:
+    """Read the workloads of a sweep, and check that the platform can run them.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    platform
+        Its platform.
+
+    Raises
+    ------
+    HdrlError
+        If one cannot be read, or holds jobs that can never run, or two have the same name.
+    """
+    choices = sweep.workload
+    result: list[Workload] = []
+    for text in sweep.workloads:
+        workload = read_workload(
+            sweep.file_or_name(text),
+            platform,
+            n_jobs=sweep.nb_jobs,
+            run_time=choices.run_time,
+            memory=choices.memory,
+            bandwidth=choices.bandwidth,
+            estimates=choices.estimates,
+            walltime=choices.walltime,
+            walltime_factor=choices.walltime_factor,
+            seed=sweep.seed,
+        )
+        if workload.name in (other.name for other in result):
+            raise OptionsError(f"{sweep.where}: two workloads are called {workload.name!r}")
+        result.append(check_fits(workload, platform, oversized=choices.oversized))
+    return result
+
+
+def test_cases(sweep: Sweep, workloads: Sequence[Workload]) -> list[Case]:
+    """Return the cases that candidates are judged by.
+
+    Parameters
+    ----------
+    sweep, workloads
+        The sweep and its workloads.
+
+    Raises
+    ------
+    OptionsError
+        If a workload has fewer windows than are asked for.
+    """
+    return _cases(sweep, workloads, (sweep.range[0], sweep.range[1]), TEST)
+
+
+test_cases.__test__ = False  # type: ignore[attr-defined]  # no test, whatever pytest thinks of its name
+
+
+def train_cases(sweep: Sweep, workloads: Sequence[Workload], shares: tuple[float, float]) -> list[Case]:
+    """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds.
+
+    Parameters
+    ----------
+    sweep, workloads
+        The sweep and its workloads.
+    shares
+        The part of each workload.
+
+    Raises
+    ------
+    OptionsError
+        If a workload has fewer windows there than are asked for.
+    """
+    windows = sweep.windows
+    if windows is not None and (windows.starts is not None or windows.count is not None) and workloads:
+        # However many windows judge: for choosing, all that fit serve.
+        sequences = windows.count if sweep.loads else None
+        windows = windows.model_copy(update={"starts": None, "count": None})
+        whole = _cases(sweep.model_copy(update={"windows": windows, "loads": []}), workloads, shares, TRAIN)
+        if sequences is None and not sweep.loads:
+            return whole
+        return whole + _cases(sweep, [], shares, TRAIN)
+    return _cases(sweep, workloads, shares, TRAIN)
+
+
+def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
+    """Return the pairs of neighbouring windows of a workload that share jobs that count.
+
+    Parameters
+    ----------
+    cases
+        Any cases.
+    """
+    found = []
+    ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
+    for before, after in zip(ordered, ordered[1:], strict=False):
+        if before.source == after.source and before.first_job + before.n_jobs > after.first_job:
+            found.append((before, after))
+    return found
+
+
+def _cases(sweep: Sweep, workloads: Sequence[Workload], shares: tuple[float, float], part: str) -> list[Case]:
+    cases: list[Case] = []
+    for source, workload in enumerate(workloads):
+        cases += _windows(sweep, workload, source, shares)
+    for load in sweep.loads:
+        cases += _generated(sweep, load, part)
+    return cases
+
+
+def _windows(sweep: Sweep, workload: Workload, source: int, shares: tuple[float, float]) -> list[Case]:
+    begin, end = (round(share * workload.n_jobs) for share in shares)
+    windows = sweep.windows
+    if windows is None:
+        if begin >= end:
+            raise OptionsError(f"{sweep.where}: {workload.name}: no job between the shares {shares[0]} and {shares[1]}")
+        return [Case(workload.name, source, 0, begin, end - begin)]
+    begin = max(begin, windows.warm_up)
+    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, begin, end)
+    for start in starts:
+        if start - windows.warm_up < 0 or start + windows.length > workload.n_jobs:
+            raise OptionsError(
+                f"{sweep.where}: {workload.name} has {workload.n_jobs:,} jobs, but windows.starts has {start}, which "
+                f"needs {windows.warm_up:,} jobs before it and {windows.length:,} from it on"
+            )
+    return [
+        Case(workload.name, source, number, start, windows.length, windows.warm_up)
+        for number, start in enumerate(starts)
+    ]
+
+
+def _side_by_side(sweep: Sweep, workload: Workload, begin: int, end: int) -> list[int]:
+    """Return the starts of windows that share no job, spread evenly over the part."""
+    if sweep.windows is None:
+        raise ValueError("no windows")
+    length, count = sweep.windows.length, sweep.windows.count
+    n_fitting = max(0, end - begin) // length
+    if n_fitting == 0 or (count or 1) > n_fitting:
+        raise OptionsError(
+            f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job {begin:,} "
+            f"and job {end:,}, expected {count or 'at least one'}; take shorter ones, or name windows.starts"
+        )
+    if count is None:
+        return [begin + number * length for number in range(n_fitting)]
+    spare = end - begin - count * length
+    return [begin + number * length + (number * spare) // max(1, count - 1) for number in range(count)]
+
+
+def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
+    if sweep.windows is None:
+        raise ValueError("no windows")
+    name = f"lublin@{load:g}"
+    return [
+        Case(
+            name,
+            -1,
+            number,
+            0,
+            sweep.windows.length,
+            sweep.windows.warm_up,
+            load,
+            int(seed_sequence(sweep.seed, f"compare/{part}/{load!r}/{number}").generate_state(1)[0]),
+        )
+        for number in range(sweep.windows.count or 1)
+    ]
+
+
+def case_key(case: Case) -> dict[str, Any]:
+    """Return a case as plain values, for files.
+
+    Parameters
+    ----------
+    case
+        The case.
+    """
+    return dataclasses.asdict(case)

@@ -1,0 +1,244 @@
+"""Finished points on disk: kept through Ctrl-C and kills, taken up again by the next run."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from hdrl.errors import MissingExtra, OutputError
+from hdrl.experiment.points import PointResult
+from hdrl.files import atomic_write, read_json
+from hdrl.metrics import METRICS
+
+POINTS_FILE = "points.jsonl"
+PROVENANCE_FILE = "provenance.json"
+
+
+class PointStore:
+    """The finished points of a comparison: a line each in ``points.jsonl``, after a line that says of what.
+
+    Parameters
+    ----------
+    folder
+        Folder of the comparison; it is made if need be.
+    identity
+        What makes the comparison what it is; a folder of another one is refused.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written, holds something else, or another process works in it.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self._path = folder / POINTS_FILE
+        self._results: dict[str, PointResult] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            is_fresh = not self._path.exists()
+            if is_fresh and any(folder.iterdir()):
+                raise OutputError(f"{folder}: is not empty and holds no unfinished comparison; expected a new folder")
+            self._file: IO[str] = self._path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
+        try:
+            self._lock(folder)
+            if is_fresh:
+                self._write({"identity": identity})
+            else:
+                self._read(folder, identity)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def results(self) -> Mapping[str, PointResult]:
+        """The finished points by key."""
+        return self._results
+
+    def add(self, results: Mapping[str, PointResult]) -> None:
+        """Keep finished points.
+
+        Parameters
+        ----------
+        results
+            Points by key.
+
+        Raises
+        ------
+        OutputError
+            If they cannot be written.
+        """
+        self._results.update(results)
+        for key, result in results.items():
+            values = [result.metrics[name] for name in METRICS]
+            numbers = [value if math.isfinite(value) else None for value in (result.offered_load, *values)]
+            self._write({"point": key, "numbers": numbers, "problem": result.problem}, flush=False)
+        self._flush()
+
+    def close(self) -> None:
+        """Let go of the file, which stays."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Delete the file, once its content is in the results."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def _lock(self, folder: Path) -> None:
+        try:
+            import fcntl
+        except ImportError:  # no such locks there
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"{folder}: another process is working on this comparison") from None
+
+    def _write(self, line: Mapping[str, Any], *, flush: bool = True) -> None:
+        try:
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        except OSError as error:
+            raise OutputError(f"{self._path}: cannot be written ({error.strerror or error})") from None
+        if flush:
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise OutputError(f"{self._path}: cannot be written ({error.strerror or error})") from None
+
+    def _read(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        """Take up what is there; a last line that was not written to its end goes."""
+        self._file.seek(0)
+        complete_to = 0
+        is_first = True
+        for number, text in enumerate(iter(self._file.readline, ""), start=1):
+            if not text.endswith("\n"):
+                break
+            try:
+                line = json.loads(text)
+                if is_first:
+                    check_identity(folder, line["identity"], identity)
+                else:
+                    self._results[line["point"]] = _result(line)
+            except (ValueError, KeyError, TypeError):
+                raise OutputError(f"{self._path}:{number}: is no line of a comparison; expected a new folder") from None
+            is_first = False
+            complete_to = self._file.tell()
+        self._file.truncate(complete_to)
+        self._file.seek(complete_to)
+        if is_first:
+            self._write({"identity": identity})
+
+
+def _result(line: Mapping[str, Any]) -> PointResult:
+    load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
+    return PointResult(dict(zip(METRICS, values, strict=True)), load, str(line["problem"]))
+
+
+def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Check that a folder holds the comparison that is asked for.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    found, expected
+        What it holds and what was asked for.
+
+    Raises
+    ------
+    OutputError
+        If they differ.
+    """
+    for key, value in expected.items():
+        if found.get(key) != value:
+            raise OutputError(f"{folder}: holds another comparison ({key} differs); expected a new folder")
+
+
+def finished_identity(folder: Path) -> Mapping[str, Any] | None:
+    """Return the identity of the finished comparison in a folder; ``None`` if it holds none.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    """
+    path = folder / PROVENANCE_FILE
+    if not path.is_file() or (folder / POINTS_FILE).exists():
+        return None
+    data = read_json(path)
+    identity = data.get("identity") if isinstance(data, dict) else None
+    return identity if isinstance(identity, dict) else None
+
+
+Row = dict[str, Any]
+
+
+def write_csv(path: Path, rows: Iterable[Row]) -> None:
+    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rows
+        At least one row.
+    """
+    rows = list(rows)
+    with atomic_write(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(rows[0])
+        writer.writerows([_text(value) for value in row.values()] for row in rows)
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def write_parquet(path: Path, rows: list[Row]) -> None:
+    """Write rows with the same keys as Parquet.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rows
+        At least one row.
+
+    Raises
+    ------
+    MissingExtra
+        If polars is not installed.
+    OutputError
+        If the file cannot be written.
+    """
+    try:
+        import polars
+    except ImportError:
+        raise MissingExtra("polars", "frames") from None
+    frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
+    with _beside(path) as temporary:
+        try:
+            frame.write_parquet(temporary)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,36 @@
+"""Whom to tell how far an experiment is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+def _ignore(done: int, total: int, values: Mapping[str, float]) -> None:
+    del done, total, values
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Whom to tell how far an experiment is.
+
+    Attributes
+    ----------
+    message
+        Gets a line of text at each new stage.
+    jobs
+        Gets the finished jobs and all jobs of the current simulation, a few times a second.
+    training
+        Gets the finished iterations and all iterations of a training, and the numbers of the last one by name.
+    is_stopped
+        Says whether a training is to stop; it is asked between two iterations, and what is reached is saved.
+    """
+
+    message: Callable[[str], None]
+    jobs: Callable[[int, int], None]
+    training: Callable[[int, int, Mapping[str, float]], None] = _ignore
+    is_stopped: Callable[[], bool] = _never
