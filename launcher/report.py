@@ -1,0 +1,37 @@
+"""``hdrl report``: one HTML file about runs and comparisons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hdrl.launcher.errors import CleanErrors
+
+
+@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folders", nargs=-1, required=True, metavar="RUN_OR_COMPARISON...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The file to write.",
+)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="The metric that the verdict is about; default mean_bounded_slowdown, or that of the comparison.",
+)
+@click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a made one.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+def report(folders: tuple[str, ...], out: Path, metric: str | None, question: str | None, *, force: bool) -> None:
+    """Write one HTML file with the verdict, tables and interactive figures; it needs nothing else, no network either.
+
+    Each RUN_OR_COMPARISON is the folder of a run, of an experiment with several runs, or of a comparison.
+    """
+    from hdrl.report.html import write_report
+
+    file = write_report(folders, out, metric=metric, question=question, force=force)
+    click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
