@@ -181,7 +181,8 @@ class Training:
         }
         row |= _means(iteration.episodes, "episode_") | iteration.values
         return row | {
-            f"{PROBABILITY}{name}": value for name, value in zip(self.plan.actions, iteration.probabilities, strict=False)
+            f"{PROBABILITY}{name}": value
+            for name, value in zip(self.plan.actions, iteration.probabilities, strict=False)
         }
 
     def _episode(self, episode: EpisodeRow) -> dict[str, float]:
