@@ -1,0 +1,139 @@
+"""The pool's face: the functions that Python calls. Each works on a range of the environments of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.kernel.borrow import borrow
+from hdrl.kernel.jit import jit
+from hdrl.kernel.pool import engine
+from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, UTILIZATION
+from hdrl.kernel.pool.events import objective_value
+from hdrl.kernel.pool.jit import entry
+from hdrl.kernel.pool.observe import observe, observe_anew
+from hdrl.kernel.pool.state import Pool
+
+_RESET, _STEP, _RUN = range(3)
+
+
+@jit
+def _reset(state):
+    engine.begin(state)
+    engine.advance(state, NO_KEY)
+    observe_anew(state)
+
+
+@jit
+def _step(state, action):
+    """Carry out an action; return the reward."""
+    s = state.scalars[0]
+    settings = state.settings[0]
+    if action == settings.max_jobs:
+        engine.leave(state)
+    else:
+        engine.choose(state, action)
+    stage = engine.advance(state, NO_KEY)
+    observe(state)
+    if settings.is_shaped == 0 and stage != OVER:
+        return 0.0
+    value = objective_value(state, settings.objective)
+    gain = value - s.told
+    s.told = value
+    return gain if settings.objective == UTILIZATION else -gain
+
+
+@entry
+def _call(batch, request, first, last, chosen, numbers, results):
+    """Carry out one request in the chosen environments of a range."""
+    for i in range(first, last):
+        if not chosen[i]:
+            continue
+        lent = Pool(
+            batch.jobs,
+            batch.templates,
+            batch.settings,
+            batch.columns,
+            batch.scalars[i],
+            batch.waiting[i],
+            batch.priorities[i],
+            batch.start_s[i],
+            batch.end_s[i],
+            batch.end_jobs[i],
+            batch.expected_s[i],
+            batch.expected_jobs[i],
+            batch.candidates[i],
+            batch.profile[i],
+            batch.observations[i],
+            batch.masks[i],
+            batch.rewards,
+            batch.is_over,
+        )
+        state = borrow(lent)
+        if request == _STEP:
+            batch.rewards[i] = _step(state, numbers[i])
+            batch.is_over[i] = batch.scalars[i][0].stage == OVER
+        elif request == _RESET:
+            _reset(state)
+        else:
+            engine.run_key(state, numbers[i])
+            for objective in range(N_OBJECTIVES):
+                results[i, objective] = objective_value(state, objective)
+
+
+_NO_RESULTS = np.zeros((0, N_OBJECTIVES))
+
+
+def reset_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_]) -> None:
+    """Begin the episodes of the chosen environments among ``first:last``, up to their first decisions.
+
+    Parameters
+    ----------
+    batch
+        The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
+    first, last
+        A range of environments.
+    chosen
+        Which of all environments.
+    """
+    _call(batch, _RESET, first, last, chosen, _NO_NUMBERS, _NO_RESULTS)
+
+
+def step_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
+    """Carry out actions up to the next decisions; rewards, observations, masks and ``is_over`` are written.
+
+    Parameters
+    ----------
+    batch, first, last, chosen
+        See `reset_rows`.
+    actions
+        A legal action for each of all environments.
+    """
+    _call(batch, _STEP, first, last, chosen, actions, _NO_RESULTS)
+
+
+def run_keys(batch: Pool, keys: Sequence[int]) -> NDArray[np.float64]:
+    """Run one whole episode of each environment under a job key, in one compiled call.
+
+    Parameters
+    ----------
+    batch
+        The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
+    keys
+        Job key of each environment: a number of `hdrl.kernel.codes` or `hdrl.kernel.pool.codes`.
+
+    Returns
+    -------
+    numpy.ndarray
+        All objectives by their numbers, shape ``(n_envs, n_objectives)``.
+    """
+    n_envs = len(batch.scalars)
+    results = np.zeros((n_envs, N_OBJECTIVES))
+    chosen = np.ones(n_envs, dtype=np.bool_)
+    _call(batch, _RUN, 0, n_envs, chosen, np.array(keys, dtype=np.int64), results)
+    return results
+
+
+_NO_NUMBERS = np.zeros(0, dtype=np.int64)

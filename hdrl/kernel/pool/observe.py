@@ -1,0 +1,210 @@
+"""What a decision maker sees of a pool: rows of waiting jobs, and which of them it may choose.
+
+The eight columns of RLScheduler come first: wait / 12 h, requested time, processors, requested memory, user, group and
+executable by their maxima, and whether the job can start now. Only what has changed is written.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.kernel.jit import jit
+from hdrl.kernel.pool import codes
+from hdrl.kernel.pool.backfill import may_overtake
+from hdrl.kernel.pool.codes import CHOOSE, OVER
+from hdrl.kernel.pool.events import has_event
+from hdrl.kernel.pool.state import N_PROFILE
+
+N_TEMPLATE = 8
+CAP = 1.0 - 1e-5
+CAN_START = np.float32(1.0 - 1e-5)
+CANNOT_START = np.float32(1e-5)
+LONGEST_WAIT_S = 43200.0
+PER_LONGEST_WAIT = 1.0 / LONGEST_WAIT_S
+_FIRST_PROFILE_S = 60.0  # and then four times as long each
+_HOUR_S = 3600.0
+
+
+@jit
+def _write_template(state, row, job, n_features):
+    """Write what does not change of a job's row."""
+    at = row * n_features
+    for i in range(N_TEMPLATE):
+        state.observations[at + i] = state.templates[job, i]
+
+
+@jit
+def _write_padding(state, first, last, n_features):
+    """Write rows without a job: 0 1 1 1 1 1 1 0, and 0 in further columns."""
+    for row in range(first, last):
+        at = row * n_features
+        for i in range(n_features):
+            state.observations[at + i] = 0.0
+        for i in range(1, N_TEMPLATE - 1):
+            state.observations[at + i] = 1.0
+
+
+@jit
+def _write_rows(state, n_shown, n_features):
+    """Write the eight columns of the jobs that are shown."""
+    s = state.scalars[0]
+    first = min(s.changed_from, n_shown)
+    for row in range(first, n_shown):
+        _write_template(state, row, state.waiting[row], n_features)
+    begin = first if s.shown_s == s.message_s and s.shown_free == s.n_free else 0
+    now_s, n_free = s.message_s, s.n_free
+    for row in range(begin, n_shown):
+        job = state.jobs[state.waiting[row]]
+        at = row * n_features
+        state.observations[at] = min((now_s - job.submit_s) * PER_LONGEST_WAIT, CAP)
+        state.observations[at + N_TEMPLATE - 1] = CAN_START if job.n_requested <= n_free else CANNOT_START
+
+
+@jit
+def _write_masks(state, n_shown):
+    """Write which actions are legal."""
+    s = state.scalars[0]
+    settings = state.settings[0]
+    if s.stage == CHOOSE:
+        for row in range(n_shown):
+            state.masks[row] = 1
+        can_skip = has_event(state)
+    elif s.stage == OVER:
+        can_skip = False
+    else:
+        for row in range(n_shown):
+            state.masks[row] = 1 if may_overtake(state, state.waiting[row]) else 0
+        can_skip = True
+    for row in range(n_shown, max(s.n_shown, n_shown)):
+        state.masks[row] = 0
+    if settings.has_skip == 1:
+        state.masks[settings.max_jobs] = 1 if can_skip else 0
+    if s.stage == OVER:
+        state.masks[0] = 1  # is ignored; a mask without any legal action has no distribution
+
+
+@jit
+def _profile_s(point):
+    return _FIRST_PROFILE_S * 4.0**point
+
+
+@jit
+def _fill_profile(state):
+    """Find out how many processors will be free at dates to come, by what users expect."""
+    s = state.scalars[0]
+    n_free, i = s.n_free, 0
+    for point in range(N_PROFILE):
+        date_s = s.message_s + _profile_s(point)
+        while i < s.n_running and state.expected_s[i] <= date_s:
+            n_free += state.jobs[state.expected_jobs[i]].n_requested
+            i += 1
+        state.profile[point] = n_free / state.settings[0].n_procs
+
+
+@jit
+def _earliest_start_s(state, n_requested):
+    """Return how long a job would have to wait from now on if nothing else were to start, by what users expect."""
+    s = state.scalars[0]
+    n_free, i = s.n_free, 0
+    while n_free < n_requested:
+        n_free += state.jobs[state.expected_jobs[i]].n_requested
+        i += 1
+    return 0.0 if i == 0 else max(0.0, state.expected_s[i - 1] - s.message_s)
+
+
+@jit
+def _mean_remaining_s(state):
+    """Return how long the running jobs are expected to go on, averaged over the processors that they hold."""
+    s = state.scalars[0]
+    area_s, n_procs = 0.0, 0
+    for i in range(s.n_running):
+        n = state.jobs[state.expected_jobs[i]].n_requested
+        area_s += n * max(0.0, state.expected_s[i] - s.message_s)
+        n_procs += n
+    return area_s / n_procs if n_procs > 0 else 0.0
+
+
+@jit
+def _saturating(value_s):
+    return value_s / (value_s + _HOUR_S)
+
+
+@jit
+def _common_column(state, code):
+    """Return the value of a column that is the same in all rows."""
+    s = state.scalars[0]
+    n_procs = state.settings[0].n_procs
+    if code == codes.FREE_PROCESSORS:
+        return s.n_free / n_procs
+    if code == codes.QUEUE_LENGTH:
+        return s.n_waiting / (s.n_waiting + state.settings[0].max_jobs)
+    if code == codes.RUNNING_JOBS:
+        return s.n_running / n_procs
+    if code == codes.RUNNING_REMAINING:
+        return _saturating(_mean_remaining_s(state))
+    return state.profile[code - codes.PROFILE]
+
+
+@jit
+def _own_column(state, code, job):
+    """Return the value of a column that differs from job to job."""
+    s = state.scalars[0]
+    settings = state.settings[0]
+    row = state.jobs[job]
+    wait_s = s.message_s - row.submit_s
+    requested_s = max(row.requested_time_s, 1.0)
+    if code == codes.LOG_WAIT:
+        return min(math.log10(1.0 + wait_s) / 7.0, 1.0)
+    if code == codes.LOG_REQUESTED_TIME:
+        return math.log(1.0 + requested_s) * settings.log_requested_scale
+    if code == codes.LOG_PROCESSORS:
+        return math.log(row.n_requested) / math.log(max(settings.n_procs, 2))
+    if code == codes.EXPECTED_SLOWDOWN:
+        slowdown = max(1.0, (wait_s + requested_s) / max(requested_s, 10.0))
+        return min(math.log10(slowdown) / 6.0, 1.0)
+    if code == codes.EARLIEST_START:
+        return _saturating(_earliest_start_s(state, row.n_requested))
+    return 1.0 if job == s.chosen else 0.0
+
+
+@jit
+def _write_column(state, code, column, n_shown, n_features):
+    if codes.LOG_WAIT <= code < codes.PROFILE:
+        for row in range(n_shown):
+            state.observations[row * n_features + column] = _own_column(state, code, state.waiting[row])
+        return
+    value = _common_column(state, code)
+    for row in range(n_shown):
+        state.observations[row * n_features + column] = value
+
+
+@jit
+def observe(state):
+    """Write the observation and the mask."""
+    s = state.scalars[0]
+    settings = state.settings[0]
+    n_features = settings.n_features
+    n_shown = min(s.n_waiting, settings.max_jobs)
+    _write_rows(state, n_shown, n_features)
+    if len(state.columns) > 0:
+        _fill_profile(state)
+        for i in range(len(state.columns)):
+            _write_column(state, state.columns[i], N_TEMPLATE + i, n_shown, n_features)
+    if n_shown < s.n_shown:
+        _write_padding(state, n_shown, s.n_shown, n_features)
+    _write_masks(state, n_shown)
+    s.n_shown = n_shown
+    s.changed_from = settings.max_jobs
+    s.shown_s = s.message_s
+    s.shown_free = s.n_free
+
+
+@jit
+def observe_anew(state):
+    """Write the whole observation and mask."""
+    s = state.scalars[0]
+    s.n_shown = state.settings[0].max_jobs
+    s.changed_from = 0
+    observe(state)

@@ -1,0 +1,116 @@
+"""The queue of a pool: waiting jobs in the order in which they are shown, and job keys."""
+
+from __future__ import annotations
+
+import math
+
+from hdrl.kernel.jit import jit
+from hdrl.kernel.keys import changes_with_time, job_key
+from hdrl.kernel.pool.codes import JOB_WFP3_INVERTED
+
+_TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
+
+
+@jit
+def pool_key(state, job, key):
+    """Return the value of a job key; the smallest is served first."""
+    if key < JOB_WFP3_INVERTED:
+        return job_key(state, job, key)
+    row = state.jobs[job]
+    wait_s = -1.0 - row.submit_s  # a job that has not started has started at -1 there
+    if key == JOB_WFP3_INVERTED:
+        return -((wait_s / row.requested_time_s) ** 3) * row.n_requested
+    return -(wait_s + _TINY) / (math.log2(row.n_requested + _TINY) * row.requested_time_s)
+
+
+@jit
+def _is_before(state, left, right):
+    """Tell whether a job comes before another by its priority, or by its submission if these are equal."""
+    first = state.scalars[0].first_job
+    a, b = state.priorities[left - first], state.priorities[right - first]
+    return a < b or (a == b and left < right)
+
+
+@jit
+def _rise(state, place):
+    """Move the job at a place to the front until the one before it precedes it; return its new place."""
+    job = state.waiting[place]
+    while place > 0 and _is_before(state, job, state.waiting[place - 1]):
+        state.waiting[place] = state.waiting[place - 1]
+        place -= 1
+    state.waiting[place] = job
+    return place
+
+
+@jit
+def submit_next(state):
+    """Put the next job of the episode into the queue."""
+    s = state.scalars[0]
+    job = s.next_job
+    key = state.settings[0].order_key
+    s.next_job += 1
+    state.waiting[s.n_waiting] = job
+    state.start_s[job - s.first_job] = -1.0
+    state.priorities[job - s.first_job] = pool_key(state, job, key)
+    place = _rise(state, s.n_waiting)
+    s.changed_from = min(s.changed_from, place)
+    s.n_waiting += 1
+
+
+@jit
+def sort_queue(state):
+    """Bring the queue into its order if that changes with time (insertion sort: it changes slowly)."""
+    s = state.scalars[0]
+    key = state.settings[0].order_key
+    if not changes_with_time(key):
+        return
+    for place in range(s.n_waiting):
+        job = state.waiting[place]
+        state.priorities[job - s.first_job] = pool_key(state, job, key)
+    for place in range(1, s.n_waiting):
+        to = _rise(state, place)
+        if to != place:
+            s.changed_from = min(s.changed_from, to)
+
+
+@jit
+def take(state, place):
+    """Take the job at a place out of the queue."""
+    s = state.scalars[0]
+    s.n_waiting -= 1
+    for i in range(place, s.n_waiting):
+        state.waiting[i] = state.waiting[i + 1]
+    s.changed_from = min(s.changed_from, place)
+
+
+@jit
+def place_of(state, job):
+    """Return the place of a waiting job."""
+    place = 0
+    while state.waiting[place] != job:
+        place += 1
+    return place
+
+
+@jit
+def best_place(state, key):
+    """Return the place of the waiting job with the smallest value of a job key; the earliest of equal ones."""
+    best = 0
+    best_key = pool_key(state, state.waiting[0], key)
+    for place in range(1, state.scalars[0].n_waiting):
+        value = pool_key(state, state.waiting[place], key)
+        if value < best_key or (value == best_key and state.waiting[place] < state.waiting[best]):
+            best, best_key = place, value
+    return best
+
+
+@jit
+def any_fits(state):
+    """Tell whether a waiting job could start now."""
+    s = state.scalars[0]
+    if s.n_free == 0:
+        return False
+    for place in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
+        if state.jobs[state.waiting[place]].n_requested <= s.n_free:
+            return True
+    return False
