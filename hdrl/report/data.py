@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, UnknownName
+from hdrl.files import read_json
 from hdrl.metrics.formulas import bounded_slowdown
 from hdrl.report.runs import RunData, as_runs, read_run, read_runs, run_folders, run_of_trace
 from hdrl.simulation.readers import read_overutilizations
@@ -34,6 +35,7 @@ __all__ = [
     "cumulative_distribution",
     "gantt_bars",
     "job_values",
+    "n_processors",
     "over_utilization",
     "over_committed_spans",
     "power",
@@ -340,6 +342,29 @@ def over_utilization(run: RunData) -> OverUtilization:
     if run.trace is not None:
         return run.trace.overutilization
     return read_overutilizations(run.path_of("overutilizations.json"))
+
+
+def n_processors(run: RunData) -> int:
+    """Return the number of processors of the platform.
+
+    Parameters
+    ----------
+    run
+        The run.
+
+    Raises
+    ------
+    ReadError
+        If the file that tells it is missing or damaged.
+    """
+    if run.trace is not None:
+        return run.trace.platform.n_processors
+    path = run.path_of("overutilizations.json")
+    data = read_json(path)
+    number = data.get("mem_bw", {}).get("nb_procs") if isinstance(data, dict) else None
+    if not isinstance(number, int) or number < 1:
+        raise ReadError(path, "mem_bw must hold nb_procs, the number of processors")
+    return number
 
 
 def over_committed_spans(run: RunData) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -6,6 +6,7 @@ quantity besides.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,16 @@ FloatArray = NDArray[np.float64]
 LOG_FILES = {"losses": "losses.log", "rewards": "rewards.log", "makespans": "makespans.log"}
 """Files with a number per line, one line per update or episode."""
 
+TABLES = {
+    "losses": ("training.csv", "loss"),
+    "rewards": ("episodes.csv", "return"),
+    "makespans": ("episodes.csv", "makespan_s"),
+}
+"""Tables and columns of a training that goes on, or was cut off, before it wrote those files."""
+
 PROBABILITIES_FILE = "probs.json"
-TRAINING_FILE = "training.csv"
+PROBABILITY = "probability."
+"""How the columns of ``training.csv`` begin that hold the probability of an action."""
 
 
 def learning_log(folder: str | Path, kind: str) -> FloatArray:
@@ -38,70 +47,101 @@ def learning_log(folder: str | Path, kind: str) -> FloatArray:
     ReadError
         If the file is missing, empty or holds something else than numbers.
     """
-    path = _file(folder, LOG_FILES[kind])
+    folder = Path(folder)
+    table, column = TABLES[kind]
+    if not (folder / LOG_FILES[kind]).is_file() and (folder / table).is_file():
+        values = training_table(folder, table).get(column, np.zeros(0))
+        values = values[np.isfinite(values)]
+        path = folder / table
+    else:
+        path = _file(folder, LOG_FILES[kind])
+        values = _numbers(path)
+    if not len(values):
+        raise ReadError(path, f"holds no {kind}")
+    return values
+
+
+def _numbers(path: Path) -> FloatArray:
     values = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            values.append(float(line))
+            value = float(line)
         except ValueError:
-            raise ReadError(path, f"{line.strip()[:40]!r}, expected a number", line=number) from None
-    if not values:
-        raise ReadError(path, "is empty, expected a number per line")
+            value = math.nan
+        if not math.isfinite(value):
+            raise ReadError(path, f"{line.strip()[:40]!r}, expected a finite number", line=number)
+        values.append(value)
     return np.array(values)
 
 
-def training_table(folder: str | Path) -> dict[str, FloatArray]:
-    """Return the columns of ``training.csv`` that hold numbers; what is empty is NaN.
+def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, FloatArray]:
+    """Return the columns of a table of a training; what is empty is NaN.
 
     Parameters
     ----------
     folder
         Folder of the run.
+    name
+        ``training.csv``, a row per update, or ``episodes.csv``, a row per episode.
 
     Raises
     ------
     ReadError
-        If the file is missing, or its rows differ in length.
+        If the file is missing, or no table of numbers.
     """
-    path = _file(folder, TRAINING_FILE)
-    header, *rows = (line.split(",") for line in read_text(path).splitlines() if line.strip())
-    for number, row in enumerate(rows, start=2):
+    path = _file(folder, name)
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    if not lines:
+        raise ReadError(path, "is empty, expected a header line")
+    header, *rows = (line.split(",") for line in lines)
+    numbers = np.empty((len(rows), len(header)))
+    for index, row in enumerate(rows):
         if len(row) != len(header):
-            raise ReadError(path, f"{len(row)} fields, expected {len(header)}", line=number)
-    table = {}
-    for position, name in enumerate(header):
+            raise ReadError(path, f"{len(row)} fields, expected {len(header)}", line=index + 2)
         try:
-            table[name] = np.array([float(row[position] or "nan") for row in rows])
+            numbers[index] = [float(text or "nan") for text in row]
         except ValueError:
-            continue  # a column of texts
-    return table
+            raise ReadError(path, "expected numbers", line=index + 2) from None
+    return {column: numbers[:, position] for position, column in enumerate(header)}
 
 
-def action_probabilities(folder: str | Path) -> FloatArray:
-    """Return how probable each action was at the first decision of each run, shape ``(n_actions, n_runs)``.
+def action_probabilities(folder: str | Path) -> tuple[FloatArray, list[str]]:
+    """Return how probable each action was at the first decision, update by update, and the names of the actions.
 
     Parameters
     ----------
     folder
         Folder of the run.
 
+    Returns
+    -------
+    tuple[FloatArray, list[str]]
+        Probabilities, shape ``(n_actions, n_updates)``; names, or none where the files do not tell them.
+
     Raises
     ------
     ReadError
-        If the file is missing, or does not hold equally long lists of probabilities.
+        If the files are missing, or do not hold as many probabilities for each action.
     """
+    folder = Path(folder)
+    if (folder / "training.csv").is_file():
+        table = training_table(folder)
+        names = [column for column in table if column.startswith(PROBABILITY)]
+        values = np.array([table[name] for name in names])
+        if names and np.all(np.isfinite(values)):
+            return values, [name.removeprefix(PROBABILITY) for name in names]
     path = _file(folder, PROBABILITIES_FILE)
     data = read_json(path)
     lists = data.get("probs") if isinstance(data, dict) else None
     try:
-        table = np.array(lists, dtype=np.float64)
+        values = np.array(lists, dtype=np.float64)
     except (TypeError, ValueError):
-        table = np.zeros(0)
-    if table.ndim != 2 or not table.size or np.any(~(table >= 0) | (table > 1 + 1e-6)):
+        values = np.zeros(0)
+    if values.ndim != 2 or not values.size or np.any(~(values >= 0) | (values > 1 + 1e-6)):
         raise ReadError(path, "must be {probs: [[...], ...]}, as many probabilities for each action")
-    return table
+    return values, []
 
 
 def _file(folder: str | Path, name: str) -> Path:

@@ -1,0 +1,129 @@
+"""What happened while an agent learnt: losses, rewards and makespans, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.report.learning import learning_log
+from hdrl.report.runs import distinct_names
+from hdrl.report.style import canvas, colour, legend, line_style, shortened, verbatim
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MIN_SMOOTHED = 40
+"""From so many numbers on a running mean is drawn over them."""
+
+
+def losses(folders: object, ax: Axes | None = None) -> Figure:
+    """Draw the loss of each update.
+
+    Parameters
+    ----------
+    folders
+        Folder of a training, or several.
+    ax
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    return _curves(folders, ax, "losses", ("Loss", "update", "loss"))
+
+
+def rewards(folders: object, ax: Axes | None = None) -> Figure:
+    """Draw the sum of the rewards of each episode.
+
+    Parameters
+    ----------
+    folders
+        Folder of a training, or several.
+    ax
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    return _curves(folders, ax, "rewards", ("Reward", "episode", "sum of rewards"))
+
+
+def makespans(folders: object, ax: Axes | None = None) -> Figure:
+    """Draw the makespan of each episode.
+
+    Parameters
+    ----------
+    folders
+        Folder of a training, or several.
+    ax
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    return _curves(folders, ax, "makespans", ("Makespan", "episode", "makespan (s)"))
+
+
+def as_folders(folders: object) -> list[Path]:
+    """Return folders given as one or as several.
+
+    Parameters
+    ----------
+    folders
+        A path, or several.
+    """
+    if isinstance(folders, list | tuple):
+        return [Path(folder) for folder in folders]
+    return [Path(str(folders))]
+
+
+def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Return the mean of each number and those around it; fewer at either end.
+
+    Parameters
+    ----------
+    values
+        The numbers.
+    width
+        How many belong to a mean, at least 1.
+    """
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    place = np.arange(len(values))
+    low, high = np.maximum(0, place - (width - 1) // 2), np.minimum(len(values), place + width // 2 + 1)
+    return np.asarray((total[high] - total[low]) / (high - low))
+
+
+def _curves(folders: object, ax: Axes | None, kind: str, words: Sequence[str]) -> Figure:
+    paths = as_folders(folders)
+    logs = [learning_log(path, kind) for path in paths]
+    names = [verbatim(shortened(name)) for name in distinct_names(paths)]
+    figure, (axes,) = canvas(ax)
+    for index, (name, values) in enumerate(zip(names, logs, strict=True)):
+        x = np.arange(1, len(values) + 1)
+        style = {"color": colour(index), "linestyle": line_style(index)}
+        if len(values) < MIN_SMOOTHED:
+            axes.plot(x, values, linewidth=1.4, marker="o", markersize=3, label=name, **style)
+            continue
+        axes.plot(x, values, linewidth=0.6, alpha=0.3, **style)
+        axes.plot(x, running_mean(values, max(3, len(values) // 50)), linewidth=1.8, label=name, **style)
+    title, unit, quantity = words
+    axes.set_xlabel(unit)
+    axes.set_ylabel(quantity)
+    axes.margins(x=0.01)
+    if max(map(len, logs)) > 1:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    of_one = f": {names[0]}" if len(names) == 1 else ""
+    axes.set_title(f"{title} while learning{of_one}", loc="left", fontsize=12, fontweight="bold")
+    legend(axes, len(names))
+    return figure
