@@ -1,1 +1,56 @@
-"""Gymnasium environments of hdrl, single and vectorised; importing this package registers them."""
+"""Gymnasium environments of hdrl, single and vectorised; importing this package registers them.
+
+``hdrl/JobPick-v0`` picks waiting jobs on a machine of identical processors, ``hdrl/PolicyPair-v0`` chooses a policy
+pair at each decision on any platform. ``gymnasium.make`` gives one environment, ``gymnasium.make_vec`` a batch that
+one compiled call steps.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
+    from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
+    from hdrl.envs.native import NativeVectorEnv
+    from hdrl.envs.single import SingleEnv
+
+ENVIRONMENTS = {
+    "hdrl/JobPick-v0": "hdrl.envs.job_pick:JobPick",
+}
+"""Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
+
+for _id, _place in ENVIRONMENTS.items():
+    if _id not in gymnasium.registry:
+        gymnasium.register(_id, entry_point=f"{_place}Env", vector_entry_point=f"{_place}VectorEnv")
+
+_HOMES = {
+    "EpisodePlan": "hdrl.envs.episodes",
+    "JobPickEnv": "hdrl.envs.job_pick",
+    "JobPickVectorEnv": "hdrl.envs.job_pick",
+    "NativeVectorEnv": "hdrl.envs.native",
+    "SingleEnv": "hdrl.envs.single",
+    "Window": "hdrl.envs.episodes",
+    "plan_episodes": "hdrl.envs.episodes",
+}
+
+__all__ = [
+    "ENVIRONMENTS",
+    "EpisodePlan",
+    "JobPickEnv",
+    "JobPickVectorEnv",
+    "NativeVectorEnv",
+    "SingleEnv",
+    "Window",
+    "plan_episodes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it lives."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hdrl.envs' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -63,7 +63,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
     the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
-    `_episode_info`. The hooks write into ``_observations``, ``_masks``, ``_rewards`` and ``_terminations``.
+    `_episode_info`. The hooks write into ``_observations``, ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
         """Carry out ``_actions`` in the chosen rows among ``first:last``.
 
-        Write their observations, masks, rewards and terminations.
+        Write their observations, masks, rewards and terminations (or truncations).
         """
 
     @abstractmethod
@@ -237,7 +237,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         Returns
         -------
         tuple
-            Observations, rewards (float64), terminations, truncations (always false) and the info.
+            Observations, rewards (float64), terminations, truncations and the info.
 
         Raises
         ------
@@ -262,10 +262,10 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._run(self._step_rows, self._all)
             self._lengths += 1
         self._returns += self._rewards
-        terminations = self._terminations.copy()
-        self._has_ended[:] = terminations
-        info = self._after_step(terminations)
-        return self._shown(self._observations), self._rewards.copy(), terminations, self._truncations.copy(), info
+        terminations, truncations = self._terminations.copy(), self._truncations.copy()
+        np.logical_or(terminations, truncations, out=self._has_ended)
+        info = self._after_step()
+        return self._shown(self._observations), self._rewards.copy(), terminations, truncations, info
 
     def action_masks(self) -> BoolArray:
         """Return which actions are legal now, shape ``(num_envs, n_actions)``; the way of sb3-contrib."""
@@ -328,6 +328,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             "masks": self._masks,
             "rewards": self._rewards,
             "terminations": self._terminations,
+            "truncations": self._truncations,
             "returns": self._returns,
             "lengths": self._lengths,
             "has_ended": self._has_ended,
@@ -390,7 +391,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._begin(row, episode, episode_seed(self._keys[row], episode), options)
         self._returns[row] = 0.0
         self._lengths[row] = 0
-        self._terminations[row] = False
+        self._terminations[row] = self._truncations[row] = False
         self._has_ended[row] = False
 
     def _take_actions(self, actions: NDArray[Any]) -> None:
@@ -428,12 +429,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         for other in others:
             other.result()
 
-    def _after_step(self, terminations: BoolArray) -> Info:
+    def _after_step(self) -> Info:
         """Return the info of a step; begin the next episodes where that is due at once."""
-        if not terminations.any():
+        if not self._has_ended.any():
             return self._mask_info(self._all)
         endings: Info = {}
-        rows = np.flatnonzero(terminations).tolist()
+        ended = self._has_ended.copy()
+        rows = np.flatnonzero(ended).tolist()
         at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         for row in rows:
             ending: Info = {"episode": self._ending(row)}
@@ -444,7 +446,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         if at_once:
             for row in rows:
                 self._begin_next(row, {})
-            self._run(self._reset_rows, terminations)
+            self._run(self._reset_rows, ended)
         return self._mask_info(self._all) | endings
 
     def _ending(self, row: int) -> dict[str, float | int]:

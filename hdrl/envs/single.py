@@ -68,22 +68,21 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         Returns
         -------
         tuple
-            Observation, reward, whether the episode has ended, ``False``, and the info: the ``action_mask``, and at the
-            end the results as ``episode``.
+            Observation, reward, whether the episode has ended, whether it was cut off, and the info: the
+            ``action_mask``, and at the end the results as ``episode``.
 
         Raises
         ------
         DecisionError
             If the action is illegal, or the episode has ended.
         """
-        observations, rewards, terminations, _, info = self.batch.step(np.asarray(action).reshape(1))
+        observations, rewards, terminations, truncations, info = self.batch.step(np.asarray(action).reshape(1))
         shown: Info = {"action_mask": info["action_mask"][0]}
-        ended = bool(terminations[0])
-        if ended:
+        if "episode" in info:
             shown["episode"] = {
                 name: values[0].item() for name, values in info["episode"].items() if not name.startswith("_")
             }
-        return observations[0], float(rewards[0]), ended, False, shown
+        return observations[0], float(rewards[0]), bool(terminations[0]), bool(truncations[0]), shown
 
     def action_masks(self) -> BoolArray:
         """Return which actions are legal now, shape ``(n_actions,)``; the way of sb3-contrib."""

@@ -1,0 +1,236 @@
+"""Which jobs an episode holds: a whole workload, or a window of consecutive jobs of one of several.
+
+Windows count jobs in the order of submission. A workload is cut into *parts*: agents learn on ``train``, are chosen by
+``validation`` and measured on ``test``; a window never reaches from one into the next. Which window an episode
+gets depends on its number and, where it is drawn, on 64 random bits: nothing is remembered from one to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from hdrl.errors import OptionsError, suggest
+
+PARTS: dict[str, tuple[float, float]] = {
+    "all": (0.0, 1.0),
+    "train": (0.0, 0.6),
+    "validation": (0.6, 0.7),
+    "test": (0.7, 1.0),
+}
+"""The parts of a workload, as fractions of its jobs: from the first up to, but not including, the second."""
+
+RLSCHEDULER_STARTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
+"""First jobs of the ten sequences that RLScheduler is measured on, counted from 0."""
+
+RLSCHEDULER_N_JOBS = 1024
+"""Jobs in each of them."""
+
+Part: TypeAlias = str | tuple[float, float] | tuple[int, int]
+"""A name of `PARTS`, two fractions of the jobs, or two places in the order of submission (whole numbers)."""
+
+Start: TypeAlias = str | int | Sequence[int] | None
+"""``"random"``, ``"consecutive"``, the place of a job, or several; ``None``: as suits the length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Consecutive jobs of a workload.
+
+    Attributes
+    ----------
+    workload
+        Which of the workloads, counted from 0.
+    start
+        Number of jobs that are submitted before the first one of the window.
+    n_jobs
+        How many jobs.
+    """
+
+    workload: int
+    start: int
+    n_jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlan:
+    """Which jobs each episode holds.
+
+    Attributes
+    ----------
+    windows
+        The windows, in their order; empty if they are drawn.
+    ranges
+        For drawn windows: for each workload that has room for one, its number, the first and the last place at which
+        a window may begin.
+    n_jobs
+        Jobs of a drawn window, 0 without.
+    """
+
+    windows: tuple[Window, ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] = ()
+    n_jobs: int = 0
+
+    @property
+    def is_random(self) -> bool:
+        """Whether windows are drawn."""
+        return not self.windows
+
+    @property
+    def max_jobs(self) -> int:
+        """Jobs of the longest window."""
+        return max((window.n_jobs for window in self.windows), default=self.n_jobs)
+
+    def window(self, episode: int, bits: int) -> Window:
+        """Return the jobs of an episode.
+
+        Parameters
+        ----------
+        episode
+            Number of the episode, from 0; windows that are not drawn follow each other, and begin anew after the last.
+        bits
+            64 random bits; they decide where windows are drawn, each workload being as likely as any other.
+        """
+        if self.windows:
+            return self.windows[episode % len(self.windows)]
+        # Of the 64 bits, the upper half chooses the workload and the lower one the start: no division, hardly a bias.
+        workload, first, last = self.ranges[((bits >> 32) * len(self.ranges)) >> 32]
+        return Window(workload, first + (((bits & 0xFFFFFFFF) * (last - first + 1)) >> 32), self.n_jobs)
+
+
+def part_bounds(
+    part: Part, n_jobs: int, *, name: str = "workload", parts: Mapping[str, tuple[float, float]] = PARTS
+) -> tuple[int, int]:
+    """Return the places of the first job of a part and of the one after its last.
+
+    Parameters
+    ----------
+    part
+        Its name, or its bounds as fractions or places.
+    n_jobs
+        Jobs of the workload.
+    name
+        What the workload is called, for messages.
+    parts
+        The named parts.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such part, or no job in it.
+    """
+    if isinstance(part, str):
+        if part not in parts:
+            raise OptionsError(f"part is {part!r}; {suggest(part, parts)}")
+        bounds: tuple[float, float] = parts[part]
+    else:
+        bounds = _two_numbers(part)
+    if all(isinstance(bound, (int, np.integer)) for bound in bounds):
+        first, last = int(bounds[0]), int(bounds[1])
+        if not 0 <= first < last <= n_jobs:
+            raise OptionsError(f"part is {part!r}, expected two places from 0 to {n_jobs}, the jobs of {name}")
+        return first, last
+    if not 0.0 <= bounds[0] < bounds[1] <= 1.0:
+        raise OptionsError(f"part is {part!r}, expected two fractions from 0 to 1, the smaller one first")
+    first, last = round(bounds[0] * n_jobs), round(bounds[1] * n_jobs)
+    if first == last:
+        raise OptionsError(f"part is {part!r}, which is no job of the {n_jobs} of {name}")
+    return first, last
+
+
+def _two_numbers(part: object) -> tuple[float, float]:
+    is_pair = isinstance(part, (tuple, list)) and len(part) == 2
+    if not is_pair or not all(isinstance(x, (int, float, np.number)) and not isinstance(x, bool) for x in part):  # type: ignore[attr-defined]
+        raise OptionsError(f"part is {part!r}, expected one of {', '.join(PARTS)}, or two numbers")
+    first, last = part  # type: ignore[misc]
+    return first, last
+
+
+def plan_episodes(
+    sizes: Sequence[int],
+    *,
+    n_jobs: int | None = None,
+    start: Start = None,
+    part: Part = "all",
+    names: Sequence[str] | None = None,
+) -> EpisodePlan:
+    """Plan which jobs each episode holds.
+
+    Parameters
+    ----------
+    sizes
+        Number of jobs of each workload.
+    n_jobs
+        Jobs in a window; ``None``: from its start to the end of the part.
+    start
+        ``"random"``: anywhere in the part (the default if ``n_jobs`` is given). ``"consecutive"``: windows that do not
+        overlap, one after the other from the beginning of the part, workload after workload. A number, or several:
+        these places, counted from the beginning of the *workload*.
+    part
+        See `Part`.
+    names
+        Names of the workloads, for messages.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such window.
+    """
+    names = list(names) if names is not None else [f"workload {i}" for i in range(len(sizes))]
+    if not sizes:
+        raise OptionsError("no workload, expected at least one")
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1):
+        raise OptionsError(f"n_jobs is {n_jobs!r}, expected a whole number of at least 1")
+    bounds = [part_bounds(part, size, name=name) for size, name in zip(sizes, names, strict=True)]
+    if start is None:
+        start = "consecutive" if n_jobs is None else "random"
+    if isinstance(start, str):
+        return _planned(start, bounds, n_jobs, names)
+    starts = [start] if isinstance(start, (int, np.integer)) else list(start)
+    return EpisodePlan(windows=tuple(_explicit_windows(starts, bounds, n_jobs, names)))
+
+
+def _planned(start: str, bounds: list[tuple[int, int]], n_jobs: int | None, names: Sequence[str]) -> EpisodePlan:
+    """Return windows that are drawn, or that follow each other."""
+    if start not in ("random", "consecutive"):
+        raise OptionsError(f"start is {start!r}; {suggest(start, ('random', 'consecutive'))}, or a number, or several")
+    if start == "random" and n_jobs is None:
+        raise OptionsError("start is 'random', which needs n_jobs, the jobs in a window")
+    if n_jobs is None:
+        return EpisodePlan(windows=tuple(Window(i, first, last - first) for i, (first, last) in enumerate(bounds)))
+    roomy = [(i, first, last) for i, (first, last) in enumerate(bounds) if last - first >= n_jobs]
+    if not roomy:
+        best = max(range(len(bounds)), key=lambda i: bounds[i][1] - bounds[i][0])
+        raise OptionsError(
+            f"n_jobs is {n_jobs}, but that part of {names[best]} has {bounds[best][1] - bounds[best][0]} jobs"
+        )
+    if start == "random":
+        return EpisodePlan(ranges=tuple((i, first, last - n_jobs) for i, first, last in roomy), n_jobs=n_jobs)
+    return EpisodePlan(
+        windows=tuple(
+            Window(i, at, n_jobs) for i, first, last in roomy for at in range(first, last - n_jobs + 1, n_jobs)
+        )
+    )
+
+
+def _explicit_windows(
+    starts: Sequence[int], bounds: list[tuple[int, int]], n_jobs: int | None, names: Sequence[str]
+) -> list[Window]:
+    if not starts:
+        raise OptionsError("start is empty, expected at least one place")
+    windows = []
+    for workload, (first, last) in enumerate(bounds):
+        for at in starts:
+            if isinstance(at, bool) or not isinstance(at, (int, np.integer)):
+                raise OptionsError(f"start holds {at!r}, expected whole numbers")
+            length = last - int(at) if n_jobs is None else n_jobs
+            if at < first or length < 1 or at + length > last:
+                raise OptionsError(
+                    f"start is {at}: no window of {max(length, 1)} jobs there, that part of {names[workload]} holds the"
+                    f" jobs {first} to {last - 1}"
+                )
+            windows.append(Window(workload, int(at), int(length)))
+    return windows
