@@ -11,6 +11,7 @@
     ├── DecisionError       a decision that the simulated cluster cannot follow
     ├── SimulationError     a simulation that cannot go on (for instance: nobody starts the waiting jobs)
     ├── BatsimError         a conversation between Batsim and a scheduler that cannot go on
+    ├── LearningError       agents, models and environments that do not fit each other
     ├── UnknownName         a name that no registry knows (also a LookupError)
     └── MissingExtra        an optional dependency that is not installed (also an ImportError)
 
@@ -75,6 +76,10 @@ class SimulationError(HdrlError):
 
 class BatsimError(HdrlError):
     """A conversation between Batsim and a scheduler cannot go on: Batsim would stop there, or wait for ever."""
+
+
+class LearningError(HdrlError):
+    """An agent, a model file and an environment do not fit each other, or learning cannot go on."""
 
 
 class UnknownName(HdrlError, LookupError):

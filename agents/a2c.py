@@ -1,0 +1,113 @@
+"""A2C: advantage actor-critic, the synchronous form of A3C.
+
+Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning", ICML 2016.
+
+What differs from the paper, and why:
+
+1. Environments are stepped together instead of by asynchronous workers: the same seed gives the same weights.
+2. Adam instead of RMSProp, and advantages by GAE; ``gae_lambda = 1`` gives the n-step returns of the paper.
+3. Actions are masked; an episode that was cut off counts the value of its last observation.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import gymnasium as gym
+import torch
+from pydantic import Field
+
+from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import entropy_of, log_prob_of
+from hdrl.learn.memory import Memory
+from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.rollout import Rollout, Steps
+
+
+class A2CConfig(NetworkConfig):
+    """Settings of A2C."""
+
+    n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
+        default=16, description="Steps of each environment in a batch; usual 5 to 128."
+    )
+    lr: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=7e-4, description="Learning rate (Adam); usual 1e-4 to 1e-2."
+    )
+    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None, description="Learning rate of the critic; null: the same."
+    )
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
+    )
+    gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1.0, description="Weight of longer advantage estimates; 1: n-step returns."
+    )
+    is_standardised: bool = Field(default=False, description="Whether the advantages of a batch are standardised.")
+    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.01, description="Weight of the entropy in the objective; usual 0 to 0.02."
+    )
+    value_coef: Annotated[float, Field(ge=0, le=100)] = Field(
+        default=0.5, description="Weight of the critic's loss; usual 0.25 to 1."
+    )
+    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+        default=0.5, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
+    )
+
+
+class A2C(ActorCriticAgent):
+    """Advantage actor-critic."""
+
+    Config = A2CConfig
+    config: A2CConfig
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: A2CConfig | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, generator)
+        self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
+        self.optimizers["adam"] = self.optimizer
+
+    def memory(self, n_envs: int) -> Memory:
+        """Return a rollout of ``n_steps`` steps of each environment."""
+        del n_envs
+        return Rollout(self.config.n_steps)
+
+    def learn(self, batch: Steps) -> dict[str, float]:
+        """Make one step of gradient descent on a rollout."""
+        config = self.config
+        observations, masks, actions = batch.flat()
+        logits, flat_values = self.network.both(observations, masks)
+        values = flat_values.detach().view(batch.rewards.shape)
+        advantages = gae(
+            batch.rewards,
+            values,
+            batch.next_values(values, self.values),
+            batch.terminated,
+            batch.truncated,
+            config.gamma,
+            config.gae_lambda,
+        )
+        valid = batch.valid.flatten()
+        returns = (advantages + values).flatten()[valid]
+        if config.is_standardised:
+            advantages = standardise(advantages, batch.valid)
+        log_probs = torch.log_softmax(logits, -1)[valid]
+        policy_loss = -(log_prob_of(log_probs, actions[valid]) * advantages.flatten()[valid]).mean()
+        value_loss = 0.5 * (flat_values[valid] - returns).square().mean()
+        entropy = entropy_of(log_probs).mean()
+        loss = policy_loss + 2.0 * config.value_coef * value_loss - config.entropy_coef * entropy
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        step_clipped(self.optimizer, config.max_grad_norm)
+        self.n_updates += 1
+        return {
+            "policy_loss": float(policy_loss.detach()),
+            "value_loss": float(value_loss.detach()),
+            "entropy": float(entropy.detach()),
+            "explained_variance": explained_variance(values.flatten()[valid], returns),
+        }

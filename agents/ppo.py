@@ -1,0 +1,225 @@
+"""PPO: proximal policy optimisation with a clipped objective, masked actions, and advantages by GAE.
+
+Schulman et al., "Proximal Policy Optimization Algorithms", 2017; Huang and Ontañón, "A Closer Look at Invalid Action
+Masking in Policy Gradient Algorithms", FLAIRS 2022. The preset ``rlscheduler`` has the settings of Zhang et al.,
+"RLScheduler", SC 2020.
+
+What differs from the paper, and why:
+
+1. The learning rates of actor and critic may differ, as in RLScheduler and Spinning Up.
+2. An update ends early when the policy has moved too far (``target_kl``, also from Spinning Up); where actor and
+   critic share no weights, the critic learns on to the last epoch.
+3. Advantages are standardised over the whole batch, not over each minibatch, so that the size of minibatches does not
+   change them.
+4. An episode that was cut off counts the value of its last observation, one that ended by itself counts none.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import gymnasium as gym
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import entropy_of, log_prob_of
+from hdrl.learn.memory import Memory
+from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.rollout import Rollout, Steps
+
+KL_TOLERANCE = 1.5
+"""By how much the estimated divergence may exceed its target before an update ends; the factor of Spinning Up."""
+
+
+class PPOConfig(NetworkConfig):
+    """Settings of PPO."""
+
+    n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
+        default=128, description="Steps of each environment in a batch; usual 32 to 2048."
+    )
+    n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=4, description="How often each step of a batch is learned from; usual 3 to 30, RLScheduler 80."
+    )
+    minibatch_size: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=512, description="Steps in a minibatch; usual 64 to 4096; null: the whole batch at once."
+    )
+    lr: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=3e-4, description="Learning rate (Adam); usual 1e-4 to 1e-3."
+    )
+    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None, description="Learning rate of the critic; null: the same; RLScheduler 1e-3."
+    )
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.99, description="Discount of later rewards; usual 0.9 to 1, and 1 where the reward comes at the end."
+    )
+    gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1."
+    )
+    clip: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=0.2, description="How far the probability ratio may leave 1 and still be rewarded; usual 0.1 to 0.3."
+    )
+    target_kl: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        default=None, description="Divergence from the old policy beyond which an update ends; usual 0.005 to 0.05."
+    )
+    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
+    )
+    value_coef: Annotated[float, Field(ge=0, le=100)] = Field(
+        default=0.5, description="Weight of the critic's loss; usual 0.25 to 1."
+    )
+    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+        default=0.5, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
+    )
+
+
+class Sample(NamedTuple):
+    """What is learned from: ``n`` steps.
+
+    Attributes
+    ----------
+    observations
+        Shape ``(n, *observation_shape)``.
+    masks
+        Shape ``(n, n_actions)``, or ``None``.
+    actions, log_probs, advantages, returns
+        Shape ``(n,)``.
+    """
+
+    observations: Tensor
+    masks: Tensor | None
+    actions: Tensor
+    log_probs: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+    def at(self, index: Tensor) -> Sample:
+        """Return some of the steps."""
+        return Sample(
+            self.observations.index_select(0, index),
+            None if self.masks is None else self.masks.index_select(0, index),
+            self.actions[index],
+            self.log_probs[index],
+            self.advantages[index],
+            self.returns[index],
+        )
+
+
+class PPO(ActorCriticAgent):
+    """Proximal policy optimisation."""
+
+    Config = PPOConfig
+    config: PPOConfig
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: PPOConfig | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, generator)
+        self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
+        self.optimizers["adam"] = self.optimizer
+
+    def memory(self, n_envs: int) -> Memory:
+        """Return a rollout of ``n_steps`` steps of each environment."""
+        del n_envs
+        return Rollout(self.config.n_steps)
+
+    def learn(self, batch: Steps) -> dict[str, float]:
+        """Learn from a rollout."""
+        sample, values = self._sample(batch)
+        n = len(sample.actions)
+        size = n if self.config.minibatch_size is None else min(self.config.minibatch_size, n)
+        log = _Log()
+        for _ in range(self.config.n_epochs):
+            if log.is_stopped and self.config.is_shared:
+                break
+            order = torch.randperm(n, generator=self.generator)
+            for index in order.split(size):
+                self._update(sample.at(index), log)
+            log.n_epochs += not log.is_stopped
+        self.n_updates += 1
+        return {**log.means(), "explained_variance": explained_variance(values, sample.returns)}
+
+    def _sample(self, steps: Steps) -> tuple[Sample, Tensor]:
+        """Return the valid steps with their advantages and returns, and what the critic expected of them."""
+        observations, masks, actions = steps.flat()
+        values = self.values(observations, masks).view(steps.rewards.shape)
+        advantages = gae(
+            steps.rewards,
+            values,
+            steps.next_values(values, self.values),
+            steps.terminated,
+            steps.truncated,
+            self.config.gamma,
+            self.config.gae_lambda,
+        )
+        returns = advantages + values
+        advantages = standardise(advantages, steps.valid)
+        sample = Sample(
+            observations,
+            masks,
+            actions,
+            steps.stored["log_prob"].flatten(),
+            advantages.flatten(),
+            returns.flatten(),
+        )
+        if bool(steps.valid.all()):
+            return sample, values.flatten()
+        index = steps.valid.flatten().nonzero().squeeze(-1)
+        return sample.at(index), values.flatten()[index]
+
+    def _update(self, sample: Sample, log: _Log) -> None:
+        """Make one step of gradient descent on a minibatch."""
+        config = self.config
+        if log.is_stopped:
+            values = self.network.values(sample.observations, sample.masks)
+        else:
+            logits, values = self.network.both(sample.observations, sample.masks)
+        value_loss = 0.5 * (values - sample.returns).square().mean()
+        loss = 2.0 * config.value_coef * value_loss
+        if not log.is_stopped:
+            log_probs = torch.log_softmax(logits, -1)
+            log_ratio = log_prob_of(log_probs, sample.actions) - sample.log_probs
+            with torch.no_grad():
+                kl = (torch.expm1(log_ratio) - log_ratio).mean()
+            if config.target_kl is not None and float(kl) > KL_TOLERANCE * config.target_kl:
+                log.is_stopped = True
+                log.add(approx_kl=kl)
+                return
+            ratio = log_ratio.exp()
+            clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
+            policy_loss = -torch.minimum(ratio * sample.advantages, clipped * sample.advantages).mean()
+            entropy = entropy_of(log_probs).mean()
+            loss = loss + policy_loss - config.entropy_coef * entropy
+            log.add(
+                policy_loss=policy_loss.detach(),
+                entropy=entropy.detach(),
+                approx_kl=kl,
+                clip_fraction=((ratio.detach() - 1.0).abs() > config.clip).float().mean(),
+            )
+        log.add(value_loss=value_loss.detach())
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        step_clipped(self.optimizer, config.max_grad_norm)
+
+
+class _Log:
+    """Means over minibatches, kept as tensors until the end so that nothing waits for them."""
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+        self.n_epochs = 0
+        self._parts: dict[str, list[Tensor]] = {}
+
+    def add(self, **parts: Tensor) -> None:
+        for name, part in parts.items():
+            self._parts.setdefault(name, []).append(part)
+
+    def means(self) -> dict[str, float]:
+        means = {name: float(torch.stack(parts).mean()) for name, parts in self._parts.items()}
+        return {**means, "n_epochs": float(self.n_epochs)}

@@ -1,0 +1,124 @@
+"""REINFORCE: the policy gradient from the returns of whole episodes, with an optional baseline.
+
+Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning", Machine
+Learning 8, 1992. The presets ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` follow the example agents of HDeepRM.
+
+What differs from the paper, and why:
+
+1. Returns are standardised over the batch, as HDeepRM does, so that the learning rate does not depend on the unit of
+   the reward.
+2. The baseline, if any, is a critic that learns the standardised returns by a smooth L1 loss, as in HDeepRM's
+   actor-critic.
+3. The loss is a mean over steps, not a sum, so that long episodes do not take larger steps.
+4. The same number of episodes is taken from each environment; an episode that was cut off counts no later rewards.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import gymnasium as gym
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from hdrl.learn.advantages import discounted_returns, standardise
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import entropy_of, log_prob_of
+from hdrl.learn.memory import Memory
+from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.rollout import Episodes, Steps
+
+CHUNK = 8192
+"""Steps whose gradients are computed at once; those of a long batch are summed up over chunks."""
+
+
+class ReinforceConfig(NetworkConfig):
+    """Settings of REINFORCE."""
+
+    n_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=1, description="Episodes of each environment in a batch; usual 1 to 10, HDeepRM 1."
+    )
+    lr: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2."
+    )
+    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None, description="Learning rate of the baseline; null: the same."
+    )
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
+    )
+    is_standardised: bool = Field(default=True, description="Whether the returns of a batch are standardised.")
+    has_baseline: bool = Field(default=False, description="Whether a critic's estimate is taken off the returns.")
+    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
+    )
+    value_coef: Annotated[float, Field(ge=0, le=100)] = Field(
+        default=1.0, description="Weight of the baseline's loss; usual 0.5 to 1."
+    )
+    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+        default=None, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
+    )
+
+
+class Reinforce(ActorCriticAgent):
+    """The policy gradient from whole episodes."""
+
+    Config = ReinforceConfig
+    config: ReinforceConfig
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: ReinforceConfig | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        settings = ReinforceConfig() if config is None else config
+        super().__init__(observation_space, action_space, settings, generator, has_critic=settings.has_baseline)
+        self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
+        self.optimizers["adam"] = self.optimizer
+
+    def memory(self, n_envs: int) -> Memory:
+        """Return a memory of whole episodes."""
+        del n_envs
+        return Episodes(self.config.n_episodes)
+
+    def learn(self, batch: Steps) -> dict[str, float]:
+        """Make one step of gradient descent on whole episodes."""
+        returns = discounted_returns(batch.rewards, batch.terminated, batch.truncated, self.config.gamma)
+        if self.config.is_standardised:
+            returns = standardise(returns, batch.valid)
+        index = batch.valid.flatten().nonzero().squeeze(-1)
+        targets = returns.flatten()
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, float] = {}
+        for part in index.split(CHUNK):
+            share = len(part) / len(index)
+            for name, value in self._accumulate(batch, part, targets[part], share).items():
+                sums[name] = sums.get(name, 0.0) + share * value
+        step_clipped(self.optimizer, self.config.max_grad_norm)
+        self.n_updates += 1
+        return sums
+
+    def _accumulate(self, batch: Steps, part: Tensor, returns: Tensor, share: float) -> dict[str, float]:
+        """Add the gradients of some steps, and return their losses."""
+        config = self.config
+        observations, masks, actions = batch.flat()
+        seen = observations.index_select(0, part)
+        legal = None if masks is None else masks.index_select(0, part)
+        if config.has_baseline:
+            logits, values = self.network.both(seen, legal)
+            advantages = returns - values.detach()
+            value_loss = functional.smooth_l1_loss(values, returns)
+        else:
+            logits, advantages = self.network.logits(seen, legal), returns
+            value_loss = logits.new_zeros(())
+        log_probs = torch.log_softmax(logits, -1)
+        policy_loss = -(log_prob_of(log_probs, actions.index_select(0, part)) * advantages).mean()
+        entropy = entropy_of(log_probs).mean()
+        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        (share * loss).backward()  # type: ignore[no-untyped-call]
+        told = {"policy_loss": float(policy_loss.detach()), "entropy": float(entropy.detach())}
+        return {**told, "value_loss": float(value_loss.detach())} if config.has_baseline else told

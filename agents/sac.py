@@ -1,0 +1,187 @@
+"""SAC for discrete actions: maximum entropy learning with twin critics and a temperature that is learned.
+
+Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018; Christodoulou, "Soft Actor-Critic for Discrete
+Action Settings", 2019.
+
+What differs from the papers, and why:
+
+1. Expectations over actions are sums over the legal ones; the target of the entropy is a share of the largest entropy
+   that the legal actions of each observation allow, not of all actions.
+2. The loss of the temperature weighs each action by its probability, as Christodoulou's equation 11 has it.
+3. An episode that was cut off counts the value of its last observation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import gymnasium as gym
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import entropy_of, log_prob_of
+from hdrl.learn.memory import Memory
+from hdrl.learn.networks import ActorCritic, build_network
+from hdrl.learn.policy import ActorCriticAgent, step_clipped
+from hdrl.learn.replay import Replay, Transitions
+
+
+class SACConfig(NetworkConfig):
+    """Settings of discrete SAC."""
+
+    lr: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=5e-4, description="Learning rate of the actor (Adam); usual 1e-4 to 1e-3."
+    )
+    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None, description="Learning rate of the critics; null: the same."
+    )
+    alpha_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None, description="Learning rate of the temperature; null: that of the actor."
+    )
+    alpha: Annotated[float, Field(gt=0, le=10**6)] = Field(
+        default=0.2, description="Temperature: what a nat of entropy is worth; at first, if it is learned."
+    )
+    is_alpha_learned: bool = Field(default=True, description="Whether the temperature is learned.")
+    target_entropy: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Share of the largest possible entropy that is aimed at; usual 0.1 to 0.98, the papers 0.98.",
+    )
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
+    )
+    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.01, description="Share of the critics' weights that is copied at each batch; usual 0.001 to 0.01."
+    )
+    batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=64, description="Transitions in a batch; usual 64 to 512."
+    )
+    capacity: Annotated[int, Field(ge=2, le=10**9)] = Field(
+        default=50_000, description="Steps that are remembered; usual 1e4 to 1e6."
+    )
+    warm_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        default=500, description="Environment steps before learning begins; usual 500 to 50,000."
+    )
+    steps_per_update: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=1, description="Steps of all environments at once between two batches; usual 1 to 4."
+    )
+    updates_per_iteration: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=64, description="Batches in an iteration: how often progress is told."
+    )
+    actor_every: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=1, description="Batches between two updates of the actor; usual 1 to 2."
+    )
+    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+        default=None, description="Largest norm of the gradient; usual 1 to 10; null: any."
+    )
+
+
+class SAC(ActorCriticAgent):
+    """Soft actor-critic with discrete actions."""
+
+    Config = SACConfig
+    config: SACConfig
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: SACConfig | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, generator, has_critic=False)
+        settings = self.config
+        self.critics = nn.ModuleList(self._build() for _ in range(2))
+        self.targets = nn.ModuleList(self._build() for _ in range(2))
+        self._move_targets(1.0)
+        self.targets.requires_grad_(requires_grad=False)
+        self.temperature = nn.Module()
+        self.temperature.log_alpha = nn.Parameter(torch.tensor(math.log(settings.alpha)))
+        self.modules.update(critics=self.critics, targets=self.targets, temperature=self.temperature)
+        rates = {
+            "actor": (self.network, settings.lr),
+            "critics": (self.critics, settings.value_lr or settings.lr),
+            "temperature": (self.temperature, settings.alpha_lr or settings.lr),
+        }
+        for name, (module, lr) in rates.items():
+            self.optimizers[name] = torch.optim.Adam(module.parameters(), lr=lr, fused=True)
+
+    def memory(self, n_envs: int) -> Memory:
+        """Return a replay buffer."""
+        config = self.config
+        return Replay(
+            n_envs,
+            capacity=config.capacity,
+            batch_size=config.batch_size,
+            gamma=config.gamma,
+            generator=self.generator,
+            warm_up=config.warm_up,
+            steps_per_batch=config.steps_per_update,
+            batches_per_iteration=config.updates_per_iteration,
+        )
+
+    @property
+    def alpha(self) -> float:
+        """The temperature now."""
+        return math.exp(float(self.temperature.log_alpha.detach()))
+
+    def learn(self, batch: Transitions) -> dict[str, float]:
+        """Make one step of critics, actor and temperature on a batch of transitions."""
+        told = self._learn_critics(batch)
+        self.n_updates += 1
+        if self.n_updates % self.config.actor_every == 0:
+            told |= self._learn_actor(batch)
+        self._move_targets(self.config.tau)
+        return {**told, "alpha": self.alpha}
+
+    def _learn_critics(self, batch: Transitions) -> dict[str, float]:
+        with torch.no_grad():
+            log_probs = torch.log_softmax(self.network.logits(batch.next_observations, batch.next_masks), -1)
+            worth = self._smaller(self.targets, batch.next_observations, batch.next_masks)
+            expected = (log_probs.exp() * worth).sum(-1) + self.alpha * entropy_of(log_probs)
+            targets = batch.returns + batch.discounts * expected
+        loss = torch.zeros(())
+        for critic in self.critics:
+            values = log_prob_of(critic.logits(batch.observations, batch.masks), batch.actions)
+            loss = loss + functional.mse_loss(values, targets)
+        self._descend("critics", loss)
+        return {"value_loss": float(loss.detach()) / 2.0, "mean_value": float(targets.mean())}
+
+    def _learn_actor(self, batch: Transitions) -> dict[str, float]:
+        log_probs = torch.log_softmax(self.network.logits(batch.observations, batch.masks), -1)
+        with torch.no_grad():
+            worth = self._smaller(self.critics, batch.observations, batch.masks)
+        entropies = entropy_of(log_probs)
+        loss = -((log_probs.exp() * worth).sum(-1) + self.alpha * entropies).mean()
+        self._descend("actor", loss)
+        if self.config.is_alpha_learned:
+            missing = entropies.detach() - self.config.target_entropy * self._largest_entropies(batch)
+            self._descend("temperature", (self.temperature.log_alpha * missing).mean())
+        return {"policy_loss": float(loss.detach()), "entropy": float(entropies.detach().mean())}
+
+    def _largest_entropies(self, batch: Transitions) -> Tensor:
+        if batch.masks is None:
+            return torch.full((len(batch.actions),), math.log(self.n_actions))
+        return batch.masks.sum(-1).float().log()
+
+    def _descend(self, name: str, loss: Tensor) -> None:
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        step_clipped(optimizer, self.config.max_grad_norm)
+
+    @staticmethod
+    def _smaller(critics: nn.ModuleList, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the smaller of both critics' values of each action; 0 for illegal ones, which have no probability."""
+        values = torch.minimum(*(critic.logits(observations, mask) for critic in critics))
+        return values if mask is None else values.masked_fill(~mask, 0.0)
+
+    def _move_targets(self, share: float) -> None:
+        for target, critic in zip(self.targets, self.critics, strict=True):
+            target.copy_from(critic, share)
+
+    def _build(self) -> ActorCritic:
+        return build_network(self.config, self.observation_shape, self.n_actions, self.generator, has_critic=False)

@@ -1,0 +1,217 @@
+"""What an agent is to the training loop: it acts, it learns from a batch, and its state can be saved.
+
+::
+
+    agent.act(observations, mask, explore=True)  ->  Acted(actions, stored)
+    agent.learn(batch)                           ->  {"policy_loss": 0.1, ...}
+    agent.state_dict(), agent.load_state_dict(state)
+
+Which batches an agent learns from is said by its `Agent.memory`: rollouts (`hdrl.learn.rollout.Rollout`), whole
+episodes (`hdrl.learn.rollout.Episodes`) or a replay buffer (`hdrl.learn.replay.Replay`). An agent does no input or
+output, knows no environment, and draws all its random numbers from the generator that it was given.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, cast
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from hdrl.errors import LearningError
+from hdrl.learn.config import Config
+from hdrl.learn.memory import Memory
+from hdrl.learn.spaces import n_actions_of, observation_shape_of
+
+
+class Acted(NamedTuple):
+    """What an agent chose.
+
+    Attributes
+    ----------
+    actions
+        Shape ``(n,)``, int64.
+    stored
+        What the algorithm wants to find in its batch again, by name; the first axis of each is ``n``.
+    """
+
+    actions: Tensor
+    stored: dict[str, Tensor]
+
+
+class Agent(abc.ABC):
+    """The base of agents; an agent of one's own derives from it and fills in `act` and `learn`.
+
+    Networks and optimisers that are put into ``modules`` and ``optimizers`` are saved and loaded by the base class.
+
+    Parameters
+    ----------
+    observation_space
+        A `gymnasium.spaces.Box`: the space of one environment, not of a batch.
+    action_space
+        A `gymnasium.spaces.Discrete` that begins with 0.
+    config
+        Settings, an instance of the class's ``Config``; ``None`` means its defaults.
+    generator
+        The source of all random numbers; ``None`` means one seeded with 0.
+
+    Attributes
+    ----------
+    n_actions
+        Number of actions.
+    observation_shape
+        Shape of one observation.
+    config, generator
+        As given.
+    n_updates
+        How often `learn` was called.
+
+    Raises
+    ------
+    LearningError
+        If a space is of another kind.
+    """
+
+    Config: ClassVar[type[Config]] = Config
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: Config | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.observation_shape = observation_shape_of(observation_space)
+        self.n_actions = n_actions_of(action_space)
+        self.config = self.Config() if config is None else config
+        self.generator = torch.Generator().manual_seed(0) if generator is None else generator
+        self.modules: dict[str, nn.Module] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.n_updates = 0
+
+    @abc.abstractmethod
+    def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
+        """Choose an action in each of ``n`` environments.
+
+        Parameters
+        ----------
+        observations
+            Shape ``(n, *observation_shape)``, float32.
+        mask
+            Which actions are legal, shape ``(n, n_actions)``, bool, at least one in each row; ``None``: all of them.
+        explore
+            Whether to choose as in training; else the best action.
+        """
+
+    @abc.abstractmethod
+    def learn(self, batch: Any) -> dict[str, float]:
+        """Learn from a batch of the agent's `memory` and return what is worth logging, by name.
+
+        Parameters
+        ----------
+        batch
+            What the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
+        """
+
+    @abc.abstractmethod
+    def memory(self, n_envs: int) -> Memory:
+        """Return a new memory of the kind that this agent learns from.
+
+        Parameters
+        ----------
+        n_envs
+            Number of environments that will be stepped at once.
+        """
+
+    def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return how likely each action is while training, shape ``(n, n_actions)``; each row sums to 1.
+
+        Parameters
+        ----------
+        observations, mask
+            As in `act`.
+
+        Raises
+        ------
+        LearningError
+            If the agent cannot tell.
+        """
+        del observations, mask
+        raise LearningError(f"{type(self).__name__} tells no action probabilities")
+
+    def n_parameters(self) -> int:
+        """Return the number of weights of all networks."""
+        return sum(parameter.numel() for module in self.modules.values() for parameter in module.parameters())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the agent needs to go on: weights, optimisers, counters, generator.
+
+        It holds tensors, numbers, texts, lists and dictionaries alone.
+        """
+        return {
+            "modules": {name: module.state_dict() for name, module in self.modules.items()},
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "generator": self.generator.get_state(),
+            "n_updates": self.n_updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` of an agent with the same spaces and settings returned.
+
+        Parameters
+        ----------
+        state
+            What it returned.
+
+        Raises
+        ------
+        LearningError
+            If it does not fit.
+        """
+        try:
+            for name, module in self.modules.items():
+                module.load_state_dict(state["modules"][name])
+            for name, optimizer in self.optimizers.items():
+                optimizer.load_state_dict(state["optimizers"][name])
+            self.generator.set_state(cast("Tensor", state["generator"]))
+            self.n_updates = int(state["n_updates"])
+        except KeyError as error:
+            raise LearningError(f"the saved state of {type(self).__name__} has no {error.args[0]!r}") from None
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise LearningError(f"the saved state does not fit {type(self).__name__}: {one_line(error)}") from None
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Take over the weights alone: a start for new training, with fresh optimisers and random numbers.
+
+        Parameters
+        ----------
+        state
+            What `state_dict` of an agent with the same networks returned.
+
+        Raises
+        ------
+        LearningError
+            If they do not fit.
+        """
+        try:
+            for name, module in self.modules.items():
+                module.load_state_dict(state["modules"][name])
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise LearningError(f"the saved weights do not fit {type(self).__name__}: {one_line(error)}") from None
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error of torch, which may span several lines, in one of readable length.
+
+    Parameters
+    ----------
+    error
+        The error.
+    """
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."

@@ -1,0 +1,198 @@
+"""Model files: an agent with all that is needed to use it, to judge it, and to go on training it.
+
+A model file says what it is: the algorithm and its settings, the spaces, the environment and its arguments, the
+weights, and, if training may go on, the whole state of the training. It is read by ``torch.load(weights_only=True)``,
+which runs no code of the file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from hdrl.errors import LearningError, ReadError
+from hdrl.files import atomic_write_bytes
+from hdrl.learn.agent import Agent, one_line
+from hdrl.learn.packing import pack, unpack
+from hdrl.learn.spaces import space_as_json, space_from_json
+from hdrl.version import VERSION
+
+FORMAT = "hdrl model"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The content of a model file.
+
+    Attributes
+    ----------
+    algorithm
+        Name of the algorithm, for instance ``"ppo"``, or whatever finds the class of an agent of one's own.
+    config
+        Its settings, as JSON.
+    observation_space, action_space
+        What it was made for, as JSON (`hdrl.learn.spaces.space_as_json`).
+    agent
+        What `hdrl.learn.agent.Agent.state_dict` returned.
+    environment
+        What it was trained on, as JSON: for instance ``{"id": "hdrl/JobPick-v0", "arguments": {...}}``.
+    training
+        What `hdrl.learn.train.Trainer.state_dict` returned, without the agent; empty in a model that is only to be
+        used.
+    notes
+        Whatever else is worth keeping, as JSON: counters, results of validation.
+    hdrl_version
+        Version that wrote the file.
+    """
+
+    algorithm: str
+    config: dict[str, Any]
+    observation_space: dict[str, Any]
+    action_space: dict[str, Any]
+    agent: dict[str, Any]
+    environment: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+    hdrl_version: str = VERSION
+
+    def spaces(self) -> tuple[gym.Space[Any], gym.Space[Any]]:
+        """Return the observation and the action space."""
+        return space_from_json(self.observation_space), space_from_json(self.action_space)
+
+    def training_state(self) -> dict[str, Any]:
+        """Return what `hdrl.learn.train.Trainer.load_state_dict` takes.
+
+        Raises
+        ------
+        LearningError
+            If the file holds a model without its training.
+        """
+        if not self.training:
+            raise LearningError("the model was saved without its training, which cannot be gone on with")
+        return {**self.training, "agent": self.agent}
+
+
+def checkpoint_of(
+    agent: Agent,
+    algorithm: str,
+    *,
+    environment: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Return what a model file of an agent holds.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    algorithm
+        What its class is found by.
+    environment
+        What it was trained on; JSON.
+    training
+        What `hdrl.learn.train.Trainer.state_dict` returned; ``None``: training cannot be gone on with.
+    notes
+        Whatever else is worth keeping; JSON.
+    """
+    return Checkpoint(
+        algorithm=algorithm,
+        config=agent.config.as_json(),
+        observation_space=space_as_json(agent.observation_space),
+        action_space=space_as_json(agent.action_space),
+        agent=agent.state_dict(),
+        environment=dict(environment or {}),
+        training={name: part for name, part in (training or {}).items() if name != "agent"},
+        notes=dict(notes or {}),
+    )
+
+
+_JSON = ("algorithm", "config", "observation_space", "action_space", "environment", "notes", "hdrl_version")
+_STATES = ("agent", "training")
+
+
+def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
+    """Write a model file; it appears whole or not at all, and equal content gives equal bytes.
+
+    Parameters
+    ----------
+    path
+        The file to make or to replace; its folder must exist.
+    checkpoint
+        Its content.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    LearningError
+        If it holds what a model file cannot hold.
+    """
+    try:
+        header = json.dumps({name: getattr(checkpoint, name) for name in _JSON}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise LearningError(f"what a model file says of itself must be JSON: {error}") from None
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "header": header,
+        **{name: pack(getattr(checkpoint, name)) for name in _STATES},
+    }
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    with atomic_write_bytes(path) as out:
+        out.write(buffer.getbuffer())
+
+
+def load_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a model file; nothing in it is run.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ReadError
+        If it is missing, truncated, damaged, of another program, or of a newer version.
+    """
+    content = _read(Path(path))
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ReadError(path, "is no model file of hdrl")
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ReadError(path, f"is a model file of version {version!r}, expected {FORMAT_VERSION}")
+    try:
+        header = json.loads(content["header"])
+        states = {name: unpack(content[name]) for name in _STATES}
+        return Checkpoint(**{name: header[name] for name in _JSON}, **states)
+    except (KeyError, TypeError, ValueError, LearningError) as error:
+        raise ReadError(path, f"is a damaged model file ({one_line(error)})") from None
+
+
+def _read(path: Path) -> Any:
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ReadError(path, "no such file, expected a model file") from None
+    except IsADirectoryError:
+        raise ReadError(path, "is a folder, expected a model file") from None
+    except OSError as error:
+        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        raise ReadError(path, "is no model file, or a truncated one")
+    # torch raises whatever its parts do, and no damaged file may show a traceback.
+    try:
+        return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+    except Exception as error:  # noqa: BLE001
+        raise ReadError(path, f"is a damaged or foreign model file ({one_line(error)})") from None

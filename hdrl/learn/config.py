@@ -1,0 +1,84 @@
+"""Settings of agents: typed, ranged and described once; every mistake in them is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hdrl.errors import OptionsError, suggest
+
+Activation = Literal["relu", "tanh", "leaky_relu"]
+Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(strict=False, max_length=32)]
+"""Units of successive layers."""
+
+
+class Config(BaseModel):
+    """The base of settings: no unknown names, no conversions between types, no NaN, no change once made."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], where: str = "settings") -> Self:
+        """Make settings from names and values, as they stand in a JSON file.
+
+        Parameters
+        ----------
+        settings
+            Values by name; the others keep their defaults.
+        where
+            Name of the source, for messages.
+
+        Raises
+        ------
+        OptionsError
+            If a name or a value is wrong.
+        """
+        for name in settings:
+            if name not in cls.model_fields:
+                raise OptionsError(f"{where} has no key {name!r}; {suggest(str(name), cls.model_fields)}")
+        try:
+            return cls.model_validate(dict(settings))
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            name = ".".join(str(step) for step in problem["loc"]) or "settings"
+            found = repr(problem["input"])
+            found = found if len(found) <= 60 else f"{found[:57]}..."
+            wanted = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+            raise OptionsError(f"{where}: {name} is {found}, expected {wanted}") from None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings as they would stand in a JSON file; `of` makes equal ones of it."""
+        return self.model_dump(mode="json")
+
+
+class NetworkConfig(Config):
+    """The settings of the networks, which all algorithms share."""
+
+    network: str = Field(
+        default="mlp",
+        description="Name of the network: mlp, kernel, attention, hdeeprm_reinforce or hdeeprm_actor_critic.",
+    )
+    hidden: Widths = Field(
+        default=(64, 64),
+        description="Units of the hidden layers. mlp: of its layers; attention: of the layers after it; hdeeprm_*: the"
+        " first number is the width of all of them; kernel: not used, its layers are those of the paper.",
+    )
+    heads: Widths = Field(
+        default=(),
+        description="mlp: units of further layers, which actor and critic never share.",
+    )
+    is_shared: bool = Field(default=False, description="mlp: whether actor and critic share the layers of 'hidden'.")
+    activation: Activation = Field(default="relu", description="Activation of mlp and attention.")
+    attention_width: Annotated[int, Field(ge=1, le=65536)] = Field(
+        default=32, description="attention: width of queries, keys and values; usual 16 to 128."
+    )
+    attention_heads: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="attention: number of heads, must divide the width; usual 1 to 8."
+    )
+    visible_rows: Literal["legal", "all"] = Field(
+        default="legal",
+        description="kernel, attention: which rows of the observation are looked at: those whose action is legal, which"
+        " is right where rows are legal exactly if they hold a job, or all of them.",
+    )

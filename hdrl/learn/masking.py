@@ -1,0 +1,86 @@
+"""Choosing among legal actions: log-probabilities, samples and entropies that illegal actions do not touch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ILLEGAL = -1e30
+"""The logit of an illegal action: its probability is exactly 0, so are products with it, and no gradient is NaN."""
+
+
+def mask_logits(logits: Tensor, mask: Tensor | None) -> Tensor:
+    """Return logits in which illegal actions are impossible.
+
+    Parameters
+    ----------
+    logits
+        Shape ``(..., n_actions)``.
+    mask
+        Which actions are legal, of the same shape, bool; ``None``: all of them.
+    """
+    return logits if mask is None else logits.masked_fill(~mask, ILLEGAL)
+
+
+def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw an action for each row, with probabilities ``softmax(logits)``.
+
+    The smallest of exponential times with these rates is the draw (the "Gumbel trick"): one pass, no cumulated sums.
+
+    Parameters
+    ----------
+    logits
+        Shape ``(n, n_actions)``.
+    generator
+        Source of random numbers.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n,)``, int64.
+    """
+    times = torch.empty_like(logits).exponential_(generator=generator)
+    return (torch.softmax(logits, -1) / times).argmax(-1)
+
+
+def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one of the legal actions of each row, all alike.
+
+    Parameters
+    ----------
+    mask
+        Shape ``(n, n_actions)``, bool, at least one in each row.
+    generator
+        Source of random numbers.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n,)``, int64.
+    """
+    draws = torch.rand(mask.shape, generator=generator)
+    return draws.masked_fill_(~mask, -1.0).argmax(-1)
+
+
+def log_prob_of(log_probs: Tensor, actions: Tensor) -> Tensor:
+    """Return the log-probability of each row's action, shape ``(n,)``.
+
+    Parameters
+    ----------
+    log_probs
+        Shape ``(n, n_actions)``.
+    actions
+        Shape ``(n,)``, int64.
+    """
+    return log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy_of(log_probs: Tensor) -> Tensor:
+    """Return the entropy of each row in nats, shape ``(n,)``; at most the logarithm of the number of legal actions.
+
+    Parameters
+    ----------
+    log_probs
+        Shape ``(n, n_actions)``.
+    """
+    return -(log_probs.exp() * log_probs).sum(-1)

@@ -1,0 +1,126 @@
+"""What remembers the steps between two calls of an agent's ``learn``."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Finals:
+    """The last observations of episodes whose environments have begun the next one in the same step already.
+
+    Attributes
+    ----------
+    rows
+        Which environments, shape ``(k,)``, int64.
+    observations
+        Shape ``(k, *observation_shape)``, float32.
+    masks
+        Shape ``(k, n_actions)``, bool, or ``None``.
+    """
+
+    rows: Tensor
+    observations: Tensor
+    masks: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one step of a batch of ``n`` environments led to.
+
+    Attributes
+    ----------
+    rewards
+        Shape ``(n,)``, float32.
+    terminated, truncated
+        Shape ``(n,)``, bool: the episode ended by itself, or was cut off (then the value of what would have followed
+        counts).
+    valid
+        Shape ``(n,)``, bool; false where the environment began a new episode and ignored the action: that is no
+        transition.
+    finals
+        Where episodes ended and the next observation is of another episode already; else ``None``.
+    """
+
+    rewards: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    valid: Tensor
+    finals: Finals | None
+
+
+class Memory(abc.ABC):
+    """What remembers steps until there is something to learn from.
+
+    The training loop tells each choice before the environments are stepped (so that their buffers may be reused) and
+    its outcome afterwards, and asks whether there is a batch.
+    """
+
+    resets_first: bool = False
+    """Whether all environments must begin new episodes before each batch is gathered."""
+
+    learns_per_iteration: int = 1
+    """After how many batches an iteration of the training loop ends."""
+
+    @abc.abstractmethod
+    def record_choice(
+        self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
+    ) -> None:
+        """Remember what was seen and chosen.
+
+        Parameters
+        ----------
+        observations, mask
+            What the agent saw.
+        actions, stored
+            What it chose.
+        """
+
+    @abc.abstractmethod
+    def record_outcome(self, outcome: Outcome) -> None:
+        """Remember what it led to.
+
+        Parameters
+        ----------
+        outcome
+            Rewards and ends.
+        """
+
+    @abc.abstractmethod
+    def batch(self, observations: Tensor, mask: Tensor | None) -> Any | None:
+        """Return a batch if it is time to learn, else ``None``.
+
+        Parameters
+        ----------
+        observations, mask
+            What the agent sees now, after the last outcome.
+        """
+
+    def after_learning(self, batch: Any) -> None:
+        """Take notice of what learning has found out about a batch, for instance its errors.
+
+        Parameters
+        ----------
+        batch
+            The batch that was learned from.
+        """
+        del batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must be saved between two iterations: nothing, unless it lasts longer than an iteration."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned.
+
+        Parameters
+        ----------
+        state
+            What it returned.
+        """
+        del state

@@ -1,0 +1,186 @@
+"""Networks by name: what maps an observation to a number for each action, and to one for the observation.
+
+``mlp`` takes any observation; ``kernel`` and ``attention`` take tables with a row for each job; ``hdeeprm_reinforce``
+and ``hdeeprm_actor_critic`` are the networks of HDeepRM's example agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.networks.attention import AttentionActorCritic
+from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.kernel import KernelActorCritic
+from hdrl.learn.networks.mlp import MlpActorCritic
+from hdrl.registry import Registry
+
+__all__ = ["NETWORKS", "ActorCritic", "build_network"]
+
+
+class Builder(Protocol):
+    """What makes a network of settings."""
+
+    def __call__(
+        self,
+        config: NetworkConfig,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        has_critic: bool,
+    ) -> ActorCritic:
+        """Make a network."""
+
+
+NETWORKS: Registry[Builder] = Registry("network")
+"""All networks; a function of one's own is registered by ``@NETWORKS.register("name")``."""
+
+
+def build_network(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool = True,
+) -> ActorCritic:
+    """Make the network that settings name.
+
+    Parameters
+    ----------
+    config
+        Its name and sizes.
+    observation_shape, n_actions
+        Of the environment.
+    generator
+        Source of the first weights.
+    has_critic
+        Whether a critic is needed.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such network.
+    LearningError
+        If the network cannot take such observations.
+    """
+    return NETWORKS[config.network](config, observation_shape, n_actions, generator, has_critic=has_critic)
+
+
+def _register(name: str) -> Callable[[Builder], Builder]:
+    return NETWORKS.register(name)
+
+
+@_register("mlp")
+def _mlp(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool,
+) -> ActorCritic:
+    return MlpActorCritic(
+        observation_shape,
+        n_actions,
+        generator,
+        hidden=config.hidden,
+        heads=config.heads,
+        activation=config.activation,
+        is_shared=config.is_shared and has_critic,
+        has_critic=has_critic,
+    )
+
+
+@_register("kernel")
+def _kernel(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool,
+) -> ActorCritic:
+    return KernelActorCritic(
+        observation_shape,
+        n_actions,
+        generator,
+        has_critic=has_critic,
+        sees_all_rows=config.visible_rows == "all",
+    )
+
+
+@_register("attention")
+def _attention(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool,
+) -> ActorCritic:
+    return AttentionActorCritic(
+        observation_shape,
+        n_actions,
+        generator,
+        width=config.attention_width,
+        n_heads=config.attention_heads,
+        hidden=config.hidden,
+        activation=config.activation,
+        has_critic=has_critic,
+        sees_all_rows=config.visible_rows == "all",
+    )
+
+
+@_register("hdeeprm_reinforce")
+def _hdeeprm_reinforce(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool,
+) -> ActorCritic:
+    """Return four hidden layers of equal width, as the REINFORCE example of HDeepRM; a critic, if any, likewise."""
+    width = _width(config)
+    return MlpActorCritic(
+        observation_shape,
+        n_actions,
+        generator,
+        hidden=(width,) * 4,
+        activation="leaky_relu",
+        has_critic=has_critic,
+        has_plain_init=True,
+    )
+
+
+@_register("hdeeprm_actor_critic")
+def _hdeeprm_actor_critic(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool,
+) -> ActorCritic:
+    """Return a shared first layer, then three hidden layers each, as the actor-critic example of HDeepRM."""
+    width = _width(config)
+    return MlpActorCritic(
+        observation_shape,
+        n_actions,
+        generator,
+        hidden=(width,),
+        heads=(width,) * 3,
+        activation="leaky_relu",
+        is_shared=True,
+        has_critic=has_critic,
+        has_plain_init=True,
+    )
+
+
+def _width(config: NetworkConfig) -> int:
+    return config.hidden[0] if config.hidden else 64

@@ -1,0 +1,158 @@
+"""Self-attention over the jobs: the logit of a job may depend on which others wait."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hdrl.errors import LearningError
+from hdrl.learn.config import Activation
+from hdrl.learn.masking import mask_logits
+from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.layers import ACTIVATIONS, POLICY_GAIN, VALUE_GAIN, linear, mlp
+from hdrl.learn.networks.rows import table_shape
+
+
+class Encoder(nn.Module):
+    """Rows that have looked at each other: an embedding, and one layer of multi-head attention added to it.
+
+    Parameters
+    ----------
+    n_features
+        Features of a row.
+    width
+        Width of the embedding.
+    n_heads
+        Number of heads; divides the width.
+    activation
+        After the embedding.
+    generator
+        Source of the first weights.
+    """
+
+    def __init__(
+        self, n_features: int, width: int, n_heads: int, activation: Activation, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.embed = nn.Sequential(linear(n_features, width, generator, gain=2**0.5), ACTIVATIONS[activation]())
+        self.project = linear(width, 3 * width, generator, gain=1.0)
+        self.merge = linear(width, width, generator, gain=1.0)
+
+    def forward(self, rows: Tensor, present: Tensor | None) -> Tensor:
+        """Return the encoded rows, shape ``(n, n_rows, width)``.
+
+        Parameters
+        ----------
+        rows
+            Shape ``(n, n_rows, n_features)``.
+        present
+            Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
+        """
+        n, n_rows, _ = rows.shape
+        embedded: Tensor = self.embed(rows)
+        parts = self.project(embedded).view(n, n_rows, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+        allowed = None if present is None else present[:, None, None, :]
+        mixed = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=allowed)
+        merged: Tensor = self.merge(mixed.transpose(1, 2).reshape(n, n_rows, -1))
+        return embedded + merged
+
+
+class AttentionActorCritic(ActorCritic):
+    """Encoded rows; the actor turns each into a logit, the critic the mean of those present into the value.
+
+    ========  =======================================  ==================================
+    part      layers                                   output
+    ========  =======================================  ==================================
+    actor     encoder, ``hidden``, 1 for each row      ``n_rows`` logits
+    critic    encoder, mean, ``hidden``, 1             the value
+    ========  =======================================  ==================================
+
+    Attention runs over the jobs of one observation; rows that hold none are not attended to, and rows may be
+    permuted: the logits are permuted alike. Where there are more actions than rows, the logits of the others come
+    from the mean.
+
+    Parameters
+    ----------
+    observation_shape
+        ``(n_rows, n_features)``.
+    n_actions
+        At least ``n_rows``.
+    generator
+        Source of the first weights.
+    width, n_heads
+        Of the attention.
+    hidden
+        Units of the layers after it.
+    activation
+        Between layers.
+    has_critic
+        Whether there is a critic.
+    sees_all_rows
+        Whether rows whose actions are illegal are attended to as well.
+    """
+
+    def __init__(
+        self,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        width: int = 32,
+        n_heads: int = 4,
+        hidden: tuple[int, ...] = (64, 64),
+        activation: Activation = "relu",
+        has_critic: bool = True,
+        sees_all_rows: bool = False,
+    ) -> None:
+        super().__init__()
+        if width % n_heads:
+            raise LearningError(f"attention_width is {width}, expected a multiple of attention_heads ({n_heads})")
+        self.n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "attention")
+        self.has_critic = has_critic
+        self.sees_all_rows = sees_all_rows
+        self.actor_encoder = Encoder(n_features, width, n_heads, activation, generator)
+        self.actor_head = mlp((width, *hidden, 1), generator, activation, last_gain=POLICY_GAIN)
+        self.actor_extra = (
+            mlp((width, *hidden, n_extra), generator, activation, last_gain=POLICY_GAIN) if n_extra else None
+        )
+        self.critic_encoder: nn.Module = nn.Identity()
+        self.critic_head = nn.Sequential()
+        if has_critic:
+            self.critic_encoder = Encoder(n_features, width, n_heads, activation, generator)
+            self.critic_head = mlp((width, *hidden, 1), generator, activation, last_gain=VALUE_GAIN)
+
+    def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a logit for each row."""
+        present = self._present(mask)
+        rows = self.actor_encoder(observations, present)
+        logits: Tensor = self.actor_head(rows).squeeze(-1)
+        if self.actor_extra is not None:
+            logits = torch.cat([logits, self.actor_extra(_mean(rows, present))], dim=-1)
+        return mask_logits(logits, mask)
+
+    def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the value of each observation."""
+        present = self._present(mask)
+        value: Tensor = self.critic_head(_mean(self.critic_encoder(observations, present), present))
+        return value.squeeze(-1)
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Return the weights of the critic."""
+        return [*self.critic_encoder.parameters(), *self.critic_head.parameters()]
+
+    def _present(self, mask: Tensor | None) -> Tensor | None:
+        if mask is None or self.sees_all_rows:
+            return None
+        present = mask[:, : self.n_rows]
+        # Where no row is legal, all are looked at: a softmax over nothing is no number.
+        return present | ~present.any(-1, keepdim=True)
+
+
+def _mean(rows: Tensor, present: Tensor | None) -> Tensor:
+    """Return the mean of the rows that are present, shape ``(n, width)``."""
+    if present is None:
+        return rows.mean(1)
+    weights = present.unsqueeze(-1).to(rows.dtype)
+    return (rows * weights).sum(1) / weights.sum(1)

@@ -1,0 +1,111 @@
+"""The per-job kernel of RLScheduler: one small network, applied to each job alike.
+
+Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforcement learning", SC 2020.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hdrl.learn.masking import ILLEGAL, mask_logits
+from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp
+from hdrl.learn.networks.rows import Rows, rows_of, table_shape
+
+ROW_LAYERS = (32, 16, 8, 1)
+CRITIC_LAYERS = (64, 32, 8, 1)
+
+
+class KernelActorCritic(ActorCritic):
+    """A network of four layers gives each job a logit; another gives each job a number, from which the value comes.
+
+    ========  =========================  =============================================  ==========
+    part      input                      layers                                         output
+    ========  =========================  =============================================  ==========
+    actor     a row of ``n_features``    32, 16, 8, 1, the same for all rows            its logit
+    critic    a row of ``n_features``    32, 16, 8, 1, the same for all rows            a number
+    ..        ``n_rows`` such numbers    64, 32, 8, 1                                   the value
+    ========  =========================  =============================================  ==========
+
+    With 8 features the actor has 961 weights. Rows that hold no job are not computed: their logits are impossible,
+    and they count as 0 to the critic (RLScheduler sends a fixed padding row through its critic instead, a constant
+    that the next layer can learn away). Where there are more actions than rows, the logits of the others (for instance
+    "wait") come from a linear layer over the mean of the rows' last hidden layer.
+
+    Parameters
+    ----------
+    observation_shape
+        ``(n_rows, n_features)``.
+    n_actions
+        At least ``n_rows``.
+    generator
+        Source of the first weights.
+    has_critic
+        Whether there is a critic.
+    sees_all_rows
+        Whether rows whose actions are illegal are looked at as well.
+    """
+
+    def __init__(
+        self,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        has_critic: bool = True,
+        sees_all_rows: bool = False,
+    ) -> None:
+        super().__init__()
+        n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "kernel")
+        self.has_critic = has_critic
+        self.sees_all_rows = sees_all_rows
+        self.n_extra = n_extra
+        self.actor_body = mlp((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
+        self.actor_head = mlp(ROW_LAYERS[-2:], generator, last_gain=POLICY_GAIN)
+        self.actor_extra = mlp((ROW_LAYERS[-2], n_extra), generator, last_gain=POLICY_GAIN) if n_extra else None
+        self.critic_rows = nn.Sequential()
+        self.critic_head = nn.Sequential()
+        if has_critic:
+            self.critic_rows = mlp((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
+            self.critic_head = mlp((n_rows, *CRITIC_LAYERS), generator, last_gain=VALUE_GAIN)
+
+    def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a logit for each row."""
+        return self._logits(self._rows(observations, mask), mask)
+
+    def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the value of each observation."""
+        return self._values(self._rows(observations, mask))
+
+    def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return both, collecting the rows once."""
+        rows = self._rows(observations, mask)
+        return self._logits(rows, mask), self._values(rows)
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Return the weights of the critic."""
+        return [*self.critic_rows.parameters(), *self.critic_head.parameters()]
+
+    def _rows(self, observations: Tensor, mask: Tensor | None) -> Rows:
+        return rows_of(observations, None if self.sees_all_rows else mask)
+
+    def _logits(self, rows: Rows, mask: Tensor | None) -> Tensor:
+        hidden = self.actor_body(rows.features)
+        logits = rows.spread(self.actor_head(hidden).squeeze(-1), ILLEGAL)
+        if self.actor_extra is not None:
+            logits = torch.cat([logits, self._extra_logits(rows, hidden)], dim=-1)
+        return mask_logits(logits, mask) if self.sees_all_rows or self.actor_extra is not None else logits
+
+    def _extra_logits(self, rows: Rows, hidden: Tensor) -> Tensor:
+        n, n_rows = rows.shape
+        owners = rows.places.div(n_rows, rounding_mode="floor")
+        sums = hidden.new_zeros((n, hidden.shape[-1])).index_add(0, owners, hidden)
+        counts = torch.bincount(owners, minlength=n).clamp_(min=1).unsqueeze(-1)
+        extra: Tensor = self.actor_extra(sums / counts) if self.actor_extra is not None else sums
+        return extra
+
+    def _values(self, rows: Rows) -> Tensor:
+        numbers = rows.spread(self.critic_rows(rows.features).squeeze(-1), 0.0)
+        value: Tensor = self.critic_head(numbers)
+        return value.squeeze(-1)

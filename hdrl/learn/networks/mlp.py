@@ -1,0 +1,92 @@
+"""Fully connected networks over the whole observation, HDeepRM's among them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from hdrl.learn.config import Activation
+from hdrl.learn.masking import mask_logits
+from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp
+
+
+class MlpActorCritic(ActorCritic):
+    """Two fully connected networks, which may share their first layers.
+
+    ========  ===========================  ========================================
+    part      input                        output
+    ========  ===========================  ========================================
+    trunk     all numbers of observation   ``hidden[-1]``, if shared
+    actor     the same, or the trunk's     ``n_actions``
+    critic    the same, or the trunk's     1
+    ========  ===========================  ========================================
+
+    Parameters
+    ----------
+    observation_shape, n_actions
+        Of the environment.
+    generator
+        Source of the first weights.
+    hidden
+        Units of the layers of the trunk, or of the first layers of both networks.
+    heads
+        Units of the layers that follow, apart for each network.
+    activation
+        Between layers.
+    is_shared
+        Whether there is a trunk.
+    has_critic
+        Whether there is a critic.
+    has_plain_init
+        Whether torch's own first weights are used, as HDeepRM does, instead of orthogonal ones.
+    """
+
+    def __init__(
+        self,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        hidden: tuple[int, ...] = (64, 64),
+        heads: tuple[int, ...] = (),
+        activation: Activation = "relu",
+        is_shared: bool = False,
+        has_critic: bool = True,
+        has_plain_init: bool = False,
+    ) -> None:
+        super().__init__()
+        sizes = (math.prod(observation_shape), *hidden)
+        self.has_critic = has_critic
+        self.trunk = nn.Sequential()
+        if is_shared:
+            self.trunk = mlp(sizes, generator, activation, is_open=True, has_plain_init=has_plain_init)
+            sizes = sizes[-1:]
+
+        def network(n_out: int, gain: float) -> nn.Sequential:
+            whole = (*sizes, *heads, n_out)
+            return mlp(whole, generator, activation, last_gain=gain, has_plain_init=has_plain_init)
+
+        self.actor = network(n_actions, POLICY_GAIN)
+        self.critic = network(1, VALUE_GAIN) if has_critic else nn.Sequential()
+
+    def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a number for each action."""
+        return mask_logits(self.actor(self.trunk(observations.flatten(1))), mask)
+
+    def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a number for each observation."""
+        del mask
+        value: Tensor = self.critic(self.trunk(observations.flatten(1)))
+        return value.squeeze(-1)
+
+    def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return both, passing the trunk once."""
+        shared = self.trunk(observations.flatten(1))
+        return mask_logits(self.actor(shared), mask), self.critic(shared).squeeze(-1)
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Return the weights that serve the critic alone."""
+        return list(self.critic.parameters())

@@ -1,0 +1,82 @@
+"""Observations that are tables, a row for each job: which rows are there, and how numbers get back to their places."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hdrl.errors import LearningError
+
+
+class Rows(NamedTuple):
+    """The rows of a batch that hold something, without the empty ones in between.
+
+    Attributes
+    ----------
+    features
+        Shape ``(k, n_features)``.
+    places
+        Where each of them was: index into the flattened ``(n, n_rows)``, shape ``(k,)``, int64.
+    shape
+        ``(n, n_rows)``.
+    """
+
+    features: Tensor
+    places: Tensor
+    shape: tuple[int, int]
+
+    def spread(self, numbers: Tensor, fill: float) -> Tensor:
+        """Put one number for each row back to its place, shape ``(n, n_rows)``.
+
+        Parameters
+        ----------
+        numbers
+            Shape ``(k,)``.
+        fill
+            What stands in the places of the other rows.
+        """
+        flat = numbers.new_full((self.shape[0] * self.shape[1],), fill)
+        return flat.index_copy(0, self.places, numbers).view(self.shape)
+
+
+def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
+    """Collect rows.
+
+    Parameters
+    ----------
+    observations
+        Shape ``(n, n_rows, n_features)``.
+    mask
+        Which rows, shape ``(n, at least n_rows)``, bool; what it says beyond is not looked at. ``None``: all rows.
+    """
+    n, n_rows, n_features = observations.shape
+    flat = observations.reshape(n * n_rows, n_features)
+    if mask is None:
+        return Rows(flat, torch.arange(n * n_rows), (n, n_rows))
+    places = mask[:, :n_rows].reshape(-1).nonzero().squeeze(-1)
+    return Rows(flat.index_select(0, places), places, (n, n_rows))
+
+
+def table_shape(observation_shape: tuple[int, ...], n_actions: int, network: str) -> tuple[int, int, int]:
+    """Return the numbers of rows, of features, and of actions beyond the rows.
+
+    Parameters
+    ----------
+    observation_shape, n_actions
+        Of the environment.
+    network
+        Name of the network, for the message.
+
+    Raises
+    ------
+    LearningError
+        If observations are no tables with at most as many rows as there are actions.
+    """
+    if len(observation_shape) != 2 or observation_shape[0] > n_actions:
+        raise LearningError(
+            f"network {network!r} needs observations of shape (rows, features) and an action for each row,"
+            f" found shape {observation_shape} and {n_actions} actions"
+        )
+    return observation_shape[0], observation_shape[1], n_actions - observation_shape[0]

@@ -1,0 +1,114 @@
+"""What agents with an actor, and perhaps a critic, have in common: everything but learning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from hdrl.learn.agent import Acted, Agent
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import log_prob_of, sample
+from hdrl.learn.networks import ActorCritic, build_network
+
+CHUNK = 2048
+"""Observations that are computed at once where there is no need to compute all of them: small enough for caches."""
+
+
+class ActorCriticAgent(Agent):
+    """An agent that draws its actions from the softmax of its actor's logits.
+
+    Parameters
+    ----------
+    observation_space, action_space, config, generator
+        As for `hdrl.learn.agent.Agent`.
+    has_critic
+        Whether there is a critic.
+
+    Attributes
+    ----------
+    network
+        Actor and critic.
+    """
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: NetworkConfig | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        has_critic: bool = True,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, generator)
+        settings: Any = self.config
+        self.network: ActorCritic = build_network(
+            settings, self.observation_shape, self.n_actions, self.generator, has_critic=has_critic
+        )
+        self.modules["network"] = self.network
+
+    def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
+        """Draw actions, or take the most probable ones; what is stored is their log-probability while exploring."""
+        with torch.inference_mode():
+            logits = self.network.logits(observations, mask)
+            if not explore:
+                return Acted(logits.argmax(-1), {})
+            actions = sample(logits, self.generator)
+            return Acted(actions, {"log_prob": log_prob_of(torch.log_softmax(logits, -1), actions)})
+
+    def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return how likely each action is while training."""
+        with torch.inference_mode():
+            return torch.softmax(self.network.logits(observations, mask), -1)
+
+    def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return what the critic expects of each observation, shape ``(n,)``, without gradients.
+
+        Parameters
+        ----------
+        observations, mask
+            As in `act`.
+        """
+        with torch.no_grad():
+            n = len(observations)
+            parts = [
+                self.network.values(observations[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
+                for i in range(0, n, CHUNK)
+            ]
+            return torch.cat(parts) if len(parts) != 1 else parts[0]
+
+
+def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim.Adam:
+    """Return the optimiser of an actor and its critic.
+
+    Parameters
+    ----------
+    network
+        Actor and critic.
+    lr
+        Learning rate of the actor and of what both share.
+    value_lr
+        Learning rate of the critic; ``None``: the same.
+    """
+    groups: list[dict[str, Any]] = [{"params": network.actor_parameters(), "lr": lr}]
+    if network.critic_parameters():
+        groups.append({"params": network.critic_parameters(), "lr": lr if value_lr is None else value_lr})
+    return torch.optim.Adam(groups, fused=True)
+
+
+def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
+    """Make a step of an optimiser with the gradients at hand, scaled down where their norm is too large.
+
+    Parameters
+    ----------
+    optimizer
+        The optimiser.
+    max_norm
+        Largest norm of all gradients together; ``None``: any.
+    """
+    if max_norm is not None:
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        nn.utils.clip_grad_norm_(parameters, max_norm)
+    optimizer.step()

@@ -1,0 +1,148 @@
+"""Spaces as the agents need them, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from hdrl.errors import LearningError
+
+
+def observation_shape_of(space: gym.Space[Any]) -> tuple[int, ...]:
+    """Return the shape of the observations of a space.
+
+    Parameters
+    ----------
+    space
+        The space of one environment.
+
+    Raises
+    ------
+    LearningError
+        If it is no `gymnasium.spaces.Box`, or an empty one.
+    """
+    if not isinstance(space, spaces.Box) or math.prod(space.shape) == 0:
+        raise LearningError(f"observations are {shown(space)}, expected a Box with at least one number")
+    return tuple(space.shape)
+
+
+def n_actions_of(space: gym.Space[Any]) -> int:
+    """Return the number of actions of a space.
+
+    Parameters
+    ----------
+    space
+        The space of one environment.
+
+    Raises
+    ------
+    LearningError
+        If it is no `gymnasium.spaces.Discrete`, or does not begin with 0.
+    """
+    if not isinstance(space, spaces.Discrete) or int(space.start) != 0:
+        raise LearningError(f"actions are {shown(space)}, expected a Discrete that begins with 0")
+    return int(space.n)
+
+
+def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
+    """Describe a space by what JSON can hold.
+
+    Parameters
+    ----------
+    space
+        A Box, whose bounds are told as two numbers where they are the same everywhere, or a Discrete.
+
+    Raises
+    ------
+    LearningError
+        If it is neither.
+    """
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "Discrete", "n": n_actions_of(space)}
+    shape = observation_shape_of(space)
+    if not isinstance(space, spaces.Box):  # observation_shape_of has refused it
+        raise TypeError
+    bounds = {name: _bound(array) for name, array in (("low", space.low), ("high", space.high))}
+    return {"kind": "Box", "shape": list(shape), "dtype": str(space.dtype), **bounds}
+
+
+def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
+    """Make the space that `space_as_json` has described.
+
+    Parameters
+    ----------
+    data
+        Its description.
+
+    Raises
+    ------
+    LearningError
+        If it describes none.
+    """
+    try:
+        if data["kind"] == "Discrete":
+            return spaces.Discrete(int(data["n"]))
+        shape = tuple(int(n) for n in data["shape"])
+        dtype = np.dtype(data["dtype"])
+        low, high = (
+            np.broadcast_to(np.array(data[name], dtype=np.float64), shape).astype(dtype) for name in ("low", "high")
+        )
+        return spaces.Box(low, high, shape=shape, dtype=dtype.type)
+    except (KeyError, TypeError, ValueError, AssertionError) as error:
+        raise LearningError(f"no description of a space: {error}") from None
+
+
+def check_same_spaces(
+    expected: tuple[gym.Space[Any], gym.Space[Any]], found: tuple[gym.Space[Any], gym.Space[Any]], what: str
+) -> None:
+    """Refuse an environment on which an agent cannot act.
+
+    Parameters
+    ----------
+    expected
+        The observation and the action space of the agent.
+    found
+        Those of the environment.
+    what
+        Where the agent comes from, for the message.
+
+    Raises
+    ------
+    LearningError
+        If shapes or numbers of actions differ.
+    """
+    if observation_shape_of(expected[0]) != observation_shape_of(found[0]):
+        raise LearningError(
+            f"{what}: made for observations {shown(expected[0])}, but the environment's are {shown(found[0])}"
+        )
+    if n_actions_of(expected[1]) != n_actions_of(found[1]):
+        raise LearningError(
+            f"{what}: made for actions {shown(expected[1])}, but the environment's are {shown(found[1])}"
+        )
+
+
+def shown(space: gym.Space[Any]) -> str:
+    """Return a short name of a space, for messages.
+
+    Parameters
+    ----------
+    space
+        Any space.
+    """
+    if isinstance(space, spaces.Box):
+        return f"Box{tuple(space.shape)}"
+    if isinstance(space, spaces.Discrete):
+        start = f", start={int(space.start)}" if int(space.start) else ""
+        return f"Discrete({int(space.n)}{start})"
+    return type(space).__name__
+
+
+def _bound(array: np.ndarray[Any, Any]) -> float | list[Any]:
+    """Return one number for a bound that is the same everywhere; infinities become the largest number."""
+    finite = np.nan_to_num(array.astype(np.float64), posinf=np.finfo(np.float32).max, neginf=np.finfo(np.float32).min)
+    first = float(finite.flat[0])
+    return first if bool((finite == first).all()) else finite.tolist()

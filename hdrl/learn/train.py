@@ -1,0 +1,222 @@
+"""The training loop: step, remember, learn, tell."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from hdrl.errors import LearningError
+from hdrl.learn.agent import Agent
+from hdrl.learn.interaction import Episode, Interaction
+from hdrl.learn.spaces import check_same_spaces
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What one iteration of training did.
+
+    Attributes
+    ----------
+    number
+        Which, from 1 on, counted over interruptions.
+    n_steps
+        Environment steps so far, those of all environments together; steps that only begin an episode do not count.
+    episodes
+        The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment told
+        of each.
+    losses
+        What learning told, by name: means over the batches of the iteration.
+    """
+
+    number: int
+    n_steps: int
+    episodes: list[Episode]
+    losses: dict[str, float]
+
+
+class Trainer:
+    """Trains an agent on a vector environment.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    envs
+        Any Gymnasium vector environment with the agent's spaces.
+    seed
+        Seed of the environments, not negative. The agent has its own generator.
+    n_threads
+        Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
+        numbers of threads.
+
+    Attributes
+    ----------
+    n_iterations, n_steps
+        Done so far, also before an interruption.
+
+    Raises
+    ------
+    LearningError
+        If agent and environments do not fit.
+    """
+
+    def __init__(
+        self, agent: Agent, envs: gym.vector.VectorEnv[Any, Any, Any], *, seed: int = 0, n_threads: int | None = None
+    ) -> None:
+        check_same_spaces(
+            (agent.observation_space, agent.action_space),
+            (envs.single_observation_space, envs.single_action_space),
+            "the agent",
+        )
+        self.agent = agent
+        self.seed = seed
+        self.n_threads = n_threads
+        self.n_iterations = 0
+        self.n_steps = 0
+        self.interaction = Interaction(envs)
+        self.memory = agent.memory(envs.num_envs)
+        self._is_reset = False
+        self._is_within = False
+        self._is_stopping = False
+
+    def run(
+        self,
+        n_iterations: int | None = None,
+        *,
+        n_steps: int | None = None,
+        on_iteration: Callable[[Iteration], object] | None = None,
+    ) -> None:
+        """Train until a number of iterations, or of environment steps, is reached; what was done before counts.
+
+        Parameters
+        ----------
+        n_iterations
+            Up to which iteration.
+        n_steps
+            Up to how many environment steps; the iteration in which they are reached is completed.
+        on_iteration
+            Called after each iteration; if it returns ``True``, training ends.
+
+        Raises
+        ------
+        ValueError
+            If neither is given.
+        """
+        if n_iterations is None and n_steps is None:
+            raise ValueError("n_iterations or n_steps must be given")
+        self._is_stopping = False
+        with torch_threads(self.n_threads):
+            while not self._is_stopping and not self._is_done(n_iterations, n_steps):
+                iteration = self._iterate()
+                if on_iteration is not None and on_iteration(iteration) is True:
+                    return
+
+    def stop(self) -> None:
+        """End `run` after the running iteration; may be called from a signal handler or another thread."""
+        self._is_stopping = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to go on as if nothing had happened: agent, memory, episodes, counters.
+
+        It holds tensors, arrays, numbers, texts, lists and dictionaries alone.
+
+        Raises
+        ------
+        LearningError
+            If an iteration was broken off by an exception: what is in the middle of something cannot be gone on with.
+        """
+        if self._is_within:
+            raise LearningError("an iteration was broken off; what was saved before it still holds")
+        return {
+            "agent": self.agent.state_dict(),
+            "memory": self.memory.state_dict(),
+            "interaction": self.interaction.state_dict() if self._is_reset else None,
+            "n_iterations": self.n_iterations,
+            "n_steps": self.n_steps,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called.
+
+        With environments that cannot save their state, new episodes are begun; all else goes on exactly.
+
+        Parameters
+        ----------
+        state
+            What it returned.
+
+        Raises
+        ------
+        LearningError
+            If it does not fit.
+        """
+        try:
+            self.agent.load_state_dict(state["agent"])
+            self.memory.load_state_dict(state["memory"])
+            self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
+            episodes = state["interaction"]
+        except KeyError as error:
+            raise LearningError(f"the saved state has no {error.args[0]!r}") from None
+        self._is_reset = episodes is not None and self.interaction.load_state_dict(episodes)
+        self._is_within = False
+
+    def _is_done(self, n_iterations: int | None, n_steps: int | None) -> bool:
+        if n_iterations is not None and self.n_iterations >= n_iterations:
+            return True
+        return n_steps is not None and self.n_steps >= n_steps
+
+    def _iterate(self) -> Iteration:
+        self._is_within = True
+        self.interaction.episodes = []
+        if not self._is_reset or self.memory.resets_first:
+            # The first reset gives the seed; the environments go on with it by themselves.
+            first = None if self._is_reset else self.seed + self.n_iterations
+            self.interaction.reset(first)
+            self._is_reset = True
+        sums: dict[str, float] = {}
+        for _ in range(self.memory.learns_per_iteration):
+            batch = self._gather()
+            for name, value in self.agent.learn(batch).items():
+                sums[name] = sums.get(name, 0.0) + value
+            self.memory.after_learning(batch)
+        self.n_iterations += 1
+        losses = {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
+        self._is_within = False
+        return Iteration(self.n_iterations, self.n_steps, self.interaction.episodes, losses)
+
+    def _gather(self) -> Any:
+        """Step until there is a batch."""
+        memory, interaction = self.memory, self.interaction
+        while True:
+            acted = self.agent.act(interaction.observations, interaction.mask, explore=True)
+            memory.record_choice(interaction.observations, interaction.mask, acted.actions, acted.stored)
+            outcome = interaction.step(acted.actions)
+            memory.record_outcome(outcome)
+            self.n_steps += int(outcome.valid.sum())
+            batch = memory.batch(interaction.observations, interaction.mask)
+            if batch is not None:
+                return batch
+
+
+@contextlib.contextmanager
+def torch_threads(n: int | None) -> Iterator[None]:
+    """Let torch compute with a number of threads, and set it back afterwards.
+
+    Parameters
+    ----------
+    n
+        The number; ``None``: as it is.
+    """
+    before = torch.get_num_threads()
+    if n is not None and n != before:
+        torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
