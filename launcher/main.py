@@ -22,6 +22,7 @@ class LazyCommand(NamedTuple):
 COMMANDS = {
     "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
+    "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
     "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),

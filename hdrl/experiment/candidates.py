@@ -134,7 +134,9 @@ def _policy(sweep: Sweep, label: str, name: str) -> Candidate:
 def _matching(sweep: Sweep, pattern: str) -> list[str]:
     names = [name for name in policy_names() if fnmatch.fnmatchcase(name, pattern)]
     if not names:
-        raise OptionsError(f"{sweep.where}: no policy fits {pattern!r}; {suggest(pattern, [*groups(), *policy_names()])}")
+        raise OptionsError(
+            f"{sweep.where}: no policy fits {pattern!r}; {suggest(pattern, [*groups(), *policy_names()])}"
+        )
     return names
 
 
@@ -178,7 +180,9 @@ def _paths(sweep: Sweep, text: str) -> list[Path]:
     path = sweep.path_of(text)
     if not PATTERN & set(text) or path.is_file():
         return [path]
-    root, pattern = (Path(path.anchor), str(path.relative_to(path.anchor))) if path.is_absolute() else (Path(), str(path))
+    root, pattern = (
+        (Path(path.anchor), str(path.relative_to(path.anchor))) if path.is_absolute() else (Path(), str(path))
+    )
     found = sorted(root.glob(pattern))
     if not found:
         raise ReadError(text, "no such file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -165,7 +166,7 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """
     found = []
     ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in itertools.pairwise(ordered):
         if before.source == after.source and before.first_job + before.n_jobs > after.first_job:
             found.append((before, after))
     return found

@@ -30,7 +30,9 @@ JOBS_PER_BATCH = 20_000
 SHORTEST_BATCHES = 4
 """Batches per worker at least, so that all end at about the same time."""
 
-WHOLE_RUN_METRICS = tuple(name for name in METRICS if name.startswith(("n_core_", "n_memory_", "n_bandwidth_", "bandw")))
+WHOLE_RUN_METRICS = tuple(
+    name for name in METRICS if name.startswith(("n_core_", "n_memory_", "n_bandwidth_", "bandw"))
+)
 """Metrics of a whole simulation that cannot be told for a part of its jobs."""
 
 
@@ -131,9 +133,7 @@ class PointRunner:
             return simulate(self.platform, jobs, candidate.policy, seed=number, energy=self.energy)
         path = Path(candidate.files[0])
         if candidate.backfilling:
-            return simulate(
-                self.platform, jobs, f"{path}+{candidate.backfilling}", seed=number, energy=self.energy
-            )
+            return simulate(self.platform, jobs, f"{path}+{candidate.backfilling}", seed=number, energy=self.energy)
         # Loaded anew for each point: what a policy remembers must not pass from one to the next.
         agent = load_agent(path, lambda: _no_pair(path))
         try:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from hdrl.errors import MissingExtra, OutputError
 from hdrl.experiment.points import PointResult
-from hdrl.files import atomic_write, read_json
+from hdrl.files import atomic_write, atomic_write_bytes, read_json
 from hdrl.metrics import METRICS
 
 POINTS_FILE = "points.jsonl"
@@ -43,7 +42,7 @@ class PointStore:
             is_fresh = not self._path.exists()
             if is_fresh and any(folder.iterdir()):
                 raise OutputError(f"{folder}: is not empty and holds no unfinished comparison; expected a new folder")
-            self._file: IO[str] = self._path.open("a+", encoding="utf-8")
+            self._file: IO[bytes] = self._path.open("a+b")
         except OSError as error:
             raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
         try:
@@ -102,7 +101,7 @@ class PointStore:
 
     def _write(self, line: Mapping[str, Any], *, flush: bool = True) -> None:
         try:
-            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
         except OSError as error:
             raise OutputError(f"{self._path}: cannot be written ({error.strerror or error})") from None
         if flush:
@@ -119,8 +118,8 @@ class PointStore:
         self._file.seek(0)
         complete_to = 0
         is_first = True
-        for number, text in enumerate(iter(self._file.readline, ""), start=1):
-            if not text.endswith("\n"):
+        for number, text in enumerate(iter(self._file.readline, b""), start=1):
+            if not text.endswith(b"\n"):
                 break
             try:
                 line = json.loads(text)
@@ -227,18 +226,5 @@ def write_parquet(path: Path, rows: list[Row]) -> None:
     except ImportError:
         raise MissingExtra("polars", "frames") from None
     frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
-    with _beside(path) as temporary:
-        try:
-            frame.write_parquet(temporary)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
-
-
-@contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    temporary = path.with_name(f".{path.name}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic_write_bytes(path) as out:
+        frame.write_parquet(out)

@@ -1,0 +1,210 @@
+"""Where a comparison would mislead: what readers of its table must know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.experiment.candidates import Candidate, groups
+from hdrl.experiment.cases import Case, overlapping
+from hdrl.experiment.comparisonsummary import (
+    UNRUN,
+    Measured,
+    SummaryRow,
+    deciding_rows,
+    is_better,
+    metric_words,
+    number_words,
+)
+from hdrl.metrics.statistics import cautious_log_sd, windows_needed
+
+FEW_TRAININGS = 10
+"""Trainings below which the variation between them is hardly known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One warning.
+
+    Attributes
+    ----------
+    kind
+        ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``overload``, ``few-windows``,
+        ``few-trainings``, ``weak-baseline``, ``chosen-on-test`` or ``best-of-many``.
+    text
+        A sentence.
+    """
+
+    kind: str
+    text: str
+
+
+def cautions(
+    measured: Measured,
+    rows: Sequence[SummaryRow],
+    *,
+    metric: str,
+    cases: Sequence[Case],
+    loads: NDArray[np.float64],
+    candidates: Sequence[Candidate],
+    clairvoyant: Sequence[str] = (),
+    trained_on: Mapping[str, str] | None = None,
+    training: Sequence[Case] = (),
+) -> list[Caution]:
+    """Return everything that a reader must be warned of.
+
+    Parameters
+    ----------
+    measured, rows
+        All numbers, and their table.
+    metric
+        The metric that decides.
+    cases, loads
+        The windows and their offered loads.
+    candidates
+        Who was compared.
+    clairvoyant
+        Names of those who see true run times.
+    trained_on
+        By name of a model, which of these windows it was trained on, in words.
+    training
+        Windows by which the baseline was chosen.
+    """
+    deciding = deciding_rows(rows, metric)
+    return [
+        *_unrun(measured),
+        *_overlap(cases),
+        *(Caution("trained-on", f"{name} was trained on {what}") for name, what in (trained_on or {}).items()),
+        *_clairvoyant(measured, clairvoyant),
+        *_overload(cases, loads),
+        *_few_windows(deciding),
+        *_few_trainings(candidates),
+        *_weak_baseline(measured, deciding),
+        *_chosen_on_test(cases, training),
+        *_best_of_many(deciding),
+    ]
+
+
+def _unrun(measured: Measured) -> Iterator[Caution]:
+    for name in measured.candidates:
+        n_failed = int(np.count_nonzero(measured.is_failed[name]))
+        n_points = measured.is_failed[name].size
+        if n_failed:
+            yield Caution(
+                "failed",
+                f"{name} could not be simulated to the end in {n_failed} of {n_points} simulations (column problem of "
+                "results.csv): it has no numbers in the table",
+            )
+        counts = {kind: float(np.nansum(measured.values[name][kind])) for kind in UNRUN}
+        if any(counts.values()):
+            words = ", ".join(f"{int(n):,} {metric_words(kind)}" for kind, n in counts.items() if n)
+            yield Caution("unrun", f"{name} left jobs unrun ({words}): its means are those of the jobs that it chose")
+
+
+def _overlap(cases: Sequence[Case]) -> Iterator[Caution]:
+    pairs = overlapping(cases)
+    if pairs:
+        before, after = pairs[0]
+        more = f", and {len(pairs) - 1} more pairs do" if len(pairs) > 1 else ""
+        yield Caution(
+            "overlap",
+            f"windows {before.window} and {after.window} of {before.workload} share jobs{more}: they are not "
+            "independent, so intervals are too narrow and p-values too small",
+        )
+
+
+def _clairvoyant(measured: Measured, clairvoyant: Sequence[str]) -> Iterator[Caution]:
+    if clairvoyant and len(clairvoyant) < len(measured.candidates):
+        verb = "sees" if len(clairvoyant) == 1 else "see"
+        yield Caution(
+            "clairvoyant",
+            f"{_listed(clairvoyant)} {verb} true run times, which no real scheduler knows, and the others do not",
+        )
+
+
+def _overload(cases: Sequence[Case], loads: NDArray[np.float64]) -> Iterator[Caution]:
+    is_over = np.asarray(loads) >= 1
+    if np.any(is_over):
+        names = _listed(list(dict.fromkeys(case.workload for case, over in zip(cases, is_over, strict=True) if over)))
+        yield Caution(
+            "overload",
+            f"the offered load is 1 or more in {np.count_nonzero(is_over)} of {len(is_over)} windows ({names}; up to "
+            f"{number_words(float(np.nanmax(loads)))}): queues only grow there, and results depend on how long windows "
+            "are",
+        )
+
+
+def _few_windows(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
+    for row in deciding:
+        if is_better(row) is None:
+            continue
+        needed = windows_needed(row.ratio, cautious_log_sd(row.log_sd, row.n_windows))
+        if row.n_windows < needed:
+            yield Caution(
+                "few-windows",
+                f"{row.candidate}: {row.n_windows} windows are few for a change of {abs(1 - row.ratio):.1%}; about "
+                f"{math.ceil(needed):,} would show it reliably",
+            )
+
+
+def _few_trainings(candidates: Sequence[Candidate]) -> Iterator[Caution]:
+    for candidate in candidates:
+        n_trainings = len(candidate.files)
+        if candidate.is_model and n_trainings < FEW_TRAININGS:
+            words = "one training" if n_trainings == 1 else f"{n_trainings} trainings"
+            yield Caution(
+                "few-trainings",
+                f"{candidate.name} is the result of {words}: another one may be better or worse; name {FEW_TRAININGS} "
+                "or more models of different seeds (NAME='models/*.pt') to speak of the method",
+            )
+
+
+def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
+    known = groups()
+    classic = {*known["heuristics"], *known["priorities"], *known["pairs36"]}
+    if measured.baseline not in classic:
+        return
+    stronger = [row for row in deciding if row.candidate in classic and is_better(row)]
+    others = [row for row in deciding if row.candidate not in classic]
+    if stronger and others:
+        best = min(stronger, key=lambda row: abs(math.log(row.ratio)) * -1)
+        yield Caution(
+            "weak-baseline",
+            f"the baseline {measured.baseline} is not the strongest classic policy here: {best.candidate} has "
+            f"{number_words(best.ratio)} times its {metric_words(best.metric)}; take the best of a training part "
+            "(--baseline best)",
+        )
+
+
+def _chosen_on_test(cases: Sequence[Case], training: Sequence[Case]) -> Iterator[Caution]:
+    n_shared = sum(any(_shares_jobs(case, other) for other in training) for case in cases)
+    if n_shared:
+        yield Caution(
+            "chosen-on-test",
+            f"the baseline was chosen by jobs of {n_shared} of the {len(cases)} windows that judge it: choose it by an "
+            "earlier part of the workload (--baseline best:0:0.7 with --range 0.7:1)",
+        )
+
+
+def _shares_jobs(one: Case, other: Case) -> bool:
+    if one.source < 0 or other.source < 0:
+        return one.source == other.source and (one.load, one.seed) == (other.load, other.seed)
+    overlap = min(one.first_job + one.n_jobs, other.first_job + other.n_jobs) - max(one.first_job, other.first_job)
+    return one.source == other.source and overlap > 0
+
+
+def _best_of_many(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
+    if len(deciding) > 1:
+        yield Caution(
+            "best-of-many",
+            f"the best of {len(deciding)} candidates was picked by the windows that judge it: its ratio flatters it; "
+            "to claim it, run it alone on other windows",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

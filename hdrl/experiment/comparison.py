@@ -1,0 +1,454 @@
+"""Comparisons: from a sweep to a folder with all points, their table and the verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.distributed import check_place, default_workers, run_tasks
+from hdrl.errors import MissingExtra, OptionsError
+from hdrl.experiment.candidates import Candidate, read_candidates
+from hdrl.experiment.cases import Case, read_workloads, test_cases, train_cases
+from hdrl.experiment.cautions import Caution, cautions
+from hdrl.experiment.comparisonsummary import (
+    Measured,
+    SummaryRow,
+    best_row,
+    deciding_rows,
+    summarise,
+    verdict,
+)
+from hdrl.experiment.knowledge import clairvoyant_names, trained_on
+from hdrl.experiment.points import Point, PointResult, PointRunner, batches
+from hdrl.experiment.pointstore import (
+    PointStore,
+    check_identity,
+    finished_identity,
+    write_csv,
+    write_parquet,
+)
+from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
+from hdrl.experiment.selection import Selection, choose_baseline, training_shares
+from hdrl.experiment.sweep import Sweep
+from hdrl.files import read_json, write_json
+from hdrl.metrics import METRICS
+from hdrl.platform.pstates import pstate_rules
+from hdrl.platform.reader import read_platform
+
+SUMMARY_FILE = "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CompareProgress:
+    """Whom to tell how far a comparison is.
+
+    Attributes
+    ----------
+    message
+        Gets a line of text at each new stage.
+    points
+        Gets the finished points and all points of the stage.
+    """
+
+    message: Callable[[str], None]
+    points: Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A finished comparison.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    baseline
+        The candidate that ratios refer to.
+    metric
+        The metric that decides.
+    verdict
+        What it shows, in a sentence.
+    verdicts
+        The same of each candidate.
+    cautions
+        What a reader must be warned of.
+    rows
+        The table.
+    n_points, n_simulated
+        Points that it consists of, and those that had to be simulated now.
+    """
+
+    folder: Path
+    baseline: str
+    metric: str
+    verdict: str
+    verdicts: tuple[str, ...]
+    cautions: tuple[Caution, ...]
+    rows: tuple[SummaryRow, ...]
+    n_points: int
+    n_simulated: int
+
+
+def run_comparison(
+    sweep: Sweep,
+    *,
+    out: str | Path,
+    n_workers: int | None = None,
+    on: str = "local",
+    progress: CompareProgress | None = None,
+) -> Comparison:
+    """Compare candidates, and write what came of it into a folder.
+
+    The folder holds ``results.csv`` (a row per candidate, window and seed, all metrics; also as Parquet if polars is
+    installed), ``summary.csv`` and ``summary.json`` (the table, the verdict, the warnings), ``sweep.json`` (what was
+    compared, every default filled in: a sweep file again), ``provenance.json``, ``timing.json``, and ``selection.csv``
+    if the baseline was chosen. All but ``timing.json`` have the same bytes wherever and by however many workers
+    they are made. Until it is finished it holds ``points.jsonl`` instead; the same call takes it up again.
+
+    Parameters
+    ----------
+    sweep
+        What to compare.
+    out
+        The folder: new, empty, or of the same comparison.
+    n_workers, on
+        Who simulates, see `hdrl.distributed.run_tasks`.
+    progress
+        Whom to tell how far it is.
+
+    Raises
+    ------
+    HdrlError
+        If something in the sweep is wrong, a file cannot be read, or the folder holds something else.
+    """
+    out = Path(out)
+    check_place(on)
+    _check_statistics()
+    tell = progress or CompareProgress(_ignore, _ignore)
+    plan = _plan(sweep)
+    found = finished_identity(out)
+    if found is not None:
+        check_identity(out, found, plan.identity)
+        return read_comparison(out)
+    began_s = time.perf_counter()
+    store = PointStore(out, plan.identity)
+    try:
+        write_json(out / "sweep.json", sweep.moved_to(out))
+        n_before = len(store.results)
+        if n_before:
+            tell.message(f"{out}: continues, {n_before:,} points are there")
+        _warm_up(tell)
+        work = _Work(plan, store, n_workers or default_workers(), on, tell)
+        result = _finish(plan, work, out)
+        n_simulated = len(store.results) - n_before
+        write_json(out / "timing.json", {"simulated": n_simulated, "seconds": time.perf_counter() - began_s})
+        store.discard()
+    finally:
+        store.close()
+    return dataclasses.replace(result, n_simulated=n_simulated)
+
+
+def read_comparison(folder: str | Path) -> Comparison:
+    """Return a finished comparison from its folder.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+
+    Raises
+    ------
+    ReadError
+        If it holds no finished comparison.
+    """
+    folder = Path(folder)
+    data = read_json(folder / SUMMARY_FILE)
+    rows = tuple(
+        SummaryRow(**{name: math.nan if value is None else value for name, value in row.items()})
+        for row in data["rows"]
+    )
+    return Comparison(
+        folder=folder,
+        baseline=data["baseline"],
+        metric=data["metric"],
+        verdict=data["verdict"],
+        verdicts=tuple(data["verdicts"]),
+        cautions=tuple(Caution(**caution) for caution in data["warnings"]),
+        rows=rows,
+        n_points=data["n_points"],
+        n_simulated=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Everything that is known before the first simulation."""
+
+    sweep: Sweep
+    runner: PointRunner
+    candidates: tuple[Candidate, ...]
+    opponents: tuple[Candidate, ...]
+    baseline: str
+    n_test: int
+    identity: dict[str, Any]
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases that candidates are judged by."""
+        return self.runner.cases[: self.n_test]
+
+    @property
+    def training(self) -> tuple[Case, ...]:
+        """The cases that the baseline is chosen by."""
+        return self.runner.cases[self.n_test :]
+
+
+def _plan(sweep: Sweep) -> _Plan:
+    """Read all that the sweep names, and say what is to be simulated."""
+    rules = pstate_rules(sweep.contention)
+    platform = read_platform(sweep.file_or_name(sweep.platform), rules=rules)
+    candidates = read_candidates(sweep)
+    shares = training_shares(sweep)
+    baseline, opponents = "", []
+    if shares is None:
+        candidates, baseline = _with_baseline(sweep, candidates)
+    else:
+        opponents = read_candidates(sweep, [sweep.opponents])
+    workloads = read_workloads(sweep, platform)
+    cases = test_cases(sweep, workloads)
+    training = train_cases(sweep, workloads, shares) if shares is not None else []
+    everybody = {candidate.name: candidate for candidate in (*opponents, *candidates)}
+    runner = PointRunner(
+        sweep=sweep,
+        platform=platform,
+        workloads=tuple(workloads),
+        cases=(*cases, *training),
+        candidates=tuple(everybody.values()),
+        energy=platform.has_power if sweep.energy is None else sweep.energy,
+    )
+    identity = {
+        "sweep": sweep.sha256(),
+        "platform": {"name": platform.name, "n_cores": platform.n_cores, "sha256": platform_sha256(platform)},
+        "workloads": [
+            {"name": one.name, "n_jobs": one.n_jobs, "n_dropped": dict(one.n_dropped), "sha256": workload_sha256(one)}
+            | {"origin": without_places(one.origin)}
+            for one in workloads
+        ],
+        "candidates": {name: candidate.identity() for name, candidate in everybody.items()},
+        "versions": versions(),
+    }
+    # As a file would give it back.
+    identity = json.loads(json.dumps(identity))
+    return _Plan(sweep, runner, tuple(candidates), tuple(opponents), baseline, len(cases), identity)
+
+
+def _with_baseline(sweep: Sweep, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
+    """Return the candidates with the baseline among them, and its name."""
+    if sweep.baseline in (candidate.name for candidate in candidates):
+        return list(candidates), sweep.baseline
+    found = read_candidates(sweep, [sweep.baseline])
+    if len(found) != 1:
+        raise OptionsError(
+            f"{sweep.where}: baseline {sweep.baseline!r} stands for {len(found)} candidates, expected one"
+        )
+    names = [candidate.name for candidate in candidates]
+    return ([] if found[0].name in names else [found[0]]) + list(candidates), found[0].name
+
+
+class _Work:
+    """Simulates points that are not there yet."""
+
+    def __init__(self, plan: _Plan, store: PointStore, n_workers: int, on: str, tell: CompareProgress) -> None:
+        self._plan, self._store, self._tell = plan, store, tell
+        self._n_workers, self._on = n_workers, on
+        self._index = {candidate.name: number for number, candidate in enumerate(plan.runner.candidates)}
+
+    def results(self, candidates: Sequence[Candidate], cases: range) -> dict[Point, PointResult]:
+        """Return the results of candidates on cases, with all their seeds."""
+        runner = self._plan.runner
+        points = [
+            Point(case, self._index[candidate.name], seed)
+            for case in cases
+            for candidate in candidates
+            for seed in range(candidate.n_seeds)
+        ]
+        missing = [point for point in points if self._key(point) not in self._store.results]
+        done = len(points) - len(missing)
+        pieces = batches(missing, runner.cases, self._n_workers)
+        self._tell.points(done, len(points))
+
+        def keep(index: int, results: Sequence[PointResult]) -> None:
+            nonlocal done
+            keys = [self._key(point) for point in pieces[index]]
+            self._store.add(dict(zip(keys, results, strict=True)))
+            done += len(results)
+            self._tell.points(done, len(points))
+
+        run_tasks(runner, pieces, on=self._on, n_workers=self._workers(), on_result=keep, describe=runner.describe)
+        return {point: self._store.results[self._key(point)] for point in points}
+
+    def _workers(self) -> int | None:
+        # A cluster that runs already decides itself how much it can do at a time.
+        return None if self._on.startswith("ray:") else self._n_workers
+
+    def _key(self, point: Point) -> str:
+        return f"{point.case}/{self._plan.runner.candidates[point.candidate].name}/{point.seed}"
+
+
+def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
+    sweep, n_test = plan.sweep, plan.n_test
+    candidates, baseline, selection = list(plan.candidates), plan.baseline, None
+    if plan.opponents:
+        selection = _select(plan, work)
+        chosen = next(one for one in plan.opponents if one.name == selection.chosen)
+        if chosen.name not in (candidate.name for candidate in candidates):
+            candidates.insert(0, chosen)
+        baseline = chosen.name
+    results = work.results(candidates, range(n_test))
+    measured = _measured(plan, candidates, baseline, results)
+    rows = summarise(measured, sweep.metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
+    metric = sweep.metrics[0]
+    deciding = deciding_rows(rows, metric)
+    best = best_row(deciding)
+    case_loads = np.array([_load_of(results, number) for number in range(n_test)])
+    found = cautions(
+        measured,
+        rows,
+        metric=metric,
+        cases=plan.cases,
+        loads=case_loads,
+        candidates=candidates,
+        clairvoyant=clairvoyant_names(candidates, plan.runner.workloads),
+        trained_on=trained_on(candidates, plan.cases, plan.runner.workloads),
+        training=plan.training,
+    )
+    comparison = Comparison(
+        folder=out,
+        baseline=baseline,
+        metric=metric,
+        verdict="" if best is None else verdict(best, baseline, among=len(deciding)),
+        verdicts=tuple(verdict(row, baseline) for row in deciding),
+        cautions=tuple(found),
+        rows=tuple(rows),
+        n_points=len(results),
+        n_simulated=0,
+    )
+    _write(plan, comparison, results, selection)
+    return comparison
+
+
+def _select(plan: _Plan, work: _Work) -> Selection:
+    results = work.results(plan.opponents, range(plan.n_test, len(plan.runner.cases)))
+    metric = plan.sweep.metrics[0]
+    values: dict[str, list[float]] = {candidate.name: [] for candidate in plan.opponents}
+    for point, result in sorted(results.items()):
+        values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])
+    return choose_baseline(values, metric, sum(case.n_jobs for case in plan.training))
+
+
+def _load_of(results: Mapping[Point, PointResult], case: int) -> float:
+    return next(result.offered_load for point, result in results.items() if point.case == case)
+
+
+def _measured(
+    plan: _Plan, candidates: Sequence[Candidate], baseline: str, results: Mapping[Point, PointResult]
+) -> Measured:
+    index = {candidate.name: number for number, candidate in enumerate(plan.runner.candidates)}
+    values: dict[str, dict[str, Any]] = {}
+    is_failed: dict[str, Any] = {}
+    for candidate in candidates:
+        of = [
+            [results[Point(case, index[candidate.name], seed)] for seed in range(candidate.n_seeds)]
+            for case in range(plan.n_test)
+        ]
+        values[candidate.name] = {
+            name: np.array([[one.metrics[name] for one in row] for row in of]) for name in METRICS
+        }
+        is_failed[candidate.name] = np.array([[bool(one.problem) for one in row] for row in of])
+    return Measured(
+        candidates=tuple(candidate.name for candidate in candidates),
+        baseline=baseline,
+        workloads=tuple(case.workload for case in plan.cases),
+        values=values,
+        is_failed=is_failed,
+    )
+
+
+def _write(
+    plan: _Plan, comparison: Comparison, results: Mapping[Point, PointResult], selection: Selection | None
+) -> None:
+    """Write all files that are the same whenever the comparison is repeated; the one that marks the end comes last."""
+    out, runner = comparison.folder, plan.runner
+    # By candidate first: a file in the order in which people look at it.
+    rank = {name: number for number, name in enumerate(dict.fromkeys(row.candidate for row in comparison.rows))}
+    names = [candidate.name for candidate in runner.candidates]
+    ordered = sorted(results, key=lambda point: (rank[names[point.candidate]], point.case, point.seed))
+    table = []
+    for point in ordered:
+        case, result = runner.cases[point.case], results[point]
+        row = {"candidate": names[point.candidate], "workload": case.workload, "window": case.window}
+        row |= {"first_job": case.first_job, "warm_up": case.warm_up, "seed": plan.sweep.seed + point.seed}
+        row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
+        table.append(row)
+    write_csv(out / "results.csv", table)
+    try:
+        write_parquet(out / "results.parquet", table)
+    except MissingExtra:
+        (out / "results.parquet").unlink(missing_ok=True)
+    if selection is not None:
+        write_csv(out / "selection.csv", selection.rows())
+    rows = [dataclasses.asdict(row) for row in comparison.rows]
+    write_csv(out / "summary.csv", rows)
+    write_json(
+        out / SUMMARY_FILE,
+        {
+            "verdict": comparison.verdict,
+            "verdicts": comparison.verdicts,
+            "warnings": [dataclasses.asdict(caution) for caution in comparison.cautions],
+            "baseline": comparison.baseline,
+            "metric": comparison.metric,
+            "confidence": plan.sweep.confidence,
+            "n_points": comparison.n_points,
+            "chosen_by": None if selection is None else selection.words(),
+            "rows": [{name: _finite(value) for name, value in row.items()} for row in rows],
+        },
+    )
+    write_json(out / "provenance.json", {"identity": plan.identity, "seed": plan.sweep.seed})
+
+
+def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
+    """Return metrics as they stand in files: counts as whole numbers, ``None`` for what does not exist."""
+    return {
+        name: None if math.isnan(value) else int(value) if name.startswith("n_") else value
+        for name, value in metrics.items()
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _check_statistics() -> None:
+    """Find out before hours of simulation whether the table can be made."""
+    try:
+        import scipy  # noqa: F401
+    except ImportError:
+        raise MissingExtra("scipy", "report") from None
+
+
+def _warm_up(tell: CompareProgress) -> None:
+    from hdrl.kernel import warm_up
+
+    warm_up(tell.message)
+
+
+def _ignore(*_: object) -> None:
+    """Tell nobody."""

@@ -1,0 +1,119 @@
+"""Choosing the opponent: the best of many heuristics, by jobs that do not judge it afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hdrl.errors import OptionsError
+from hdrl.experiment.sweep import Sweep
+from hdrl.metrics import METRICS
+
+BEST = "best"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How the baseline was chosen.
+
+    Attributes
+    ----------
+    chosen
+        Its name.
+    metric
+        By which metric.
+    means
+        Geometric mean of the metric over the training windows by candidate (arithmetic where a value is not
+        positive); NaN for one that failed.
+    n_windows, n_jobs
+        Windows and jobs of the training part.
+    """
+
+    chosen: str
+    metric: str
+    means: Mapping[str, float]
+    n_windows: int
+    n_jobs: int
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per candidate, for a file."""
+        return [
+            {"candidate": name, f"geometric_mean_of_{self.metric}": mean, "is_chosen": name == self.chosen}
+            for name, mean in self.means.items()
+        ]
+
+    def words(self) -> str:
+        """Return how it was chosen, in words."""
+        return (
+            f"best of {len(self.means)} by {self.metric} over {self.n_windows} training windows ({self.n_jobs:,} jobs)"
+        )
+
+
+def training_shares(sweep: Sweep) -> tuple[float, float] | None:
+    """Return the part of the workloads by which the baseline is chosen; ``None`` if it is named.
+
+    ``best`` means all before ``range``; ``best:0.1:0.6`` names the part.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+
+    Raises
+    ------
+    OptionsError
+        If the part is no part, or there is nothing before the range.
+    """
+    word, *ends = sweep.baseline.split(":")
+    if word != BEST:
+        return None
+    if not ends:
+        # Generated sequences have no range: the training ones are of other seeds.
+        if sweep.range[0] == 0 and sweep.workloads:
+            raise OptionsError(
+                f"{sweep.where}: baseline 'best' is chosen by the jobs before range, and range starts with the first "
+                "job; take --range 0.7:1, or name the part: best:0:0.7"
+            )
+        return 0.0, sweep.range[0]
+    try:
+        begin, end = (float(text) for text in ends)
+    except ValueError:
+        begin, end = 1.0, 0.0
+    if not 0 <= begin < end <= 1:
+        raise OptionsError(f"{sweep.where}: baseline is {sweep.baseline!r}, expected best or best:FROM:TO, 0 to 1")
+    return begin, end
+
+
+def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, n_jobs: int) -> Selection:
+    """Choose the candidate with the best geometric mean; the first of equal ones.
+
+    Parameters
+    ----------
+    values
+        The metric in each training window (and seed), by candidate.
+    metric
+        Its name.
+    n_jobs
+        Jobs of these windows.
+
+    Raises
+    ------
+    OptionsError
+        If none has a value everywhere.
+    """
+    is_positive = all(value > 0 for row in values.values() for value in row if not math.isnan(value))
+    means = {}
+    for name, row in values.items():
+        table = np.asarray(row, dtype=np.float64)
+        means[name] = float(np.exp(np.mean(np.log(table)))) if is_positive else float(np.mean(table))
+    sign = -1.0 if METRICS[metric].lower_is_better is False else 1.0
+    usable = {name: sign * mean for name, mean in means.items() if not math.isnan(mean)}
+    if not usable:
+        raise OptionsError(f"baseline 'best': none of {len(means)} candidates has a {metric} on the training part")
+    chosen = min(usable, key=lambda name: usable[name])
+    n_windows = max(len(row) for row in values.values())
+    return Selection(chosen, metric, means, n_windows, n_jobs)

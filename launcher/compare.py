@@ -1,0 +1,294 @@
+"""``hdrl compare``: which policy is better, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hdrl.errors import OptionsError
+from hdrl.launcher.errors import CleanErrors
+
+if TYPE_CHECKING:
+    from hdrl.experiment.comparison import CompareProgress, Comparison
+    from hdrl.experiment.comparisonsummary import SummaryRow
+    from hdrl.experiment.sweep import Sweep
+
+MOST_ROWS = 20
+"""Rows of a table that are shown; the file has all."""
+
+WIDTH = 140
+"""Width of tables where there is no terminal."""
+
+
+@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("candidates", nargs=-1, metavar="CANDIDATE...")
+@click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
+@click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
+@click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
+@click.option("--windows", metavar="LENGTH[:COUNT]", help="Simulate windows of LENGTH jobs, each for itself.")
+@click.option("--starts", metavar="JOB,...", help="First job of each window; by default they lie side by side.")
+@click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
+@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated and do not count.")
+@click.option(
+    "--baseline", "--opponent", metavar="NAME", help="What ratios refer to; best[:FROM:TO]: best of a training part."
+)
+@click.option("--seeds", type=click.IntRange(1), help="How many seeds candidates that draw are run with.")
+@click.option("--seed", type=click.IntRange(0), help="The first seed.")
+@click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
+@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
+@click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
+@click.option("--quiet", is_flag=True, help="Print the verdict and warnings only.")
+def compare(
+    candidates: tuple[str, ...],
+    n_workers: int | None,
+    on: str,
+    out: Path | None,
+    *,
+    resume: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """Compare CANDIDATEs on windows of workloads, with intervals, tests and warnings.
+
+    \b
+    CANDIDATE is a policy (fcfs+easy), a group (pairs36, priorities, heuristics), a
+    pattern ('f?+easy*'), a Python file, a model (*.pt), NAME=... one with a name
+    (NAME='models/*.pt': the trainings of one method), or alone a sweep file (*.json)
+    that says everything.
+
+    The same command continues what was interrupted.
+    """  # noqa: D301 (click reads the backspace as "do not wrap")
+    sweep = _sweep(candidates, asked, out, resume=resume)
+    folder = out if out is not None else _default_folder(sweep)
+    with _progress(quiet=quiet) as progress:
+        result = _compare(sweep, folder, n_workers, on, progress)
+    _show(result, quiet=quiet)
+
+
+def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progress: CompareProgress) -> Comparison:
+    from hdrl.experiment.comparison import run_comparison
+
+    try:
+        return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
+    except KeyboardInterrupt:
+        click.echo(f"what finished is kept: hdrl compare --resume --out {folder}", err=True)
+        raise
+
+
+def _default_folder(sweep: Sweep) -> Path:
+    from datetime import datetime
+
+    from hdrl.experiment import default_folder
+
+    return default_folder(sweep.sha256(), datetime.now())
+
+
+def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool) -> Sweep:
+    """Return what the command line, and possibly a file, ask for."""
+    from hdrl.experiment.sweep import make_sweep, read_sweep
+
+    changes = _changes(asked)
+    if resume:
+        if out is None or candidates or changes:
+            raise OptionsError("--resume takes --out DIR and nothing that says what is compared: the folder knows")
+        return read_sweep(out / "sweep.json")
+    file = next((text for text in candidates if text.endswith(".json")), None)
+    if file is not None and len(candidates) > 1:
+        raise OptionsError(f"{file} is a sweep file, which stands alone; other candidates belong into it")
+    if file is not None:
+        return read_sweep(file, changes=changes)
+    if not candidates:
+        raise OptionsError("nothing to compare: name candidates, or a sweep file (see hdrl compare --help)")
+    if "platform" not in changes:
+        raise OptionsError("--platform is missing")
+    return make_sweep({"candidates": list(candidates), **changes}, where="compare")
+
+
+def _changes(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a sweep that the options set."""
+    changes = _overrides(asked["overrides"])
+    for key in ("platform", "baseline", "seeds", "seed"):
+        if asked[key] is not None:
+            changes[key] = asked[key]
+    if asked["workloads"]:
+        changes["workloads"] = list(asked["workloads"])
+    if asked["loads"]:
+        changes["loads"] = _numbers("--loads", asked["loads"], ",")
+    if asked["metrics"]:
+        changes["metrics"] = [name.strip() for name in asked["metrics"].split(",")]
+    if asked["part"]:
+        changes["range"] = _numbers("--range", asked["part"], ":")
+    windows = _windows(asked)
+    if windows:
+        changes["windows"] = windows
+    return changes
+
+
+def _overrides(texts: Sequence[str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise OptionsError(f"--set {text}: expected KEY=VALUE, for instance workload.memory=none")
+        block, _, name = key.partition(".")
+        if name:
+            changes.setdefault(block, {})[name] = _json_or_text(value)
+        else:
+            changes[block] = _json_or_text(value)
+    return changes
+
+
+def _windows(asked: dict[str, Any]) -> dict[str, Any]:
+    windows: dict[str, Any] = {}
+    if asked["windows"]:
+        length, colon, count = asked["windows"].partition(":")
+        windows["length"] = _whole("--windows", length)
+        if colon:
+            windows["count"] = _whole("--windows", count)
+    for key in ("starts", "warm_up"):
+        if asked[key] is None:
+            continue
+        if not windows:
+            raise OptionsError(f"--{key.replace('_', '-')} needs --windows LENGTH")
+        windows[key] = asked[key] if key == "warm_up" else [_whole("--starts", text) for text in asked[key].split(",")]
+    return windows
+
+
+def _numbers(option: str, text: str, separator: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(separator)]
+    except ValueError:
+        raise OptionsError(f"{option} {text}: expected numbers with {separator!r} between them") from None
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionsError(f"{option} {text}: expected whole numbers") from None
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
+    """Show messages and a bar on stderr; without a terminal the messages only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from hdrl.experiment.comparison import CompareProgress
+
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("simulations", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield CompareProgress(message=lambda text: console.print(text, markup=False), points=show)
+
+
+def _show(result: Comparison, *, quiet: bool) -> None:
+    """Print the tables, the warnings and the verdict."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=max(WIDTH, console.width))
+    if not quiet:
+        _show_tables(result, console)
+    for caution in result.cautions:
+        console.print(Text(f"warning: {caution.text}", style="yellow"), soft_wrap=True)
+    if len(result.verdicts) > 1 and not quiet and len(result.verdicts) <= MOST_ROWS:
+        for sentence in result.verdicts:
+            console.print(Text(sentence), soft_wrap=True)
+    if result.verdict and (quiet or len(result.verdicts) == 1 or len(result.verdicts) > MOST_ROWS):
+        console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    if not quiet:
+        console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+
+
+def _show_tables(result: Comparison, console: Any) -> None:
+    workloads = list(dict.fromkeys(row.workload for row in result.rows))
+    for metric in dict.fromkeys(row.metric for row in result.rows):
+        for workload in workloads:
+            # Single workloads by the metric that decides; the rest is in the file.
+            if workload == "all" or metric == result.metric:
+                rows = [row for row in result.rows if row.metric == metric and row.workload == workload]
+                console.print(_table(rows, result, of_one=len(workloads) > 1 and workload != "all"))
+
+
+def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> Any:
+    from rich.table import Table
+
+    from hdrl.experiment.comparisonsummary import number_words
+    from hdrl.metrics import METRICS
+
+    first = rows[0]
+    where = f" on {first.workload}" if of_one else ""
+    unit = "" if first.unit == "1" else f" ({first.unit})"
+    better = "more is better" if METRICS[first.metric].lower_is_better is False else "less is better"
+    table = Table(title=f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}", title_justify="left")
+    table.add_column("candidate", overflow="fold")
+    for name in ("mean", "[95 %]", f"ratio to {result.baseline}", "[95 %]", "p (Holm)", "p99", "worst", "unfinished"):
+        table.add_column(name, justify="right", overflow="fold")
+    for row in _in_order(rows)[:MOST_ROWS]:
+        table.add_row(
+            row.candidate,
+            number_words(row.mean),
+            _interval(row.mean_low, row.mean_high),
+            number_words(row.ratio),
+            "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high),
+            "" if row.is_baseline else ("-" if math.isnan(row.p_holm) else f"{row.p_holm:.2g}"),
+            number_words(row.p99),
+            number_words(row.worst),
+            f"{row.n_unfinished:,}" + (" (failed)" if row.n_failed else ""),
+            style="bold" if row.is_baseline else None,
+        )
+    if len(rows) > MOST_ROWS:
+        table.caption = f"{len(rows) - MOST_ROWS} more in summary.csv"
+    return table
+
+
+def _interval(low: float, high: float) -> str:
+    from hdrl.experiment.comparisonsummary import number_words
+
+    return "-" if math.isnan(low) else f"[{number_words(low)}, {number_words(high)}]"
+
+
+def _in_order(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """Return the baseline first, then from the best ratio to the worst; those without any last."""
+    from hdrl.metrics import METRICS
+
+    sign = -1.0 if METRICS[rows[0].metric].lower_is_better is False else 1.0
+
+    def rank(row: SummaryRow) -> tuple[bool, bool, float]:
+        key = row.mean if math.isnan(row.ratio) else row.ratio
+        return not row.is_baseline, math.isnan(row.ratio), math.inf if math.isnan(key) else sign * key
+
+    return sorted(rows, key=rank)
