@@ -90,7 +90,7 @@ def test_wilcoxon_of_degenerate_pairs():
     # Equal pairs do not count.
     assert wilcoxon_p([1.0, 2.0, 3.0, 4.0, 9.0], [2.0, 4.0, 7.0, 9.0, 9.0]) == pytest.approx(2 / 16)
     # Ties among the differences raise no warning (warnings are errors here).
-    assert 0 < wilcoxon_p(np.arange(1.0, 9), np.arange(1.0, 9) + [1, 1, 1, 1, 2, 2, -1, 3]) < 0.1
+    assert 0 < wilcoxon_p(np.arange(1.0, 9), np.arange(1.0, 9) + np.array([1, 1, 1, 1, 2, 2, -1, 3])) < 0.1
 
 
 def test_wilcoxon_averages_the_seeds_of_a_window():
