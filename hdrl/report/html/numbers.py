@@ -151,4 +151,4 @@ def _decimals(known: Sequence[float]) -> int:
         return 0
     wanted = max(2 - math.floor(math.log10(min(positive))), 3 - math.floor(math.log10(max(positive))))
     room = 5 - math.floor(math.log10(max(positive)))
-    return max(0, min(wanted, room, 3))
+    return max(0, min(wanted, room, 2 if max(positive) >= 1 else 3))

@@ -70,7 +70,7 @@ class Pack:
 
     def text(self) -> str:
         """Return all arrays, gzip-compressed, in base64; the same arrays give the same text."""
-        return base64.b64encode(gzip.compress(bytes(self._bytes), compresslevel=9, mtime=0)).decode("ascii")
+        return base64.b64encode(gzip.compress(bytes(self._bytes), compresslevel=6, mtime=0)).decode("ascii")
 
 
 def packed_text(text: str) -> str:
@@ -81,7 +81,7 @@ def packed_text(text: str) -> str:
     text
         Any text.
     """
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode("ascii")
 
 
 def _quantised(numbers: NDArray[np.float64]) -> tuple[float, float, NDArray[np.int64]]:

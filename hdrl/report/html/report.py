@@ -82,10 +82,24 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
     paths = [Path(folder) for folder in folders]
     if not paths:
         raise ReadError("report", "no folder given, expected at least one of a run or a comparison")
-    return _report_of_runs(read_report_runs(paths), metric, question)
+    return report_of_runs(read_report_runs(paths), metric, question)
 
 
-def _report_of_runs(runs: list[Run], metric: str, question: str | None) -> str:
+def report_of_runs(runs: list[Run], metric: str, question: str | None = None) -> str:
+    """Return the HTML of a report about runs that were read.
+
+    Parameters
+    ----------
+    runs
+        The runs, at least one.
+    metric, question
+        As for `write_report`.
+
+    Raises
+    ------
+    MissingExtra
+        If plotly is not installed.
+    """
     findings = findings_of_runs(runs, metric)
     if question is not None:
         findings = replace(findings, question=question)
