@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BETTER, WORSE, OPEN, BASELINE = PALETTE[2], PALETTE[1], PALETTE[7], INK
+BETTER, WORSE, OPEN, BASELINE = PALETTE[2], PALETTE[1], "#8c8c8c", INK
 SIGNIFICANT = 0.05
 MAX_ROWS = 60
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hdrl.metrics import METRICS
-from hdrl.report.style import PALETTE, canvas, colour, shortened, si_unit, time_unit, verbatim
+from hdrl.report.style import PALETTE, canvas, colour, plain_numbers, shortened, si_unit, time_unit, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ def metrics_bars(values: Mapping[str, Mapping[str, float]], names: Sequence[str]
         scaled = [number / factor for number in numbers]
         bars = ax.bar(range(len(scaled)), scaled, color=[colour(index) for index in range(len(scaled))], width=0.7)
         if len(scaled) <= 6:
-            texts = ["-" if math.isnan(number) else f"{number:.4g}" for number in scaled]
+            texts = [_text(number) for number in scaled]
             ax.bar_label(bars, labels=texts, fontsize=7, padding=1)
         words = name.removesuffix("_s").removesuffix("_j").removesuffix("_w").removesuffix("_js").replace("_", " ")
         ax.set_title(words, loc="left", fontsize=10, fontweight="bold")
@@ -57,6 +57,7 @@ def metrics_bars(values: Mapping[str, Mapping[str, float]], names: Sequence[str]
         ax.set_xticks([])
         ax.grid(visible=False, axis="x")
         ax.margins(y=0.12)
+        plain_numbers(ax.yaxis)
     for ax in axes[len(names) :]:
         ax.set_axis_off()
     from matplotlib.patches import Patch
@@ -64,6 +65,12 @@ def metrics_bars(values: Mapping[str, Mapping[str, float]], names: Sequence[str]
     handles = [Patch(color=colour(i), label=verbatim(shortened(run))) for i, run in enumerate(values)]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(PALETTE), len(handles)), frameon=False)
     return figure
+
+
+def _text(number: float) -> str:
+    if math.isnan(number):
+        return "-"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
 def _unit(numbers: list[float], unit: str) -> tuple[float, str]:

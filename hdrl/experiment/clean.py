@@ -1,0 +1,287 @@
+"""Deleting runs, and nothing else.
+
+A run folder is known by its ``provenance.json``. Of what is in it, only regular files go that have the name *and* the
+form of a file that a run writes; links, folders, files of others and options that were changed since stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, OutputError, ReadError
+from hdrl.metrics import METRICS
+from hdrl.simulation.outputs import (
+    ENERGY_COLUMNS,
+    JOB_COLUMNS,
+    MACHINE_STATE_COLUMNS,
+    PSTATE_CHANGE_COLUMNS,
+)
+
+PROVENANCE, OPTIONS = "provenance.json", "options.resolved.json"
+
+SOFT_KEEPS = (PROVENANCE, OPTIONS)
+"""What a soft clean leaves: all that is needed to make the rest again."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_HEAD = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    """What cleaning a run folder means.
+
+    Attributes
+    ----------
+    folder
+        The folder.
+    files
+        Names of the files that go, in the order in which they go.
+    kept
+        Names of what stays, with the reason.
+    experiment
+        The folder that holds this run and others, if that is what is to be cleaned.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+    kept: dict[str, str]
+    experiment: Path | None = None
+
+    @property
+    def removes_folder(self) -> bool:
+        """Whether nothing is left, so that the folder goes too."""
+        return not self.kept
+
+
+def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[CleanPlan]:
+    """Return what cleaning means for each run; nothing is deleted.
+
+    Parameters
+    ----------
+    folders
+        Run folders, or folders that hold nothing but ``run_0``, ``run_1`` and so on.
+    soft
+        Whether the options and the provenance stay, so that the run can be repeated.
+
+    Raises
+    ------
+    ReadError
+        If a folder is no run of hdrl.
+    OptionsError
+        If it is a link, or the current folder or one above it.
+    """
+    plans = []
+    for folder in folders:
+        for path in _runs(Path(folder)):
+            _check_place(path)
+            plan = _plan(path, soft=soft)
+            plans.append(replace(plan, experiment=Path(folder)) if path != Path(folder) else plan)
+    return plans
+
+
+def clean_runs(plans: Sequence[CleanPlan]) -> None:
+    """Delete what plans say, and folders that are empty then.
+
+    Parameters
+    ----------
+    plans
+        What `clean_plans` returned.
+
+    Raises
+    ------
+    OutputError
+        If something cannot be deleted.
+    """
+    for plan in plans:
+        try:
+            with _opened(plan.folder) as handle:
+                for name in plan.files:
+                    if stat.S_ISREG(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+                        os.unlink(name, dir_fd=handle)
+            if plan.removes_folder:
+                _remove_empty(plan)
+        except FileNotFoundError as error:
+            raise OutputError(f"{plan.folder}: changed meanwhile ({error.filename} is gone)") from None
+        except OSError as error:
+            raise OutputError(f"{plan.folder}: cannot be cleaned ({error.strerror or error})") from None
+
+
+def _remove_empty(plan: CleanPlan) -> None:
+    """Remove the folder of a run, and that of the experiment if this was its last run."""
+    # What came into it meanwhile is not ours: rmdir refuses then, and it stays.
+    with contextlib.suppress(OSError):
+        plan.folder.rmdir()
+        if plan.experiment is not None and plan.experiment.resolve() not in _places_of_people():
+            plan.experiment.rmdir()
+
+
+def _runs(folder: Path) -> list[Path]:
+    """Return the folder itself, or the runs that it is made of."""
+    if not folder.is_dir():
+        raise ReadError(folder, "is a file, expected the folder of a run" if folder.exists() else "no such folder")
+    if folder.is_symlink():
+        raise OptionsError(f"{folder}: is a link, expected the folder itself")
+    if os.path.lexists(folder / PROVENANCE):
+        return [folder]
+    inside = sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
+    runs = [path for path in inside if re.fullmatch(r"run_\d+", path.name)]
+    if not runs or len(runs) < len(inside):
+        raise ReadError(folder, f"is no run of hdrl: it has no {PROVENANCE}")
+    for path in runs:
+        if path.is_symlink() or not path.is_dir():
+            raise OptionsError(f"{path}: is no folder, expected a run")
+    return runs
+
+
+def _places_of_people() -> set[Path]:
+    here = Path.cwd().resolve()
+    return {here, *here.parents, Path.home().resolve(), *Path.home().resolve().parents}
+
+
+def _check_place(folder: Path) -> None:
+    if folder.resolve() in _places_of_people():
+        raise OptionsError(f"{folder}: is the current folder, the home folder or one above them; go elsewhere first")
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Open a folder, so that what is done in it is done there whatever happens to its path."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _plan(folder: Path, *, soft: bool) -> CleanPlan:
+    provenance = _provenance(folder)
+    options = _unchanged_options(folder, provenance)
+    known = dict(_FORMS)
+    if options is not None and options.get("simulator") != "embedded":
+        sources = [path.name for path in folder.glob("workload_*.json")]
+        known |= _FORMS_OUTSIDE | dict.fromkeys(sources, _FORMS_OUTSIDE["workload.json"])
+    files, kept = [], {}
+    for path in sorted(folder.iterdir()):
+        reason = _reason_to_keep(path, known, soft=soft, is_changed=options is None)
+        if reason:
+            kept[path.name] = reason
+        else:
+            files.append(path.name)
+    # The mark of a run goes last: what is interrupted can be done again.
+    files.sort(key=lambda name: (name == PROVENANCE, name))
+    return CleanPlan(folder, tuple(files), kept)
+
+
+def _reason_to_keep(path: Path, known: dict[str, Callable[[str], bool]], *, soft: bool, is_changed: bool) -> str:
+    """Return why a file stays; nothing if it goes."""
+    name = path.name
+    if name not in known and name not in SOFT_KEEPS:
+        return "not made by the run"
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return "no regular file"
+    if soft and name in SOFT_KEEPS:
+        return "needed to repeat the run"
+    if name == OPTIONS and is_changed:
+        return "changed since the run"
+    if name in known and not known[name](_head(path)):
+        return "looks like no file of a run"
+    return ""
+
+
+def _head(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MAX_HEAD).decode("utf-8", errors="replace")
+
+
+def _provenance(folder: Path) -> dict[str, Any]:
+    path = folder / PROVENANCE
+    if path.is_symlink() or not path.is_file():
+        raise ReadError(folder, f"is no run of hdrl: its {PROVENANCE} is no regular file")
+    data = _object(path.read_text(encoding="utf-8", errors="replace"))
+    hashes = [data.get(part, {}).get("sha256") if isinstance(data.get(part), dict) else None for part in _HASHED]
+    versions = data.get("versions")
+    is_ours = isinstance(versions, dict) and isinstance(versions.get("hdrl"), str)
+    if not is_ours or not all(isinstance(text, str) and _SHA256.fullmatch(text) for text in hashes):
+        raise ReadError(path, "is not the provenance of a run of hdrl")
+    return data
+
+
+_HASHED = ("options", "platform", "workload")
+
+
+def _unchanged_options(folder: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the options of the run, or nothing if they are not those that it was made with."""
+    path = folder / OPTIONS
+    if path.is_symlink() or not path.is_file():
+        return None
+    options = _object(path.read_text(encoding="utf-8", errors="replace"))
+    text = json.dumps(options, sort_keys=True, separators=(",", ":"))
+    return options if hashlib.sha256(text.encode()).hexdigest() == provenance["options"]["sha256"] else None
+
+
+# ---- what the files of a run look like
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _starts(*beginnings: str) -> Callable[[str], bool]:
+    return lambda text: text.startswith(beginnings)
+
+
+def _is_numbers(text: str) -> bool:
+    """Tell whether lines, of which the last may be cut off, are numbers."""
+    try:
+        return all(float(line) == float(line) for line in text.split("\n")[:-1])
+    except ValueError:
+        return False
+
+
+def _is_any(text: str) -> bool:
+    """Tell that there is nothing to tell: a log may hold anything."""
+    del text
+    return True
+
+
+def _has_keys(known: Callable[[str], bool]) -> Callable[[str], bool]:
+    return lambda text: bool(data := _object(text)) and all(map(known, data))
+
+
+_FORMS: dict[str, Callable[[str], bool]] = {
+    "out_jobs.csv": _starts(",".join(JOB_COLUMNS) + "\n"),
+    "out_schedule.csv": _starts("batsim_version,"),
+    "out_machine_states.csv": _starts(",".join(MACHINE_STATE_COLUMNS) + "\n"),
+    "out_pstate_changes.csv": _starts(",".join(PSTATE_CHANGE_COLUMNS) + "\n"),
+    "out_consumed_energy.csv": _starts(",".join(ENERGY_COLUMNS) + "\n"),
+    "overutilizations.json": _starts('{"core": ['),
+    "metrics.json": _has_keys(METRICS.__contains__),
+    "timing.json": _has_keys(lambda key: key.endswith("_s")),
+    "losses.log": _is_numbers,
+    "rewards.log": _is_numbers,
+    "makespans.log": _is_numbers,
+    "probs.json": _starts('{"probs": ['),
+    "training.csv": _starts("iteration,"),
+    "episodes.csv": _starts("iteration,", "episode,"),
+}
+
+_FORMS_OUTSIDE: dict[str, Callable[[str], bool]] = {
+    "batsim.log": _is_any,
+    "platform.xml": lambda text: "<platform" in text,
+    "workload.json": lambda text: text.startswith("{") and '"nb_res"' in text,
+    "out_schedule.trace": _is_any,
+}
+"""What runs with Batsim or the exact engine leave besides."""

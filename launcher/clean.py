@@ -1,0 +1,32 @@
+"""``hdrl clean``: delete what runs made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hdrl.experiment.clean import CleanPlan
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--soft", "-s", is_flag=True, help="Keep the options and the provenance, so that it can be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
+def clean(runs: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
+    """Delete what each RUN, a run folder, is made of; what others put there stays."""
+    from hdrl.experiment.clean import clean_plans, clean_runs
+
+    plans = clean_plans(runs, soft=soft)
+    if not dry_run:
+        clean_runs(plans)
+    for plan in plans:
+        _tell(plan, "would be deleted" if dry_run else "deleted")
+
+
+def _tell(plan: CleanPlan, done: str) -> None:
+    number = f"{len(plan.files)} file{'s' * (len(plan.files) != 1)}"
+    click.echo(f"{plan.folder}: {'the folder and its ' * plan.removes_folder}{number} {done}")
+    for name, reason in plan.kept.items():
+        click.echo(f"  {name} stays: {reason}")

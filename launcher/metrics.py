@@ -1,0 +1,74 @@
+"""``hdrl metrics``: metrics of runs side by side."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hdrl.report.side_by_side import SideBySide
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
+@click.option("--metric", "-m", "chosen", multiple=True, help="A metric to show, instead of the usual ones.")
+@click.option("--all", "show_all", is_flag=True, help="Show all metrics.")
+@click.option("--save", "-s", "out", metavar="FILE", help="Picture to write or replace: .png, .svg or .pdf.")
+def metrics(
+    runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...], out: str | None, *, show_all: bool
+) -> None:
+    """Show the metrics of each RUN, a run folder, side by side; with --save also as bars."""
+    from hdrl.metrics import METRICS
+    from hdrl.report.side_by_side import USUAL, save_bars, side_by_side
+
+    table = side_by_side(runs, names=names, metrics=tuple(METRICS) if show_all else chosen or USUAL)
+    if out is not None:
+        save_bars(table, out)
+    _show(table)
+    if out is not None:
+        click.echo(out)
+
+
+def _show(table: SideBySide) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from hdrl.metrics import METRICS
+
+    is_pair = len(table.runs) == 2
+    drawn = Table(caption="bold: the best" if any(table.best.values()) else None, caption_justify="left")
+    drawn.add_column("metric", no_wrap=True)
+    for run in table.runs:
+        drawn.add_column(escape(run), justify="right", overflow="fold")
+    if is_pair:
+        drawn.add_column("2nd / 1st", justify="right")
+    drawn.add_column("unit")
+    for name, numbers in table.values.items():
+        texts = [
+            f"[bold]{_text(number)}[/bold]" if place in table.best[name] else _text(number)
+            for place, number in enumerate(numbers)
+        ]
+        quotient = [_quotient(*numbers)] if is_pair else []
+        unit = METRICS[name].unit
+        drawn.add_row(name, *texts, *quotient, "" if unit == "1" else unit)
+    console = Console(highlight=False)
+    console.print(drawn)
+    for sentence in table.differences:
+        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+
+
+def _text(number: float) -> str:
+    """Return a number with six digits that count; a large one in full, without its fraction."""
+    if not math.isfinite(number):
+        return "-"
+    if 1e6 <= abs(number) < 1e15 or number.is_integer():
+        return f"{number:,.0f}" if abs(number) < 1e15 else f"{number:.5e}"
+    return f"{number:,.6g}"
+
+
+def _quotient(first: float, second: float) -> str:
+    return f"{second / first:.3f}" if first and second == second and first == first else "-"

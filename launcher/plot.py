@@ -1,0 +1,56 @@
+"""``hdrl plot``: pictures of runs."""
+
+from __future__ import annotations
+
+import click
+
+from hdrl.launcher.errors import CleanErrors
+
+BY = ("job", "size", "user", "group", "executable", "queue", "partition", "priority")
+
+
+class PlotCommand(CleanErrors):
+    """A command whose help lists the kinds of pictures."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the kinds of pictures below the options.
+
+        Parameters
+        ----------
+        ctx
+            The context of click.
+        formatter
+            Where to write.
+        """
+        del ctx
+        from hdrl.report.kinds import KINDS
+
+        with formatter.section("Kinds"):
+            formatter.write_dl([(name, kind.help) for name, kind in KINDS.items()])
+
+
+@click.command(cls=PlotCommand)
+@click.argument("kind")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--save", "-s", "out", metavar="FILE", help="File to write or replace: .png, .svg or .pdf.")
+@click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
+@click.option("--by", type=click.Choice(BY), help="What colours (gantt) or groups (groups) stand for.")
+@click.option("--of", help="Which number of the jobs (slowdown_cdf, groups), or which metric (comparison).")
+@click.option("--workload", metavar="FILE", help="Workload of the runs, to know the user, ... of each job.")
+def plot(
+    kind: str,
+    runs: tuple[str, ...],
+    out: str | None,
+    names: tuple[str, ...],
+    by: str | None,
+    of: str | None,
+    workload: str | None,
+) -> None:
+    """Draw a picture of each RUN, the folder of a run, a training or a comparison.
+
+    Without --save it goes to <KIND>.png in the current folder.
+    """
+    from hdrl.report.kinds import plot as save_plot
+
+    path = save_plot(kind, runs, out, names=names, by=by, of=of, workload=workload)
+    click.echo(path)
