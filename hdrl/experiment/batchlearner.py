@@ -126,27 +126,52 @@ class BatchLearner:
         with self._blamed():
             return [_row(episode) for episode in evaluate(self.agent, self._validation_envs, n_episodes, seed=seed)]
 
+    def description(self) -> tuple[Any, Any, dict[str, Any]]:
+        """Return the observation space, the action space, and the settings as JSON."""
+        return self.agent.observation_space, self.agent.action_space, self.agent.config.as_json()
+
     def model(self) -> dict[str, Any]:
         """Return the state of the agent."""
         return self.agent.state_dict()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that going on needs, the agent included."""
-        if self._trainer is None:
-            raise TypeError("there is no training to go on with")
-        return self._trainer.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` returned.
+    def load_model(self, model: Mapping[str, Any], where: str) -> None:
+        """Start from the weights of a model file.
 
         Parameters
         ----------
-        state
-            What it returned.
+        model
+            What `model` returned.
+        where
+            Name of the file, for messages.
+
+        Raises
+        ------
+        LearningError
+            If they do not fit.
+        """
+        try:
+            with self._blamed():
+                self.agent.load_weights(model)
+        except LearningError as error:
+            raise LearningError(f"{where}: {error}") from None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that going on needs besides `model`."""
+        if self._trainer is None:
+            raise TypeError("there is no training to go on with")
+        return {name: part for name, part in self._trainer.state_dict().items() if name != "agent"}
+
+    def load_state_dict(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Go on from where `model` and `state_dict` were called.
+
+        Parameters
+        ----------
+        model, state
+            What they returned.
         """
         if self._trainer is None:
             raise TypeError("there is no training to go on with")
-        self._trainer.load_state_dict(state)
+        self._trainer.load_state_dict({**state, "agent": model})
 
     def close(self) -> None:
         """Close the environments."""

@@ -255,6 +255,10 @@ class HDeepRMLearner:
             rows.append(episode_row(self._validation.episode))
         return rows
 
+    def description(self) -> tuple[Any, Any, dict[str, Any]]:
+        """Return the observation space, the action space, and the settings as JSON."""
+        return self.environment.observation_space, self.environment.action_space, self.settings.as_json()
+
     def model(self) -> dict[str, Any]:
         """Return the weights and the optimiser, under the names that HDeepRM gives them."""
         return {"model_state_dict": dict(self._weights), "optimizer_state_dict": self._optimizer}
@@ -288,18 +292,18 @@ class HDeepRMLearner:
         self._weights, self._optimizer = agent.state_dict(), optimizer.state_dict()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that going on needs."""
-        return self.model() | {"n_episodes": self.n_episodes, "random": self._random.state_dict()}
+        """Return all that going on needs besides `model`."""
+        return {"n_episodes": self.n_episodes, "random": self._random.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` returned.
+    def load_state_dict(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Go on from where `model` and `state_dict` were called.
 
         Parameters
         ----------
-        state
-            What it returned.
+        model, state
+            What they returned.
         """
-        self._weights, self._optimizer = dict(state["model_state_dict"]), dict(state["optimizer_state_dict"])
+        self._weights, self._optimizer = dict(model["model_state_dict"]), dict(model["optimizer_state_dict"])
         self.n_episodes = int(state["n_episodes"])
         self._random.load_state_dict(state["random"])
 

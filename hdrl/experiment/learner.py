@@ -70,15 +70,15 @@ class Learner(Protocol):
         """Return what a model file holds of it: all that deciding needs."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that going on needs, between two iterations: tensors, numbers, texts, lists, dictionaries."""
+        """Return all that going on needs besides `model`: tensors, arrays, numbers, texts, lists, dictionaries."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` returned.
+    def load_state_dict(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Go on from where `model` and `state_dict` were called.
 
         Parameters
         ----------
-        state
-            What it returned.
+        model, state
+            What they returned.
         """
 
     def close(self) -> None:

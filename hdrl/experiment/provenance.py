@@ -17,9 +17,15 @@ from hdrl.version import VERSION
 from hdrl.workload.model import Workload
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of hdrl, Python and what the numbers depend on."""
-    return {
+def versions(*, torch: bool = False) -> dict[str, str]:
+    """Return the versions of hdrl, Python and what the numbers depend on.
+
+    Parameters
+    ----------
+    torch
+        Whether torch is among that.
+    """
+    return ({"torch": metadata.version("torch")} if torch else {}) | {
         "hdrl": VERSION,
         "python": python_platform.python_version(),
         "numpy": metadata.version("numpy"),

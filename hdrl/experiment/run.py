@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import HdrlError, OptionsError, UnknownName
-from hdrl.experiment.agentfile import Agent, blame, load_agent
+from hdrl.errors import HdrlError, OptionsError
+from hdrl.experiment.agentfile import Agent, AgentKind, blame
+from hdrl.experiment.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.folder import check_free, new_folder
 from hdrl.experiment.inputs import load_platform, load_workload
 from hdrl.experiment.progress import Progress
-from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
+from hdrl.experiment.results import WALL_CLOCK_INFO, write_results
 from hdrl.files import write_json
 from hdrl.options import Options
-from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
+    from hdrl.experiment.trainingrun import Trained
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload
-
-WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
-"""What a Trace tells about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +56,21 @@ class SingleRun:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A finished experiment: its folder and its runs."""
+    """A finished experiment.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    runs
+        Its runs; none if a training was stopped before its end.
+    training
+        What the training has come to; ``None`` if nothing was trained.
+    """
 
     folder: Path
     runs: tuple[SingleRun, ...]
+    training: Trained | None = None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -72,7 +80,9 @@ class RunResult:
         }
 
 
-def run_experiment(options: Options, *, out: str | Path, progress: Progress | None = None) -> RunResult:
+def run_experiment(
+    options: Options, *, out: str | Path, progress: Progress | None = None, resumes: bool = False
+) -> RunResult:
     """Run an experiment and write what came of it into a new folder.
 
     The folder of a single run holds Batsim's files, ``overutilizations.json``, ``metrics.json``, the options
@@ -81,14 +91,19 @@ def run_experiment(options: Options, *, out: str | Path, progress: Progress | No
     and what they printed besides. Several runs get a folder each, ``run_0`` and so on. A folder appears when it is
     complete; what was finished before an error or an interruption stays.
 
+    A training has one folder, with the model, its checkpoint and its logs, and what the model does besides: the files
+    of a single run. It is made when the training begins, and can be gone on with until it is complete.
+
     Parameters
     ----------
     options
         The options.
     out
-        The folder; it must not exist, or be empty.
+        The folder; it must not exist, or be empty, unless it is that of a training to go on with.
     progress
         Whom to tell how far it is.
+    resumes
+        Whether to go on with the training in the folder.
 
     Raises
     ------
@@ -96,8 +111,16 @@ def run_experiment(options: Options, *, out: str | Path, progress: Progress | No
         If the options, the platform, the workload or the agent are wrong, or the folder cannot be written.
     """
     out = Path(out)
-    check_free(out)
+    if not resumes:
+        check_free(out)
     options = resolve_options(options)
+    if may_learn(options):
+        agent = choose_agent(options)
+        options = with_kind(options, agent)
+        if agent.kind is not AgentKind.POLICY and options.pybatsim.agent.run == "train":
+            return _train(options, agent, out, progress, resumes=resumes)
+    if resumes:
+        raise OptionsError(f"{out}: is not the folder of a training")
     seeds = run_seeds(options)
     if len(seeds) == 1:
         return RunResult(out, (_single_run(options, out, progress),))
@@ -108,83 +131,6 @@ def run_experiment(options: Options, *, out: str | Path, progress: Progress | No
         one = options.changed(seed=seed, runs=1)
         runs.append(_single_run(one, out / f"run_{index}", progress))
     return RunResult(out, tuple(runs))
-
-
-def run_seeds(options: Options) -> list[int]:
-    """Return the seed of each run.
-
-    A single run has the seed of the options. Of several, run ``i`` has the first 32 bits of the stream
-    ``run/<i>``; in the compatibility mode all have the same seed, as in HDeepRM.
-
-    Parameters
-    ----------
-    options
-        The options.
-    """
-    if options.runs == 1 or options.compatibility is not None:
-        return [options.seed] * options.runs
-    return [int(seed_sequence(options.seed, f"run/{index}").generate_state(1)[0]) for index in range(options.runs)]
-
-
-def resolve_options(options: Options) -> Options:
-    """Return the options with all that they imply made explicit, so that equal experiments have equal options.
-
-    The kind of agent, the policy of the classic agent by today's name, and no copy of the seed.
-
-    Parameters
-    ----------
-    options
-        The options.
-
-    Raises
-    ------
-    OptionsError
-        If a classic agent without a file does not have exactly one policy.
-    """
-    agent: dict[str, object] = {"type": options.agent_type}
-    if options.agent_type == "CLASSIC" and options.pybatsim.agent.file is None:
-        agent["policy_pair"] = _classic_policy(options)
-    decisions = options.pybatsim.model_dump()
-    return options.changed(pybatsim=decisions | {"seed": None, "agent": decisions["agent"] | agent})
-
-
-def choose_agent(options: Options) -> Agent:
-    """Return the agent that the options ask for.
-
-    Parameters
-    ----------
-    options
-        The options.
-
-    Raises
-    ------
-    OptionsError
-        If they ask for a learning agent, for a model, or do not name exactly one policy.
-    HdrlError
-        If the agent file is wrong.
-    """
-    if options.agent_type == "LEARNING":
-        raise OptionsError(
-            f"{options.where}: pybatsim.agent asks for a LEARNING agent; this version has classic agents and "
-            "policies in Python only"
-        )
-    agent = options.pybatsim.agent
-    for key, model in (("input_model", agent.input_model), ("output_model", agent.output_model)):
-        if model is not None:
-            raise OptionsError(f"{options.where}: pybatsim.agent.{key} is {model!r}, but a classic agent has no model")
-    if agent.file is not None:
-        return load_agent(options.path_of(agent.file), lambda: _classic_policy(options))
-    return Agent("classic", _classic_policy(options))
-
-
-def _classic_policy(options: Options) -> str:
-    from hdrl.policies import normalise_policy_name
-
-    written = options.policy_pair()
-    try:
-        return normalise_policy_name(written)
-    except UnknownName as error:
-        raise OptionsError(f"{options.where}: pybatsim.agent.policy_pair: {error}") from None
 
 
 def _single_run(options: Options, out: Path, progress: Progress | None) -> SingleRun:
@@ -199,15 +145,55 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
         if progress is not None:
             _tell_of_missing_jobs(options, workload, progress)
             progress.message(f"simulating {workload.n_jobs:,} jobs on {platform.n_cores:,} cores of {platform.name}")
-        trace = _simulate(options, platform, workload, agent, progress, folder)
+        if agent.kind is AgentKind.POLICY:
+            trace = _simulate(options, platform, workload, agent, progress, folder)
+        else:
+            trace = _play(options, platform, workload, agent)
         simulation_s = clock.lap("simulate_s")
-        metrics = _write(folder, options, trace, agent)
+        metrics = write_results(folder, options, trace, agent)
         clock.lap("write_s")
         wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
         write_json(folder / "timing.json", clock.laps | wall_clock)
     policy = agent.policy if isinstance(agent.policy, str) else agent.name
     n_dropped = sum(workload.n_dropped.values())
-    return SingleRun(out, options.seed, policy, workload.n_jobs, n_dropped, metrics, simulation_s)
+    return SingleRun(out, options.seed, policy, trace.workload.n_jobs, n_dropped, metrics, simulation_s)
+
+
+def _train(options: Options, agent: Agent, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
+    from hdrl.experiment.trainingrun import TrainingRun
+
+    clock = _Clock()
+    training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
+    clock.lap("read_s")
+    _warm_up(progress)
+    clock.lap("compile_s")
+    if progress is not None:
+        _tell_of_missing_jobs(options, training.workload, progress)
+        progress.message(
+            f"training {agent.name} on {training.workload.n_jobs:,} jobs and {training.platform.n_cores:,} cores of "
+            f"{training.platform.name}"
+        )
+    trained = training.run()
+    train_s = clock.lap("train_s")
+    if trained.trace is None:
+        return RunResult(out, (), trained)
+    metrics = write_results(out, options, trained.trace, agent, trained.model)
+    clock.lap("write_s")
+    write_json(out / "timing.json", clock.laps)
+    n_dropped = sum(training.workload.n_dropped.values())
+    run = SingleRun(out, options.seed, agent.name, trained.trace.workload.n_jobs, n_dropped, metrics, train_s)
+    return RunResult(out, (run,), trained)
+
+
+def _play(options: Options, platform: Platform, workload: Workload, agent: Agent) -> Trace:
+    if options.simulator != "embedded":
+        raise OptionsError(
+            f"{options.where}: simulator is {options.simulator!r}, but agents that learn decide in the embedded "
+            "simulator only"
+        )
+    from hdrl.experiment.modeluse import play_options
+
+    return play_options(options, agent, platform, workload)
 
 
 def _tell_of_missing_jobs(options: Options, workload: Workload, progress: Progress) -> None:
@@ -298,48 +284,3 @@ def _simulate(
         if blamed is None:
             raise
         raise blamed from error
-
-
-def _write(folder: Path, options: Options, trace: Trace, agent: Agent) -> dict[str, float]:
-    from hdrl.metrics import compute_metrics
-    from hdrl.simulation.outputs import write_batsim_files, write_overutilizations
-
-    repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
-    trace = dataclasses.replace(trace, info=repeatable)
-    if options.simulator == "embedded":
-        write_batsim_files(trace, folder)
-    write_overutilizations(trace, folder / "overutilizations.json")
-    metrics = {name: float(value) for name, value in compute_metrics(trace).items()}
-    write_json(
-        folder / "metrics.json", {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    )
-    write_json(folder / "options.resolved.json", options.portable())
-    write_json(folder / "provenance.json", _provenance(options, trace, agent))
-    return metrics
-
-
-def _simulator_version(trace: Trace) -> dict[str, str]:
-    version = trace.info.get("batsim_version")
-    return {} if version is None else {"batsim": str(version)}
-
-
-def _provenance(options: Options, trace: Trace, agent: Agent) -> dict[str, Any]:
-    platform, workload = trace.platform, trace.workload
-    return {
-        "versions": versions() | _simulator_version(trace),
-        "seed": options.seed,
-        "options": {"sha256": options.sha256()},
-        "platform": {"name": platform.name, "n_cores": platform.n_cores, "sha256": platform_sha256(platform)},
-        "workload": {
-            "name": workload.name,
-            "n_jobs": workload.n_jobs,
-            "n_dropped": dict(workload.n_dropped),
-            "sha256": workload_sha256(workload),
-            "origin": without_places(workload.origin),
-        },
-        "agent": {
-            "name": agent.name,
-            "policy": agent.policy if isinstance(agent.policy, str) else None,
-            "sha256": agent.sha256 or None,
-        },
-    }

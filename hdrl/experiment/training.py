@@ -110,15 +110,17 @@ class Training:
     reached: Reached = field(default_factory=Reached)
     _log: TrainingLog | None = None
 
-    def resume(self, state: Mapping[str, Any]) -> None:
+    def resume(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint.
 
         Parameters
         ----------
+        model
+            What the learner's ``model`` returned then.
         state
-            What was saved.
+            What was given to ``save_checkpoint``.
         """
-        self.learner.load_state_dict(state["learner"])
+        self.learner.load_state_dict(model, state["learner"])
         self.reached = Reached(**state["reached"])
         self._log = TrainingLog(self.folder, state["log"])
 

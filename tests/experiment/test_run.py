@@ -232,7 +232,7 @@ def test_a_workload_with_too_few_jobs_is_told(
         (["workload.run_time=trce"], OptionsError, "workload: no run-time model 'trce'; did you mean 'trace'?"),
         (["workload.memory=logg"], OptionsError, "did you mean 'log'?"),
         (["pybatsim.agent.policy_pair=shortst-random"], OptionsError, "did you mean 'shortest-random'?"),
-        (["pybatsim.agent.type=LEARNING"], OptionsError, "asks for a LEARNING agent; this version has classic"),
+        (["pybatsim.agent.type=LEARNING"], OptionsError, "asks for a LEARNING agent, but names none"),
         (["pybatsim.agent.input_model=m.pt"], OptionsError, "a classic agent has no model"),
         (["pybatsim.agent.output_model=m.pt"], OptionsError, "a classic agent has no model"),
         (["pybatsim.agent.file=none.py"], ReadError, "none.py: no such file"),

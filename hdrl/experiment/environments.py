@@ -1,0 +1,132 @@
+"""The environments of a training or a test, from options or from what a model file says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import OptionsError, suggest
+from hdrl.options import Options
+
+if TYPE_CHECKING:
+    from hdrl.platform.model import Platform
+    from hdrl.workload.model import Workload
+
+IDS = {"policy_pair": "hdrl/PolicyPair-v0", "job_pick": "hdrl/JobPick-v0"}
+"""Registered names of the environments, by their names in options."""
+
+GIVEN = ("platform", "workload", "num_envs", "autoreset_mode", "copy", "n_jobs", "start", "part")
+"""Arguments that do not come from the options."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """An environment without the platform and the jobs that it simulates.
+
+    Attributes
+    ----------
+    id
+        Its registered name.
+    arguments
+        Its arguments, as JSON.
+    """
+
+    id: str
+    arguments: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it stands in a model file."""
+        return {"id": self.id, "arguments": self.arguments}
+
+    def single(self, platform: Platform, workload: Workload, **arguments: Any) -> Any:
+        """Make a single environment.
+
+        Parameters
+        ----------
+        platform, workload
+            What it simulates.
+        **arguments
+            Further arguments, for instance which jobs an episode holds.
+        """
+        return _creator(self.id, "entry_point")(platform=platform, workload=workload, **self.arguments, **arguments)
+
+    def batch(self, n_envs: int, platform: Platform, workload: Workload, **arguments: Any) -> Any:
+        """Make a batch of environments.
+
+        Parameters
+        ----------
+        n_envs
+            How many.
+        platform, workload
+            What they simulate.
+        **arguments
+            Further arguments, for instance which jobs an episode holds.
+        """
+        make = _creator(self.id, "vector_entry_point")
+        return make(num_envs=n_envs, platform=platform, workload=workload, **self.arguments, **arguments)
+
+    def action_names(self) -> tuple[str, ...]:
+        """Return the names of the actions; none where they have no lasting meaning."""
+        if self.id != IDS["policy_pair"]:
+            return ()
+        return (*self.arguments["actions"], *(("void",) if self.arguments["void"] else ()))
+
+
+def environment_of(options: Options) -> EnvironmentSpec:
+    """Return the environment that options ask for.
+
+    Parameters
+    ----------
+    options
+        The options.
+
+    Raises
+    ------
+    OptionsError
+        If an argument of it does not exist.
+    """
+    name = options.learning.environment
+    arguments = dict(options.learning.arguments)
+    for key in arguments:
+        _check_argument(options, IDS[name], key)
+    if name == "policy_pair":
+        env = options.pybatsim.env
+        arguments = {
+            "objective": env.objective,
+            "actions": env.actions.pairs(),
+            "void": env.actions.void,
+            "observation": env.observation,
+            "queue_sensitivity": env.queue_sensitivity,
+            "energy": options.energy,
+            "compatibility": options.compatibility,
+        } | arguments
+    return EnvironmentSpec(IDS[name], arguments)
+
+
+def environment_from(data: Mapping[str, Any]) -> EnvironmentSpec:
+    """Return the environment that a model file says it was trained on.
+
+    Parameters
+    ----------
+    data
+        What `EnvironmentSpec.as_json` returned.
+    """
+    return EnvironmentSpec(str(data["id"]), dict(data["arguments"]))
+
+
+def _creator(environment: str, entry: str) -> Any:
+    import gymnasium
+    from gymnasium.envs.registration import load_env_creator
+
+    import hdrl.envs  # noqa: F401 (registers them)
+
+    found = getattr(gymnasium.spec(environment), entry)
+    return load_env_creator(found) if isinstance(found, str) else found
+
+
+def _check_argument(options: Options, environment: str, key: str) -> None:
+    known = [name for name in inspect.signature(_creator(environment, "vector_entry_point")).parameters if name not in GIVEN]
+    if key not in known:
+        raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")

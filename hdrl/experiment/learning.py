@@ -1,0 +1,290 @@
+"""From options to an agent that learns: its class, its settings, its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import MissingExtra, OptionsError, UnknownName
+from hdrl.experiment.agentfile import Agent, AgentError, AgentKind, blame
+from hdrl.experiment.environments import EnvironmentSpec
+from hdrl.options import Options
+from hdrl.seeding import seed_sequence
+
+if TYPE_CHECKING:
+    from hdrl.experiment.modelfile import AnyLearner
+    from hdrl.learn.agent import Agent as LearningAgent
+    from hdrl.platform.model import Platform
+    from hdrl.workload.model import Workload
+
+
+def stream_seed(seed: int, name: str) -> int:
+    """Return the 32-bit seed of one part of an experiment.
+
+    Parameters
+    ----------
+    seed
+        Seed of the experiment.
+    name
+        The part: ``"train"``, ``"validation"``, ``"agent"``.
+    """
+    return int(seed_sequence(seed, name).generate_state(1)[0])
+
+
+def require_torch() -> None:
+    """Say in one line what is missing where torch is.
+
+    Raises
+    ------
+    MissingExtra
+        If torch is not installed.
+    """
+    try:
+        import torch  # noqa: F401 (it must be there)
+    except ModuleNotFoundError:
+        raise MissingExtra("torch", "learn") from None
+
+
+def built_in_agent(options: Options, name: str) -> Agent:
+    """Return a built-in learning agent.
+
+    Parameters
+    ----------
+    options
+        The options, for messages.
+    name
+        Name of its algorithm.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such algorithm.
+    """
+    from hdrl.agents import ALGORITHMS
+
+    require_torch()
+    try:
+        return Agent(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
+    except UnknownName as error:
+        raise OptionsError(f"{options.where}: learning.algorithm: {error}") from None
+
+
+def make_agent(
+    agent: Agent, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
+) -> LearningAgent:
+    """Make an agent of our API.
+
+    Parameters
+    ----------
+    agent
+        Its class.
+    config
+        Its settings by name.
+    spaces
+        The observation and the action space.
+    seed
+        Seed of the experiment.
+    where
+        Where the settings come from, for messages.
+
+    Raises
+    ------
+    HdrlError
+        If a setting is wrong, or it cannot be made.
+    """
+    import torch
+
+    cls = agent.learner
+    if cls is None:
+        raise TypeError("the agent does not learn")
+    generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
+    made: LearningAgent
+    try:
+        made = cls(*spaces, cls.Config.of(config, where), generator)
+    except (TypeError, AttributeError, ValueError, RuntimeError) as error:
+        blamed = blame(error, agent.path) if agent.path is not None else None
+        if blamed is not None:
+            raise AgentError(str(blamed)) from error
+        if agent.path is None:
+            raise
+        raise AgentError(f"{agent.path}: {cls.__name__}: {' '.join(str(error).split())}") from error
+    return made
+
+
+def settings_of(options: Options, agent: Agent) -> dict[str, Any]:
+    """Return the settings of an agent of our API: those of the preset, of ``pybatsim.agent``, of ``learning.settings``.
+
+    Parameters
+    ----------
+    options
+        The options.
+    agent
+        The agent.
+    """
+    if agent.learner is None:
+        raise TypeError("the agent does not learn")
+    settings: dict[str, Any] = {}
+    if agent.path is None:
+        from hdrl.agents import ALGORITHMS
+
+        settings |= ALGORITHMS[agent.name].settings
+    known = agent.learner.Config.model_fields
+    given = options.pybatsim.agent
+    for name, value in (("hidden", given.hidden), ("lr", given.lr), ("gamma", given.gamma)):
+        if value is not None and name in known:
+            settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value
+    return settings | options.learning.settings
+
+
+def make_learner(
+    options: Options,
+    agent: Agent,
+    spec: EnvironmentSpec,
+    platform: Platform,
+    workload: Workload,
+) -> AnyLearner:
+    """Make the learner of a training, with its environments.
+
+    Parameters
+    ----------
+    options
+        The options.
+    agent
+        The agent.
+    spec
+        Its environment.
+    platform, workload
+        What is simulated.
+
+    Raises
+    ------
+    HdrlError
+        If anything does not fit.
+    """
+    require_torch()
+    from hdrl.experiment.batchlearner import BatchLearner
+    from hdrl.experiment.hdeeprmlearner import HDeepRMLearner
+
+    seed = stream_seed(options.seed, "train")
+    validates = options.learning.validation_every is not None
+    training = episode_arguments(options, "train", workload)
+    validation = episode_arguments(options, "validation", workload)
+    if agent.kind is AgentKind.HDEEPRM:
+        _check_hdeeprm(options, agent)
+        return HDeepRMLearner(
+            agent,
+            hdeeprm_settings(options),
+            spec.single(platform, workload, **training),
+            validation_env=spec.single(platform, workload, **validation) if validates else None,
+            seed=seed,
+        )
+    n_validation = min(options.learning.n_validation_episodes, 64)
+    envs = spec.batch(options.learning.n_envs, platform, workload, **training)
+    spaces = envs.single_observation_space, envs.single_action_space
+    where = f"{options.where}: learning.settings"
+    made = make_agent(agent, settings_of(options, agent), spaces, seed=options.seed, where=where)
+    return BatchLearner(
+        made,
+        envs,
+        validation_envs=spec.batch(n_validation, platform, workload, **validation) if validates else None,
+        seed=seed,
+        path=agent.path,
+    )
+
+
+def hdeeprm_settings(options: Options) -> Any:
+    """Return what options say to an agent of HDeepRM's API.
+
+    Parameters
+    ----------
+    options
+        The options.
+    """
+    from hdrl.experiment.hdeeprmlearner import HDeepRMSettings
+
+    given = options.pybatsim.agent
+    chosen = {name: getattr(given, name) for name in ("gamma", "hidden", "lr") if getattr(given, name) is not None}
+    return HDeepRMSettings(**chosen, samples_in_test=options.compatibility is not None)
+
+
+def episode_arguments(options: Options, name: str, workload: Workload) -> dict[str, Any]:
+    """Return the arguments of an environment that say which jobs an episode holds.
+
+    Parameters
+    ----------
+    options
+        The options.
+    name
+        The range: ``"train"``, ``"validation"`` or ``"test"``.
+    workload
+        The workload.
+
+    Raises
+    ------
+    OptionsError
+        If the range is too short for an episode.
+    """
+    episodes = options.learning.episodes
+    if episodes.n_jobs is None:
+        return {}
+    first, last = job_range(options, name, workload)
+    if last - first < episodes.n_jobs:
+        raise OptionsError(
+            f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {workload.n_jobs:,} jobs, "
+            f"expected at least learning.episodes.n_jobs = {episodes.n_jobs:,}"
+        )
+    # Validations draw their windows too: always the same ones, since they have the same seed.
+    start = episodes.start if name == "train" else "random"
+    return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
+
+
+def job_range(options: Options, name: str, workload: Workload) -> tuple[int, int]:
+    """Return a range as numbers of jobs: the first, and the one after the last.
+
+    Parameters
+    ----------
+    options
+        The options.
+    name
+        The range: ``"train"``, ``"validation"`` or ``"test"``.
+    workload
+        The workload.
+    """
+    if options.learning.episodes.n_jobs is None:
+        return 0, workload.n_jobs
+    low, high = getattr(options.learning.episodes, name)
+    return round(low * workload.n_jobs), round(high * workload.n_jobs)
+
+
+def test_jobs(options: Options, workload: Workload) -> Workload:
+    """Return the jobs of a test: all, or those of the range ``test`` where episodes are windows.
+
+    Parameters
+    ----------
+    options
+        The options.
+    workload
+        The workload.
+    """
+    if options.learning.episodes.n_jobs is None:
+        return workload
+    first, last = job_range(options, "test", workload)
+    return workload.window(first, last - first)
+
+
+test_jobs.__test__ = False  # type: ignore[attr-defined]  # no test, whatever pytest thinks of its name
+
+
+def _check_hdeeprm(options: Options, agent: Agent) -> None:
+    """Refuse what agents of HDeepRM's API cannot do."""
+    if options.learning.settings:
+        raise OptionsError(
+            f"{options.where}: learning.settings is given, but {Path(agent.path or '').name} has HDeepRM's API, whose "
+            "settings are pybatsim.agent.hidden, lr and gamma"
+        )
+    if options.learning.n_envs != 1:
+        raise OptionsError(
+            f"{options.where}: learning.n_envs is {options.learning.n_envs}, but agents of HDeepRM's API learn from "
+            "one simulation after the other, expected 1"
+        )

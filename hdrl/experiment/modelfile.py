@@ -1,0 +1,124 @@
+"""Model files: what an agent has learned, with all that using it needs, whichever API it has.
+
+The format is that of `hdrl.learn.checkpoint`. Its ``algorithm`` is the name of a built-in algorithm, or ``file:`` and
+the name of the agent file. A file of HDeepRM (``{"model_state_dict": ...}``, or bare weights) can be started from, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import OptionsError, ReadError
+from hdrl.experiment.agentfile import Agent, AgentKind
+
+if TYPE_CHECKING:
+    from hdrl.experiment.batchlearner import BatchLearner
+    from hdrl.experiment.hdeeprmlearner import HDeepRMLearner
+    from hdrl.learn.checkpoint import Checkpoint
+
+    AnyLearner = BatchLearner | HDeepRMLearner
+
+FILE = "file:"
+"""How the algorithm of an agent from a file begins."""
+
+
+def algorithm_of(agent: Agent) -> str:
+    """Return what a model file calls the algorithm of an agent.
+
+    Parameters
+    ----------
+    agent
+        An agent that learns.
+    """
+    return agent.name if agent.path is None else f"{FILE}{agent.path.name}"
+
+
+def checkpoint_of_learner(
+    agent: Agent,
+    learner: AnyLearner,
+    environment: Mapping[str, Any],
+    notes: Mapping[str, Any],
+    training: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Return what a model file of a learner holds.
+
+    Parameters
+    ----------
+    agent
+        Who it is.
+    learner
+        The learner.
+    environment
+        Its environment, as JSON.
+    notes
+        Whatever else is worth keeping, as JSON.
+    training
+        The state of the training; ``None``: it cannot be gone on with.
+    """
+    from hdrl.learn.checkpoint import Checkpoint
+    from hdrl.learn.spaces import space_as_json
+
+    observation_space, action_space, config = learner.description()
+    return Checkpoint(
+        algorithm=algorithm_of(agent),
+        config=config,
+        observation_space=space_as_json(observation_space),
+        action_space=space_as_json(action_space),
+        agent=learner.model(),
+        environment=dict(environment),
+        training=dict(training or {}),
+        notes={"agent_sha256": agent.sha256 or None, "api": agent.kind.value, **notes},
+    )
+
+
+def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint | None]:
+    """Read a model file for an agent.
+
+    Parameters
+    ----------
+    path
+        The file.
+    agent
+        The agent that it is for.
+
+    Returns
+    -------
+    tuple
+        What the agent's ``load_model`` takes, and the whole content of a file of ours, ``None`` for one of HDeepRM.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read.
+    OptionsError
+        If it is a model of another kind of agent.
+    """
+    from hdrl.learn.checkpoint import load_checkpoint
+
+    try:
+        checkpoint = load_checkpoint(path)
+    except ReadError as error:
+        foreign = _model_of_hdeeprm(path) if agent.kind is AgentKind.HDEEPRM else None
+        if foreign is None:
+            raise error from None
+        return foreign, None
+    if checkpoint.notes.get("api") != agent.kind.value or (agent.path is None and checkpoint.algorithm != agent.name):
+        raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(agent)}")
+    return checkpoint.agent, checkpoint
+
+
+def _model_of_hdeeprm(path: Path) -> Mapping[str, Any] | None:
+    """Return what a model file of HDeepRM holds, ``None`` if it is none."""
+    import torch
+
+    try:
+        content = torch.load(path, weights_only=True, map_location="cpu")
+    except Exception:  # noqa: BLE001 - torch raises whatever its parts do; the reader of our files has said what is wrong
+        return None
+    if not isinstance(content, dict):
+        return None
+    weights = content.get("model_state_dict", content)
+    is_model = isinstance(weights, dict) and all(isinstance(value, torch.Tensor) for value in weights.values())
+    return content if is_model else None

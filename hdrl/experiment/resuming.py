@@ -1,0 +1,137 @@
+"""Going on with a training: what it was asked for, and whether it is still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import OptionsError, ReadError
+from hdrl.experiment.agentfile import Agent
+from hdrl.files import read_json, write_json
+from hdrl.options import Options, parse_options
+
+if TYPE_CHECKING:
+    from hdrl.learn.checkpoint import Checkpoint
+
+RESUME_FILE = "resume.json"
+"""The options with the folder that their paths start from, which is a matter of this machine."""
+
+MAY_CHANGE = (
+    "runs",
+    "learning.iterations",
+    "learning.checkpoint_every",
+    "learning.tensorboard",
+    "pybatsim.agent.output_model",
+    "pybatsim.log_level",
+)
+"""Options that may differ when a training goes on: how long it takes, and what is told of it."""
+
+
+def write_resume_file(folder: Path, options: Options) -> None:
+    """Note what a training was asked for, so that its folder is all that going on needs.
+
+    Parameters
+    ----------
+    folder
+        Folder of the training.
+    options
+        Its options.
+    """
+    data = {
+        "where": options.where,
+        "folder": str(options.folder.absolute()),
+        "options": options.model_dump(mode="json"),
+    }
+    write_json(folder / RESUME_FILE, data)
+
+
+def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Options:
+    """Return the options of a training to go on with.
+
+    Parameters
+    ----------
+    folder
+        Folder of the training.
+    overrides
+        Changes such as ``"learning.iterations=200"``; only some are possible.
+
+    Raises
+    ------
+    ReadError
+        If the folder is not that of a training.
+    OptionsError
+        If a change is wrong.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ReadError(folder, "no such folder, expected that of a training")
+    if not (folder / RESUME_FILE).is_file():
+        raise ReadError(folder, f"has no {RESUME_FILE}, expected the folder of a training")
+    data = read_json(folder / RESUME_FILE)
+    try:
+        where, start, values = str(data["where"]), Path(data["folder"]), data["options"]
+    except (KeyError, TypeError):
+        raise ReadError(folder / RESUME_FILE, "must hold where, folder and options") from None
+    return parse_options(values, where=where, folder=start, overrides=overrides)
+
+
+def read_resumed(path: Path, agent: Agent) -> Checkpoint:
+    """Read the checkpoint of a training.
+
+    Parameters
+    ----------
+    path
+        The file.
+    agent
+        Who goes on.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or holds no training.
+    OptionsError
+        If the agent's file has changed.
+    """
+    from hdrl.learn.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(path)
+    if not checkpoint.training or "options" not in checkpoint.notes:
+        raise ReadError(path, "holds a model without its training")
+    if (checkpoint.notes.get("agent_sha256") or "") != agent.sha256:
+        raise OptionsError(f"{agent.path}: has changed since the training in {path.parent} began")
+    return checkpoint
+
+
+def check_same_training(options: Options, before: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to go on with a training that is another one now.
+
+    Parameters
+    ----------
+    options
+        The options now.
+    before
+        The portable options of the training.
+    folder
+        Its folder.
+
+    Raises
+    ------
+    OptionsError
+        If an option differs that makes another training of it.
+    """
+    now, then = dict(_flat(options.portable())), dict(_flat(before))
+    for key in (*now, *(key for key in then if key not in now)):
+        if key not in MAY_CHANGE and now.get(key) != then.get(key):
+            raise OptionsError(
+                f"{folder}: was trained with {key} = {then.get(key)!r}, not {now.get(key)!r}; a training that goes on "
+                "keeps its options"
+            )
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
