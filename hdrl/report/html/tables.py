@@ -145,12 +145,7 @@ def options_files(runs: Sequence[Run]) -> Markup:
         if not run.options_text:
             continue
         name = f"options_{index}.json" if len(runs) > 1 else "options.json"
-        link = tag(
-            "a",
-            f"Save as {name}",
-            href="data:application/json;charset=utf-8," + quote(run.options_text),
-            download=name,
-        )
+        link = download(name, run.options_text)
         command = f"hdrl-launch {name} --out again_{index}" if len(runs) > 1 else f"hdrl-launch {name} --out again"
         shown.append(
             tag(
@@ -178,6 +173,34 @@ def table(caption: str, head: Markup, body: Sequence[Markup]) -> Markup:
     """
     inside = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", inside, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def code_table(caption: str, rows: Sequence[tuple[str, str]]) -> Markup:
+    """Return a table of names and values to copy.
+
+    Parameters
+    ----------
+    caption
+        What it shows.
+    rows
+        The names and values.
+    """
+    head = tag("tr", tag("th", "what", scope="col"), tag("th", "value", scope="col"))
+    return table(caption, head, [_origin_row(name, [value]) for name, value in rows])
+
+
+def download(name: str, text: str) -> Markup:
+    """Return a link that saves a JSON file.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    text
+        What it holds.
+    """
+    address = "data:application/json;charset=utf-8," + quote(text)
+    return tag("a", f"Save {name}", href=address, download=name)
 
 
 class _Column:

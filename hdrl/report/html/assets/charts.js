@@ -78,6 +78,7 @@ function chartLayout(chart) {
   const y = { ...axis, title: { text: chart.y.title, standoff: 6 } };
   if (chart.y.from0) y.rangemode = "tozero";
   if (chart.y.range) y.range = chart.y.range;
+  if (chart.y.log2) Object.assign(y, powersOfTwo());
   return {
     autosize: true,
     height: innerWidth < 600 ? 320 : 380,
@@ -94,6 +95,11 @@ function chartLayout(chart) {
     legend: { orientation: "h", y: -0.22, yanchor: "top", x: 0, font: { size: 12 } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: themed("--faint"), activecolor: text },
   };
+}
+
+function powersOfTwo() {
+  const values = Array.from({ length: 25 }, (_, i) => i - 12);
+  return { tickvals: values, ticktext: values.map((power) => (power < 0 ? `1/${2 ** -power}` : String(2 ** power))) };
 }
 
 // The numbers of a logarithmic axis are logarithms already, so that zooming and thinning stay linear.
@@ -129,7 +135,8 @@ async function drawChart(element, chart) {
       name: escapeText(name),
       line: { shape: chart.shape, width: 1.6, color: colourOfRun(one.run), dash: dashOfRun(one.run) },
       marker: { size: 5, color: colourOfRun(one.run) },
-      hovertemplate: chart.x.log ? "%{y:.2f} %<extra>%{fullData.name}</extra>" : "%{y:,.4~g} at %{x:,.4~g}<extra>%{fullData.name}</extra>",
+      customdata: chart.y.log2 ? Array.from(data[i].y, (value) => 2 ** value) : undefined,
+      hovertemplate: chart.y.log2 ? "%{customdata:.3f} in window %{x}<extra>%{fullData.name}</extra>" : chart.x.log ? "%{y:.2f} %<extra>%{fullData.name}</extra>" : "%{y:,.4~g} at %{x:,.4~g}<extra>%{fullData.name}</extra>",
     };
   });
   const config = {
