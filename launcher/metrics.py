@@ -65,8 +65,8 @@ def _text(number: float) -> str:
     """Return a number with six digits that count; a large one in full, without its fraction."""
     if not math.isfinite(number):
         return "-"
-    if 1e6 <= abs(number) < 1e15 or number.is_integer():
-        return f"{number:,.0f}" if abs(number) < 1e15 else f"{number:.5e}"
+    if 1e6 <= abs(number) < 1e9 or (number.is_integer() and abs(number) < 1e9):
+        return f"{number:,.0f}"
     return f"{number:,.6g}"
 
 

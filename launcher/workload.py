@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hdrl.launcher.export import export_swf
+
 if TYPE_CHECKING:
     from hdrl.platform.model import Platform
     from hdrl.workload import SwfLog, Workload, WorkloadStatistics
@@ -27,6 +29,9 @@ platform_option = click.option("--platform", "-p", metavar="FILE", help="Platfor
 @click.group()
 def workload() -> None:
     """Generate, convert and describe workloads."""
+
+
+workload.add_command(export_swf)
 
 
 @workload.command()

@@ -119,6 +119,32 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
     """
     if run.labels:
         return run
+    rows = jobs_of_workload(run, workload)
+    return dataclasses.replace(run, labels={name: rows[name].astype(np.int64) for name in LABELS})
+
+
+def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArray[np.void]:
+    """Return what the workload of a run tells of its jobs: a row of `hdrl.workload.JOB_DTYPE` for each.
+
+    Parameters
+    ----------
+    run
+        The run.
+    workload
+        The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
+        the same file.
+
+    Raises
+    ------
+    ReadError
+        If the workload is not found.
+    WorkloadError
+        If it cannot be read.
+    OptionsError
+        If jobs of the run are not in the workload.
+    """
+    if run.trace is not None:
+        return run.trace.workload.jobs
     path = _named_workload(run) if workload is None else workload
     jobs = _jobs(path)
     row = {job_id: index for index, job_id in enumerate(jobs.job_ids)}
@@ -128,8 +154,7 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
             f"{path}: has no job {missing[0]!r}, one of {len(missing):,} of {run.name} that are not there; "
             "expected the workload of the run"
         )
-    rows = np.array([row[job_id] for job_id in run.job_id.tolist()], dtype=np.int64)
-    return dataclasses.replace(run, labels={name: jobs.jobs[name][rows].astype(np.int64) for name in LABELS})
+    return jobs.jobs[np.array([row[job_id] for job_id in run.job_id.tolist()], dtype=np.int64)]
 
 
 def _jobs(file: str | Path) -> Workload:

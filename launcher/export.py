@@ -1,0 +1,18 @@
+"""``hdrl workload export-swf``: the schedule of a run as a log."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("export-swf")
+@click.argument("run")
+@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, with .gz if wanted.")
+@click.option("--workload", metavar="FILE", help="Workload of the run, if it is not where the options say.")
+@click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that read whole seconds only.")
+def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
+    """Write the schedule of RUN, a run folder, as a log in the Standard Workload Format."""
+    from hdrl.report.export import export_swf as export
+
+    log = export(run, out, workload=workload, whole_seconds=whole_seconds)
+    click.echo(f"{out}: {log.n_rows:,} jobs")
