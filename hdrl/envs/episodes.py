@@ -129,7 +129,7 @@ def part_bounds(
     else:
         bounds = _two_numbers(part)
     if all(isinstance(bound, (int, np.integer)) for bound in bounds):
-        first, last = int(bounds[0]), int(bounds[1])
+        first, last = (int(bounds[0]), int(bounds[1]))
         if not 0 <= first < last <= n_jobs:
             raise OptionsError(f"part is {part!r}, expected two places from 0 to {n_jobs}, the jobs of {name}")
         return first, last
@@ -145,8 +145,7 @@ def _two_numbers(part: object) -> tuple[float, float]:
     is_pair = isinstance(part, (tuple, list)) and len(part) == 2
     if not is_pair or not all(isinstance(x, (int, float, np.number)) and not isinstance(x, bool) for x in part):  # type: ignore[attr-defined]
         raise OptionsError(f"part is {part!r}, expected one of {', '.join(PARTS)}, or two numbers")
-    first, last = part  # type: ignore[misc]
-    return first, last
+    return part[0], part[1]  # type: ignore[index]
 
 
 def plan_episodes(

@@ -23,6 +23,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.envs.masks import LegalMultiDiscrete
 from hdrl.envs.seeds import checked_seed, episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError, suggest
 
@@ -63,7 +64,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
     the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
-    `_episode_info`. The hooks write into ``_observations``, ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
+    `_episode_info`. The hooks write into ``_observations``, ``_masks``, ``_rewards``, ``_terminations``
+    and, if need be, ``_truncations``.
 
     Parameters
     ----------
@@ -119,13 +121,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.single_observation_space = observation_space
         self.single_action_space = action_space
         self.observation_space = batch_space(observation_space, self.num_envs)
-        self.action_space = batch_space(action_space, self.num_envs)
         self.copy = copy
         self.n_threads = min(int(n_threads), self.num_envs)
         self.n_actions = int(action_space.n)
 
         self._observations = np.zeros((self.num_envs, *observation_space.shape), dtype=observation_space.dtype)
         self._masks = np.zeros((self.num_envs, self.n_actions), dtype=np.int8)
+        self.action_space = LegalMultiDiscrete(self._masks)
         self._rewards = np.zeros(self.num_envs)
         self._terminations = np.zeros(self.num_envs, dtype=np.bool_)
         self._truncations = np.zeros(self.num_envs, dtype=np.bool_)
@@ -266,6 +268,16 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         np.logical_or(terminations, truncations, out=self._has_ended)
         info = self._after_step()
         return self._shown(self._observations), self._rewards.copy(), terminations, truncations, info
+
+    def legal_actions(self, row: int) -> NDArray[np.int8]:
+        """Return the mask of a row, as the array itself, which is kept up to date: it must not be written to.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        return np.asarray(self._masks[row])
 
     def action_masks(self) -> BoolArray:
         """Return which actions are legal now, shape ``(num_envs, n_actions)``; the way of sb3-contrib."""

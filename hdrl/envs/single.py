@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.envs.masks import LegalDiscrete
 from hdrl.envs.native import BoolArray, Info, NativeVectorEnv, Options, StateDict
 from hdrl.errors import OptionsError
 
@@ -36,7 +37,7 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         self.batch = batch
         self.render_mode = None
         self.observation_space = batch.single_observation_space
-        self.action_space = batch.single_action_space
+        self.action_space = LegalDiscrete(batch.legal_actions(0))
 
     def reset(self, *, seed: int | None = None, options: Options | None = None) -> tuple[NDArray[Any], Info]:
         """Begin an episode.

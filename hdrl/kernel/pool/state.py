@@ -182,7 +182,7 @@ def new_pool(
     )
 
 
-def set_episode(pool: Pool, row: int, first: int, n_jobs: int, n_procs: int) -> None:
+def set_episode(pool: Pool, row: int, first: int, n_jobs: int) -> None:
     """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
 
     Parameters
@@ -193,10 +193,7 @@ def set_episode(pool: Pool, row: int, first: int, n_jobs: int, n_procs: int) -> 
         Which environment.
     first, n_jobs
         Place of the first job in the table, and how many there are.
-    n_procs
-        Processors of the machine.
     """
     scalars = pool.scalars[row, 0]
     scalars["first_job"] = first
     scalars["end_job"] = first + n_jobs
-    scalars["n_free"] = n_procs

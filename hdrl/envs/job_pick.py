@@ -1,0 +1,361 @@
+"""``hdrl/JobPick-v0``: pick waiting jobs on a machine of identical processors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.envs.episodes import EpisodePlan, Part, Start, Window, plan_episodes
+from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, job_pick_options
+from hdrl.envs.machines import WorkloadLike, pool_inputs
+from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
+from hdrl.envs.pool_trace import pool_trace
+from hdrl.envs.single import SingleEnv
+from hdrl.errors import OptionsError
+from hdrl.kernel.pool import entries
+from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
+from hdrl.kernel.pool.table import job_table, row_templates
+from hdrl.platform.model import Platform
+from hdrl.simulation.trace import Trace
+
+DEFAULT_N_JOBS = 256
+"""Jobs of an episode unless chosen, as in RLScheduler's training."""
+
+
+class JobPickVectorEnv(NativeVectorEnv):
+    """A batch of environments in which waiting jobs are picked on a machine of identical processors.
+
+    **Description.** Jobs are submitted to a machine of ``n_procs`` identical processors. Whenever a decision is due,
+    the agent picks one of the jobs that wait. Agents see requested times; how long jobs really run they do not see.
+
+    **Action space.** ``Discrete(max_jobs)``: the row of the job; with ``skip`` one more, last, that starts nothing
+    until the next event. Only rows that hold a job are legal (``info["action_mask"]``).
+
+    **Observation space.** ``Box(0, 1, (max_jobs, n_features), float32)``: a row for each waiting job, in ``order``. If
+    more wait than there are rows, the first are seen. Values end at 1 - 1e-5; a row without a job is
+    0 1 1 1 1 1 1 0 (and 0 in further columns).
+
+    ======  =================================================================================
+    column  meaning
+    ======  =================================================================================
+    0       time waited / 12 h
+    1       requested time / longest run time of the workload
+    2       processors / processors of the machine
+    3       memory / largest of the workload (1 if absent)
+    4-6     user, group, executable / largest number (1 if absent)
+    7       1 - 1e-5 if the job can start now, 1e-5 if not
+    8...    further ``features``, in the order in which they are named
+    ======  =================================================================================
+
+    **Rewards.** Minus the objective (plus for utilisation): ``"end"``: 0 until the last step, which gets all;
+    ``"shaped"``: each step what it adds to the objective over the jobs that have been started, so that the sum is
+    the same.
+
+    **Starting state.** The first job of the episode has just been submitted to the empty machine.
+
+    **Episode end.** When the last job has been started: everything is known then.
+
+    Parameters
+    ----------
+    num_envs
+        Number of rows of the batch.
+    workload
+        A workload, a file, the name of a shipped one, or several of these; ``None``: 4,096 jobs of the
+        Lublin-Feitelson model.
+    platform
+        The machine, its file or its name; all cores must be equally fast. Memory and bandwidth are not modelled.
+    n_procs
+        The number of processors instead of a platform; ``None``: what the header of a log says.
+    n_jobs
+        Jobs of an episode; ``"all"``: all of the part.
+    start, part
+        Which windows of the workload, see `hdrl.envs.episodes.plan_episodes`.
+    commitment
+        ``"block"``: the picked job is the next to start; if it does not fit, time goes on until it does, and nobody is
+        asked meanwhile. ``"repick"`` (the default): it is the first of the queue until the next event, then another may
+        be picked: the agent is the priority function of EASY.
+    backfilling
+        Which jobs may overtake a picked job that does not fit: ``"none"``; ``"easy"`` (the default), ``"easy_sjbf"``:
+        those that do not delay it, tried in the order of submission or of requested time; ``"easy_priority"``: of
+        those, the agent picks (only they are legal then); ``"rlscheduler"``: RLScheduler's rule, with ``"block"`` only.
+    objective
+        A name of `hdrl.envs.job_pick_options.OBJECTIVES`.
+    reward
+        ``"end"`` or ``"shaped"``.
+    max_jobs
+        Rows of the observation.
+    order
+        In which order waiting jobs are shown: a priority such as ``"fcfs"`` or ``"f4"``.
+    features
+        Names of further features, see `hdrl.envs.job_pick_options.FEATURES`.
+    skip
+        Whether there is an action that starts nothing.
+    kill
+        Whether jobs are killed at their walltimes.
+    compatibility
+        ``"rlscheduler"``: as RLScheduler has it. Blocking, simultaneous events looked at one after the other, dates as
+        in the log, and its inverted WFP3 and UNICEF in `run_priorities`.
+    autoreset_mode, copy, n_threads
+        See `NativeVectorEnv`.
+    **choices
+        How logs become jobs, see `hdrl.workload.workload_from_swf`.
+
+    Raises
+    ------
+    OptionsError
+        If an argument is wrong.
+    PlatformError
+        If the cores of the platform are not equally fast.
+    WorkloadError
+        If the machine can never run a job.
+    ReadError
+        If a file cannot be read.
+
+    Notes
+    -----
+    Version 0.
+
+    References
+    ----------
+    D. Zhang, D. Dai, Y. He, F. Bao, B. Xie, "RLScheduler: An Automated HPC Batch Job Scheduler Using Reinforcement
+    Learning", SC'20 (features, blocking, its backfilling).
+    """
+
+    _option_names: ClassVar[frozenset[str]] = frozenset({"start"})
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        workload: WorkloadLike | Sequence[WorkloadLike] | None = None,
+        platform: Platform | str | Path | None = None,
+        n_procs: int | None = None,
+        n_jobs: int | str = DEFAULT_N_JOBS,
+        start: Start = None,
+        part: Part = "all",
+        commitment: str | None = None,
+        backfilling: str | None = None,
+        objective: str = "mean_bounded_slowdown",
+        reward: str = "end",
+        max_jobs: int = 128,
+        order: str = "fcfs",
+        features: Iterable[str] = (),
+        skip: bool = False,
+        kill: bool = False,
+        compatibility: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+        render_mode: None = None,
+        **choices: Any,
+    ) -> None:
+        if render_mode is not None:
+            raise OptionsError(f"render_mode is {render_mode!r}, expected None: there are no pictures")
+        self.options = job_pick_options(
+            commitment=commitment,
+            backfilling=backfilling,
+            objective=objective,
+            reward=reward,
+            order=order,
+            features=features,
+            skip=skip,
+            max_jobs=max_jobs,
+            compatibility=compatibility,
+        )
+        if compatibility == COMPATIBILITY:
+            choices = {"shift": False} | choices
+        self.inputs = pool_inputs(workload, platform, n_procs, is_killing=kill, **choices)
+        self.platform = self.inputs.platform
+        self.plan = self._plan(n_jobs, start, part)
+        shape = (self.options.max_jobs, self.options.n_features)
+        super().__init__(
+            num_envs,
+            spaces.Box(0.0, 1.0, shape, np.float32),
+            spaces.Discrete(self.options.max_jobs + self.options.has_skip),
+            autoreset_mode=autoreset_mode,
+            copy=copy,
+            n_threads=n_threads,
+        )
+        self._pool = self._new_pool(
+            self.num_envs,
+            self.plan.max_jobs,
+            observations=self._observations,
+            masks=self._masks,
+            rewards=self._rewards,
+            is_over=self._terminations,
+        )
+        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
+        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+
+    def _plan(self, n_jobs: int | str, start: Start, part: Part) -> EpisodePlan:
+        if isinstance(n_jobs, str) and n_jobs != "all":
+            raise OptionsError(f"n_jobs is {n_jobs!r}, expected a whole number of at least 1, or 'all'")
+        return plan_episodes(
+            [one.n_jobs for one in self.inputs.workloads],
+            n_jobs=None if isinstance(n_jobs, str) else n_jobs,
+            start=start,
+            part=part,
+            names=[one.name for one in self.inputs.workloads],
+        )
+
+    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
+        columns = self.inputs.columns
+        return new_pool(
+            n_envs,
+            n_jobs,
+            jobs=job_table(columns),
+            templates=row_templates(columns, self.platform.n_cores),
+            settings=self.options.settings(self.platform.n_cores, columns.requested_time_s),
+            columns=np.array(self.options.columns, dtype=np.int64),
+            **outputs,
+        )
+
+    # ------------------------------------------------------------------ hooks of the batch
+
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        window = self.plan.window(episode, seed)
+        if "start" in options:
+            window = self._asked_window(row, options["start"])
+        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        self._set_window(self._pool, row, window)
+
+    def _asked_window(self, row: int, start: object) -> Window:
+        starts = np.asarray(start)
+        if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
+            raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
+        at = int(np.broadcast_to(starts, self.num_envs)[row])
+        sizes = [one.n_jobs for one in self.inputs.workloads[:1]]
+        names = [one.name for one in self.inputs.workloads[:1]]
+        return plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=at, names=names).windows[0]
+
+    def _set_window(self, pool: Pool, row: int, window: Window) -> None:
+        first = self.inputs.first_jobs[window.workload] + window.start
+        set_episode(pool, row, first, window.n_jobs)
+
+    def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
+        entries.reset_rows(self._pool, first, last, chosen)
+
+    def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
+        entries.step_rows(self._pool, first, last, chosen, self._actions)
+
+    def _episode_info(self, row: int) -> dict[str, float]:
+        window = self.window(row)
+        self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
+        values = dict(zip(OBJECTIVES, entries.objectives(self._pool, row).tolist(), strict=True))
+        return {"objective": values[self.options.objective], **values}
+
+    def _state_arrays(self) -> StateDict:
+        arrays = self._pool._asdict()
+        own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS)}
+        scalars = own.pop("scalars")
+        return own | {f"scalars.{name}": scalars[name] for name in scalars.dtype.names} | {"windows": self._windows}
+
+    # ------------------------------------------------------------------ more than Gymnasium asks for
+
+    def window(self, row: int) -> Window:
+        """Return which jobs the episode of a row holds.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
+        """
+        if not 0 <= row < self.num_envs or self._windows[row, 2] < 0:
+            raise OptionsError(f"row {row} has had no episode; there are rows 0 to {self.num_envs - 1}")
+        return Window(*self._windows[row].tolist())
+
+    def trace(self, row: int = 0) -> Trace:
+        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If none has ended (in this process: it is not part of `state_dict`).
+        """
+        if row not in self._finished:
+            raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
+        window, start_s, n_decisions = self._finished[row]
+        first = self.inputs.first_jobs[window.workload] + window.start
+        places = slice(first, first + window.n_jobs)
+        order = self.inputs.orders[window.workload]
+        return pool_trace(
+            self.platform,
+            self.inputs.workloads[window.workload].take(order[window.start : window.start + window.n_jobs]),
+            start_s,
+            self.inputs.columns.run_s[places],
+            is_killed=self.inputs.is_killed[places],
+            n_decisions=n_decisions,
+        )
+
+    def run_priorities(
+        self, priorities: str | Sequence[str], windows: Sequence[Window] | None = None
+    ) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """Run whole episodes under fixed priorities in the same simulator: what an agent is compared with.
+
+        Among all waiting jobs, also those that do not fit into the observation, the first by the priority is picked.
+
+        Parameters
+        ----------
+        priorities
+            Names of priorities such as ``"sjf"`` or ``"f4"``, or one of them.
+        windows
+            The episodes; ``None``: those of the plan, if they are not drawn.
+
+        Returns
+        -------
+        dict
+            For each priority, all objectives by name, each of shape ``(n_windows,)``.
+
+        Raises
+        ------
+        OptionsError
+            If there is no such priority, or no windows are given though the plan draws them.
+        """
+        names = [priorities] if isinstance(priorities, str) else list(priorities)
+        keys = [self.options.priority(name) for name in names]
+        chosen = list(self.plan.windows if windows is None else windows)
+        if not chosen:
+            raise OptionsError("windows is missing: the plan of episodes draws them, so there is no list of them")
+        pool = self._new_pool(len(chosen), max(window.n_jobs for window in chosen))
+        results = {}
+        for name, key in zip(names, keys, strict=True):
+            for row, window in enumerate(chosen):
+                self._set_window(pool, row, window)
+            values = entries.run_keys(pool, [key] * len(chosen))
+            results[name] = {objective: values[:, number] for objective, number in OBJECTIVES.items()}
+        return results
+
+
+class JobPickEnv(SingleEnv):
+    """One environment in which waiting jobs are picked: see `JobPickVectorEnv`.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `JobPickVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
+    """
+
+    batch: JobPickVectorEnv
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(JobPickVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+
+    def trace(self) -> Trace:
+        """Return what happened in the last episode that has ended: see `JobPickVectorEnv.trace`."""
+        return self.batch.trace(0)

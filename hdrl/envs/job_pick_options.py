@@ -1,0 +1,227 @@
+"""The options of JobPick by name, and their numbers in the compiled simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, suggest
+from hdrl.kernel import codes as kernel_codes
+from hdrl.kernel.pool import codes
+from hdrl.kernel.pool.observe import N_TEMPLATE
+from hdrl.kernel.pool.state import N_PROFILE, SETTINGS_DTYPE
+from hdrl.policies.pairs import BACKFILLINGS as EASY
+from hdrl.policies.pairs import PRIORITIES
+
+OBJECTIVES: dict[str, int] = {
+    "mean_bounded_slowdown": codes.MEAN_BOUNDED_SLOWDOWN,
+    "mean_slowdown": codes.MEAN_SLOWDOWN,
+    "mean_wait_s": codes.MEAN_WAIT,
+    "mean_turnaround_s": codes.MEAN_TURNAROUND,
+    "utilization": codes.UTILIZATION,
+    "makespan_s": codes.MAKESPAN,
+}
+"""Objectives, by the names of `hdrl.metrics`; all but the utilisation are to be small."""
+
+COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
+"""What choosing a job means, see `hdrl.kernel.pool.engine`."""
+
+BACKFILLINGS: dict[str, int] = {"none": kernel_codes.NO_BACKFILLING, **EASY, "rlscheduler": codes.STRICT_FCFS}
+"""Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
+
+REWARDS: dict[str, bool] = {"end": False, "shaped": True}
+"""When rewards are given, and whether each step gets what it adds."""
+
+FEATURES: dict[str, tuple[int, ...]] = {
+    "free_processors": (codes.FREE_PROCESSORS,),
+    "queue_length": (codes.QUEUE_LENGTH,),
+    "running": (codes.RUNNING_JOBS, codes.RUNNING_REMAINING),
+    "log_wait": (codes.LOG_WAIT,),
+    "log_requested_time": (codes.LOG_REQUESTED_TIME,),
+    "log_processors": (codes.LOG_PROCESSORS,),
+    "expected_slowdown": (codes.EXPECTED_SLOWDOWN,),
+    "earliest_start": (codes.EARLIEST_START,),
+    "is_chosen": (codes.IS_CHOSEN,),
+    "profile": tuple(range(codes.PROFILE, codes.PROFILE + N_PROFILE)),
+}
+"""Further features, and the columns that each takes."""
+
+COMPATIBILITY = "rlscheduler"
+"""The compatibility mode."""
+
+INVERTED: dict[str, int] = {"wfp3": codes.JOB_WFP3_INVERTED, "unicef": codes.JOB_UNICEF_INVERTED}
+"""Priorities that are something else in the compatibility mode."""
+
+
+def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
+    """Return what a name stands for.
+
+    Parameters
+    ----------
+    what
+        Name of the option, for the message.
+    name
+        What was given.
+    numbers
+        What each name stands for.
+
+    Raises
+    ------
+    OptionsError
+        If the name is unknown.
+    """
+    if not isinstance(name, str) or name not in numbers:
+        raise OptionsError(f"{what} is {name!r}; {suggest(str(name), numbers)}")
+    return numbers[name]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPickOptions:
+    """What is decided, and what is seen.
+
+    Attributes
+    ----------
+    commitment, backfilling, objective, reward, order, features, has_skip, max_jobs, compatibility
+        See `hdrl.envs.job_pick.JobPickVectorEnv`; all of them chosen.
+    """
+
+    commitment: str
+    backfilling: str
+    objective: str
+    reward: str
+    order: str
+    features: tuple[str, ...]
+    has_skip: bool
+    max_jobs: int
+    compatibility: str | None
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of the observation beyond RLScheduler's eight."""
+        return tuple(code for name in self.features for code in FEATURES[name])
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of the observation."""
+        return N_TEMPLATE + len(self.columns)
+
+    def priority(self, name: str) -> int:
+        """Return the job key of a priority.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Raises
+        ------
+        OptionsError
+            If there is no such priority.
+        """
+        inverted = INVERTED if self.compatibility == COMPATIBILITY else {}
+        return int(number_of("priority", name, PRIORITIES | inverted))
+
+    def settings(self, n_procs: int, requested_time_s: NDArray[np.float64]) -> NDArray[np.void]:
+        """Return what the compiled simulator is told, an array of one `SETTINGS_DTYPE`.
+
+        Parameters
+        ----------
+        n_procs
+            Processors of the machine.
+        requested_time_s
+            Requested times of all jobs, in seconds.
+        """
+        result = np.zeros(1, dtype=SETTINGS_DTYPE)
+        s = result[0]
+        s["n_procs"] = n_procs
+        s["commitment"] = COMMITMENTS[self.commitment]
+        s["backfilling"] = BACKFILLINGS[self.backfilling]
+        s["has_skip"] = self.has_skip
+        s["is_one_by_one"] = self.compatibility == COMPATIBILITY
+        s["order_key"] = PRIORITIES[self.order]
+        s["objective"] = OBJECTIVES[self.objective]
+        s["is_shaped"] = REWARDS[self.reward]
+        s["max_jobs"] = self.max_jobs
+        s["n_features"] = self.n_features
+        s["log_requested_scale"] = 1.0 / math.log1p(max(float(requested_time_s.max(initial=1.0)), 1.0))
+        return result
+
+
+def job_pick_options(
+    *,
+    commitment: str | None,
+    backfilling: str | None,
+    objective: str,
+    reward: str,
+    order: str,
+    features: Iterable[str],
+    skip: bool,
+    max_jobs: int,
+    compatibility: str | None,
+) -> JobPickOptions:
+    """Check the options and fill in what depends on the compatibility mode.
+
+    Parameters
+    ----------
+    commitment, backfilling, objective, reward, order, features, skip, max_jobs, compatibility
+        See `hdrl.envs.job_pick.JobPickVectorEnv`.
+
+    Raises
+    ------
+    OptionsError
+        If one is unknown, or some contradict each other.
+    """
+    if compatibility not in (None, COMPATIBILITY):
+        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")
+    is_compatible = compatibility is not None
+    if commitment is None:
+        commitment = "block" if is_compatible or backfilling == "rlscheduler" else "repick"
+    if backfilling is None:
+        backfilling = "none" if is_compatible else "easy"
+    for what, name, known in (
+        ("commitment", commitment, COMMITMENTS),
+        ("backfilling", backfilling, BACKFILLINGS),
+        ("objective", objective, OBJECTIVES),
+        ("reward", reward, REWARDS),
+        ("order", order, PRIORITIES),
+    ):
+        number_of(what, name, known)
+    if isinstance(max_jobs, bool) or not isinstance(max_jobs, (int, np.integer)) or max_jobs < 1:
+        raise OptionsError(f"max_jobs is {max_jobs!r}, expected a whole number of at least 1")
+    if backfilling == "rlscheduler" and commitment != "block":
+        raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
+    if is_compatible:
+        _check_compatible(commitment, backfilling, has_skip=skip)
+    return JobPickOptions(
+        commitment=commitment,
+        backfilling=backfilling,
+        objective=objective,
+        reward=reward,
+        order=order,
+        features=_features(features),
+        has_skip=bool(skip),
+        max_jobs=int(max_jobs),
+        compatibility=compatibility,
+    )
+
+
+def _check_compatible(commitment: str, backfilling: str, *, has_skip: bool) -> None:
+    if commitment != "block" or backfilling not in ("none", "rlscheduler") or has_skip:
+        raise OptionsError(
+            f"compatibility is {COMPATIBILITY!r}, which means commitment 'block', backfilling 'none' or 'rlscheduler'"
+            " and no skip"
+        )
+
+
+def _features(features: Iterable[str]) -> tuple[str, ...]:
+    names: Sequence[str] = [features] if isinstance(features, str) else list(features)
+    for name in names:
+        number_of("features", name, FEATURES)
+    if len(set(names)) < len(names):
+        raise OptionsError(f"features holds {max(names, key=names.count)!r} more than once")
+    return tuple(names)

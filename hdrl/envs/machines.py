@@ -1,0 +1,189 @@
+"""From what users name (a workload, a platform, a number of processors) to the jobs of a pool of processors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, PlatformError
+from hdrl.kernel.pool.table import JobColumns
+from hdrl.platform import read_platform
+from hdrl.platform.build import platform_from_tree
+from hdrl.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
+from hdrl.platform.pstates import pstate_rules
+from hdrl.workload import check_fits, file_format, lublin_log, read_swf, read_workload, workload_from_swf
+from hdrl.workload.model import NO_WALLTIME, Workload
+from hdrl.workload.read import find_workload
+from hdrl.workload.statistics import reference_run_times
+
+WorkloadLike: TypeAlias = Workload | str | Path
+
+_WIRE = Link("wire", 10.0, 0.0)
+_PLENTY_GB = 1e9
+_HEADER_PROCESSORS = ("MaxProcs", "MaxNodes")
+
+DEFAULT_N_JOBS = 4096
+DEFAULT_N_PROCS = 256
+DEFAULT_SEED = 2009
+
+
+def homogeneous_platform(n_procs: int) -> Platform:
+    """Return a platform of one node with identical cores of 1 Gflop/s and more memory than any job takes.
+
+    Parameters
+    ----------
+    n_procs
+        Number of cores, at least 1.
+
+    Raises
+    ------
+    OptionsError
+        If it is none.
+    """
+    if isinstance(n_procs, bool) or not isinstance(n_procs, (int, np.integer)) or n_procs < 1:
+        raise OptionsError(f"n_procs is {n_procs!r}, expected a whole number of at least 1")
+    kind = ProcessorType(
+        name="processor",
+        kind="CPU",
+        microarchitecture="",
+        cores=int(n_procs),
+        clock_ghz=1.0,
+        flops_per_cycle=1.0,
+        memory_bandwidth_gbps=1e9,
+        power_w=100.0 * int(n_procs),
+    )
+    node = NodeType("node", ((kind, 1),), _PLENTY_GB)
+    cluster = Cluster("cluster", (NodeGroup(node, 1),), _WIRE)
+    return platform_from_tree(f"homogeneous_{int(n_procs)}", (cluster,), _WIRE, pstate_rules())
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInputs:
+    """The machine and the jobs of one or more workloads, one after the other.
+
+    Attributes
+    ----------
+    platform
+        The machine; all of its cores are equally fast.
+    workloads
+        The workloads.
+    orders
+        For each, the indices of its jobs in the order of submission.
+    first_jobs
+        Place of the first job of each workload in the columns.
+    columns
+        All jobs.
+    is_killed
+        Whether each job ends because its walltime does.
+    """
+
+    platform: Platform
+    workloads: tuple[Workload, ...]
+    orders: tuple[NDArray[np.int64], ...]
+    first_jobs: tuple[int, ...]
+    columns: JobColumns
+    is_killed: NDArray[np.bool_]
+
+
+def pool_inputs(
+    workload: WorkloadLike | Sequence[WorkloadLike] | None,
+    platform: Platform | str | Path | None,
+    n_procs: int | None,
+    *,
+    is_killing: bool = False,
+    **choices: Any,
+) -> PoolInputs:
+    """Return the jobs of workloads on a machine of identical processors.
+
+    Parameters
+    ----------
+    workload
+        A workload, a file, the name of a shipped one, or several of these; ``None``: jobs of the Lublin-Feitelson
+        model.
+    platform
+        The machine, its file or its name; all cores must be equally fast.
+    n_procs
+        The number of processors instead of a platform; ``None``: what the header of a log says.
+    is_killing
+        Whether jobs are killed at their walltimes.
+    **choices
+        How logs become jobs, see `hdrl.workload.workload_from_swf`; by default without bandwidth.
+
+    Raises
+    ------
+    OptionsError
+        If the machine cannot be told, or contradicts itself.
+    PlatformError
+        If its cores are not equally fast.
+    WorkloadError
+        If it can never run a job.
+    """
+    given = [workload] if workload is None or isinstance(workload, (Workload, str, Path)) else list(workload)
+    if not given:
+        raise OptionsError("no workload, expected at least one")
+    machine = _machine(given, platform, n_procs)
+    choices = {"bandwidth": "none"} | choices
+    workloads = tuple(check_fits(_read(one, machine, choices), machine) for one in given)
+    orders = tuple(np.argsort(one.jobs["submit_s"], kind="stable").astype(np.int64) for one in workloads)
+    sizes = [one.n_jobs for one in workloads]
+    jobs = np.concatenate([one.jobs[order] for one, order in zip(workloads, orders, strict=True)])
+    run_s = np.concatenate(
+        [reference_run_times(one, machine)[order] for one, order in zip(workloads, orders, strict=True)]
+    )
+    is_killed = is_killing & (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
+    columns = JobColumns(
+        submit_s=jobs["submit_s"],
+        run_s=np.where(is_killed, jobs["walltime_s"], run_s),
+        requested_time_s=jobs["requested_time_s"],
+        n_requested=jobs["cores"],
+        memory_mib=jobs["memory_mib"],
+        bandwidth_gbps=jobs["bandwidth_gbps"],
+        user=jobs["user"],
+        group=jobs["group"],
+        executable=jobs["executable"],
+    )
+    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return PoolInputs(machine, workloads, orders, tuple(firsts.tolist()), columns, np.asarray(is_killed))
+
+
+def _machine(
+    workloads: Sequence[WorkloadLike | None], platform: Platform | str | Path | None, n_procs: int | None
+) -> Platform:
+    if platform is not None:
+        machine = platform if isinstance(platform, Platform) else read_platform(platform)
+        if len(np.unique(machine.peak_flops)) > 1:
+            raise PlatformError(f"{machine.name}: its cores differ in speed, expected identical ones")
+        if n_procs is not None and n_procs != machine.n_cores:
+            raise OptionsError(f"n_procs is {n_procs}, but platform {machine.name} has {machine.n_cores} cores")
+        return machine
+    if any(isinstance(one, Workload) for one in workloads):
+        raise OptionsError("platform is missing: a Workload needs the one that it was made for")
+    return homogeneous_platform(_processors_of(workloads[0]) if n_procs is None else n_procs)
+
+
+def _processors_of(workload: WorkloadLike | None) -> int:
+    """Return how many processors the header of a log names."""
+    if workload is None:
+        return DEFAULT_N_PROCS
+    path = find_workload(str(workload))
+    if file_format(path) == "swf":
+        header = read_swf(path, max_rows=1).header
+        for name in _HEADER_PROCESSORS:
+            text = header.get(name, "").strip()
+            if text.isdigit() and int(text) > 0:
+                return int(text)
+    raise OptionsError(f"n_procs is missing, and {path} does not name it ({' or '.join(_HEADER_PROCESSORS)})")
+
+
+def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, Any]) -> Workload:
+    if isinstance(workload, Workload):
+        return workload
+    if workload is None:
+        log = lublin_log(DEFAULT_N_JOBS, machine.n_cores, seed=DEFAULT_SEED)
+        return workload_from_swf(log, machine, **choices)
+    return read_workload(workload, machine, **choices)
