@@ -107,7 +107,7 @@ def test_verdict_of_two_runs(tmp_path: Path):
     make_run(tmp_path / "b", policy="b-policy", metrics={METRIC: 8.0})
     found = findings_of_runs(read_report_runs([tmp_path / "b", tmp_path / "a"]), METRIC)
     assert found.verdict == (
-        "a-policy has the lowest mean bounded slowdown: 2.00, which is 0.25 times the 8.00 of b-policy."
+        "a-policy has the lowest mean bounded slowdown: 2.00, which is 0.250 times the 8.00 of b-policy."
     )
     assert found.certainty.startswith("One run each: no interval")
     assert found.question == "Which of b-policy and a-policy has the lowest mean bounded slowdown for jobs on made?"
@@ -138,7 +138,7 @@ def test_repeated_runs_are_averaged_and_seeds_compared(tmp_path: Path):
     runs = read_report_runs([tmp_path / "many", tmp_path / "b"])
     found = findings_of_runs(runs, METRIC)
     assert [run.name for run in runs] == ["a, seed 1", "a, seed 2", "b, seed 1"]
-    assert "a has the lowest mean bounded slowdown: 3.00, which is 0.50 times the 6.00 of b" in found.verdict
+    assert "a has the lowest mean bounded slowdown: 3.00, which is 0.500 times the 6.00 of b" in found.verdict
     assert "a from 2.00 to 4.00" in found.certainty
     assert any("different seeds" in text for text in found.warnings)
 

@@ -334,4 +334,5 @@ def _identity(compared: Compared) -> dict[str, Any]:
 
 
 def _sentence(text: str) -> str:
+    text = "The" + text[3:] if text.startswith("the ") else text
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -101,7 +101,7 @@ def interval_cell(scale: Scale, ratio: float, low: float, high: float, *, is_bas
             parts.append(tag("line", x1=scale.at(low), x2=scale.at(high), y1=middle, y2=middle, class_="bar"))
             words += f", interval from {ratio_text(low)} to {ratio_text(high)}"
         parts.append(tag("circle", cx=scale.at(ratio), cy=middle, r=4.5, class_="dot"))
-    return tag("td", _svg(*parts, role="img", aria_label=words))
+    return tag("td", _svg(*parts, role="img", aria_label=words), class_="forest-cell")
 
 
 def _svg(*parts: Markup, **attributes: object) -> Markup:

@@ -99,7 +99,7 @@ def metric_form(metric: str, values: Iterable[float | None]) -> Form:
 
 
 def ratio_text(value: float) -> str:
-    """Return a ratio with two digits after the point, more below 0.1.
+    """Return a ratio with three digits that count.
 
     Parameters
     ----------
@@ -108,7 +108,9 @@ def ratio_text(value: float) -> str:
     """
     if not math.isfinite(value):
         return MISSING
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.3g}"
+    if value <= 0:
+        return "0"
+    return f"{value:,.{min(6, max(0, 2 - math.floor(math.log10(value))))}f}"
 
 
 def metric_label(metric: str) -> str:

@@ -91,10 +91,10 @@ def _quantised(numbers: NDArray[np.float64]) -> tuple[float, float, NDArray[np.i
     low, high = float(numbers.min()), float(numbers.max())
     if high - low <= _STEPS and bool(np.all(numbers == np.rint(numbers))):
         return low, 1.0, (numbers - low).astype(np.int64)
-    if high == low:
-        return low, 1.0, np.zeros(len(numbers), dtype=np.int64)
     scale = (high - low) / _STEPS
-    return low, scale, np.rint((numbers - low) / scale).astype(np.int64)
+    if scale == 0:
+        return low, 1.0, np.zeros(len(numbers), dtype=np.int64)
+    return low, scale, np.rint((numbers - low) / scale).clip(0, _STEPS).astype(np.int64)
 
 
 def _smallest(steps: NDArray[np.int64]) -> np.dtype[Any]:

@@ -171,7 +171,7 @@ def table(caption: str, head: Markup, body: Sequence[Markup]) -> Markup:
     body
         Its rows.
     """
-    inside = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+    inside = tag("table", tag("caption", tag("span", caption)), tag("thead", head), tag("tbody", *body))
     return tag("div", inside, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 

@@ -134,7 +134,7 @@ async function drawChart(element, chart) {
       mode: chart.mode ?? "lines",
       name: escapeText(name),
       line: { shape: chart.shape, width: 1.6, color: colourOfRun(one.run), dash: dashOfRun(one.run) },
-      marker: { size: 5, color: colourOfRun(one.run) },
+      marker: { size: 7, color: colourOfRun(one.run) },
       customdata: chart.y.log2 ? Array.from(data[i].y, (value) => 2 ** value) : undefined,
       hovertemplate: chart.y.log2 ? "%{customdata:.3f} in window %{x}<extra>%{fullData.name}</extra>" : chart.x.log ? "%{y:.2f} %<extra>%{fullData.name}</extra>" : "%{y:,.4~g} at %{x:,.4~g}<extra>%{fullData.name}</extra>",
     };
