@@ -2,7 +2,7 @@
 
 from hdrl.simulation.decisions import Annotate, AskEnergy, At, CallAt, Decision, Kill, Reject, SetPState, Start
 from hdrl.simulation.embedded import EmbeddedSimulator
-from hdrl.simulation.frames import jobs_arrays, jobs_frame
+from hdrl.simulation.frames import jobs_arrays, jobs_frame, table_arrays, trace_frame
 from hdrl.simulation.outputs import write_batsim_files, write_overutilizations
 from hdrl.simulation.trace import JobState, OverUtilization, Trace
 from hdrl.simulation.view import News, View
@@ -25,6 +25,8 @@ __all__ = [
     "View",
     "jobs_arrays",
     "jobs_frame",
+    "table_arrays",
+    "trace_frame",
     "write_batsim_files",
     "write_overutilizations",
 ]
