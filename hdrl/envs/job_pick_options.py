@@ -143,6 +143,7 @@ class JobPickOptions:
         s["backfilling"] = BACKFILLINGS[self.backfilling]
         s["has_skip"] = self.has_skip
         s["is_one_by_one"] = self.compatibility == COMPATIBILITY
+        s["has_expectations"] = self.backfilling != "none" or len(self.columns) > 0
         s["order_key"] = PRIORITIES[self.order]
         s["objective"] = OBJECTIVES[self.objective]
         s["is_shaped"] = REWARDS[self.reward]

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from hdrl.envs.masks import LegalMultiDiscrete
 from hdrl.envs.seeds import checked_seed, episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError, suggest
+from hdrl.kernel.pool.actions import first_illegal
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -140,7 +141,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._next_episodes = np.zeros(self.num_envs, dtype=np.int64)
         self._is_seeded = False
 
-        self._every = np.arange(self.num_envs)
         self._all = np.ones(self.num_envs, dtype=np.bool_)
         cuts = np.linspace(0, self.num_envs, self.n_threads + 1).astype(int).tolist()
         self._parts = list(itertools.pairwise(cuts))
@@ -247,7 +247,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             If an action is illegal; nothing has happened then.
         """
         ended = self._has_ended
-        any_ended = bool(ended.any())
+        any_ended = np.count_nonzero(ended) > 0
         if any_ended and (self.autoreset_mode is not AutoresetMode.NEXT_STEP or not self._is_seeded):
             row = int(np.argmax(ended))
             raise DecisionError(f"row {row}: its episode has ended, or none has begun; reset it first")
@@ -414,15 +414,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
                 f"actions are of {array.dtype} and shape {array.shape},"
                 f" expected whole numbers of shape {(self.num_envs,)}"
             )
-        in_range = (array >= 0) & (array < self.n_actions)
-        actions = np.where(in_range, array, 0)
-        good = (self._masks[self._every, actions] != 0) & in_range
-        if not good.all() and not (good | self._has_ended).all():
-            raise DecisionError(self._why_illegal(int(np.argmin(good | self._has_ended)), array))
-        self._actions[:] = actions
+        self._actions[:] = array
+        illegal = first_illegal(self._actions, self._masks, self._has_ended)
+        if illegal >= 0:
+            raise DecisionError(self._why_illegal(illegal))
 
-    def _why_illegal(self, row: int, actions: NDArray[Any]) -> str:
-        action = int(actions[row])
+    def _why_illegal(self, row: int) -> str:
+        action = int(self._actions[row])
         if not 0 <= action < self.n_actions:
             return f"row {row}: no action {action}, expected 0 to {self.n_actions - 1}"
         legal = np.flatnonzero(self._masks[row])
@@ -443,7 +441,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     def _after_step(self) -> Info:
         """Return the info of a step; begin the next episodes where that is due at once."""
-        if not self._has_ended.any():
+        if np.count_nonzero(self._has_ended) == 0:
             return self._mask_info(self._all)
         endings: Info = {}
         ended = self._has_ended.copy()

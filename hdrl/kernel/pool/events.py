@@ -14,17 +14,18 @@ SHORTEST_RUN_S = 1e-5  # what Batsim records for a job that takes no time
 def _add_end(state, job, end_s):
     """Put a job into the heap of running jobs."""
     s = state.scalars[0]
+    ends_s, jobs = state.end_s, state.end_jobs
     place = s.n_running
     s.n_running += 1
     while place > 0:
         above = (place - 1) >> 1
-        if state.end_s[above] <= end_s:
+        if ends_s[above] <= end_s:
             break
-        state.end_s[place] = state.end_s[above]
-        state.end_jobs[place] = state.end_jobs[above]
+        ends_s[place] = ends_s[above]
+        jobs[place] = jobs[above]
         place = above
-    state.end_s[place] = end_s
-    state.end_jobs[place] = job
+    ends_s[place] = end_s
+    jobs[place] = job
 
 
 @jit
@@ -33,46 +34,49 @@ def _drop_end(state):
     s = state.scalars[0]
     s.n_running -= 1
     size = s.n_running
-    end_s, job = state.end_s[size], state.end_jobs[size]
+    ends_s, jobs = state.end_s, state.end_jobs
+    end_s, job = ends_s[size], jobs[size]
     place = 0
     while True:
         below = 2 * place + 1
         if below >= size:
             break
-        if below + 1 < size and state.end_s[below + 1] < state.end_s[below]:
+        if below + 1 < size and ends_s[below + 1] < ends_s[below]:
             below += 1
-        if state.end_s[below] >= end_s:
+        if ends_s[below] >= end_s:
             break
-        state.end_s[place] = state.end_s[below]
-        state.end_jobs[place] = state.end_jobs[below]
+        ends_s[place] = ends_s[below]
+        jobs[place] = jobs[below]
         place = below
-    state.end_s[place] = end_s
-    state.end_jobs[place] = job
+    ends_s[place] = end_s
+    jobs[place] = job
 
 
 @jit
 def _expect_end(state, job):
     """Note when a job that starts now is expected to end, in the order of these dates."""
     s = state.scalars[0]
+    dates_s, jobs = state.expected_s, state.expected_jobs
     expected_s = s.message_s + state.jobs[job].requested_time_s
     place = s.n_running  # the heap does not hold the job yet
-    while place > 0 and state.expected_s[place - 1] > expected_s:
-        state.expected_s[place] = state.expected_s[place - 1]
-        state.expected_jobs[place] = state.expected_jobs[place - 1]
+    while place > 0 and dates_s[place - 1] > expected_s:
+        dates_s[place] = dates_s[place - 1]
+        jobs[place] = jobs[place - 1]
         place -= 1
-    state.expected_s[place] = expected_s
-    state.expected_jobs[place] = job
+    dates_s[place] = expected_s
+    jobs[place] = job
 
 
 @jit
 def _forget_expected(state, job):
-    s = state.scalars[0]
+    dates_s, jobs = state.expected_s, state.expected_jobs
+    last = state.scalars[0].n_running - 1
     place = 0
-    while state.expected_jobs[place] != job:
+    while jobs[place] != job:
         place += 1
-    for i in range(place, s.n_running - 1):
-        state.expected_s[i] = state.expected_s[i + 1]
-        state.expected_jobs[i] = state.expected_jobs[i + 1]
+    for i in range(place, last):
+        dates_s[i] = dates_s[i + 1]
+        jobs[i] = jobs[i + 1]
 
 
 @jit
@@ -82,7 +86,8 @@ def start_at(state, place):
     job = state.waiting[place]
     row = state.jobs[job]
     take(state, place)
-    _expect_end(state, job)
+    if state.settings[0].has_expectations == 1:
+        _expect_end(state, job)
     run_s = max(row.run_s, SHORTEST_RUN_S)
     wait_s = s.message_s - row.submit_s
     end_s = s.message_s + row.run_s
@@ -102,7 +107,8 @@ def start_at(state, place):
 def _end_first(state):
     s = state.scalars[0]
     job = state.end_jobs[0]
-    _forget_expected(state, job)
+    if state.settings[0].has_expectations == 1:
+        _forget_expected(state, job)
     _drop_end(state)
     s.n_free += state.jobs[job].n_requested
 

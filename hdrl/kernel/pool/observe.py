@@ -28,38 +28,36 @@ _HOUR_S = 3600.0
 
 
 @jit
-def _write_template(state, row, job, n_features):
-    """Write what does not change of a job's row."""
-    at = row * n_features
-    for i in range(N_TEMPLATE):
-        state.observations[at + i] = state.templates[job, i]
-
-
-@jit
 def _write_padding(state, first, last, n_features):
     """Write rows without a job: 0 1 1 1 1 1 1 0, and 0 in further columns."""
+    observations = state.observations
     for row in range(first, last):
         at = row * n_features
         for i in range(n_features):
-            state.observations[at + i] = 0.0
+            observations[at + i] = 0.0
         for i in range(1, N_TEMPLATE - 1):
-            state.observations[at + i] = 1.0
+            observations[at + i] = 1.0
 
 
 @jit
 def _write_rows(state, n_shown, n_features):
     """Write the eight columns of the jobs that are shown."""
     s = state.scalars[0]
+    # Arrays in local variables: what is written could otherwise be the tuple that they are read from.
+    jobs, templates, waiting, observations = state.jobs, state.templates, state.waiting, state.observations
     first = min(s.changed_from, n_shown)
     for row in range(first, n_shown):
-        _write_template(state, row, state.waiting[row], n_features)
-    begin = first if s.shown_s == s.message_s and s.shown_free == s.n_free else 0
-    now_s, n_free = s.message_s, s.n_free
-    for row in range(begin, n_shown):
-        job = state.jobs[state.waiting[row]]
+        job = waiting[row]
         at = row * n_features
-        state.observations[at] = min((now_s - job.submit_s) * PER_LONGEST_WAIT, CAP)
-        state.observations[at + N_TEMPLATE - 1] = CAN_START if job.n_requested <= n_free else CANNOT_START
+        for i in range(1, N_TEMPLATE - 1):
+            observations[at + i] = templates[job, i]
+    now_s, n_free = s.message_s, s.n_free
+    begin = first if s.shown_s == now_s and s.shown_free == n_free else 0
+    for row in range(begin, n_shown):
+        job = waiting[row]
+        at = row * n_features
+        observations[at] = min((now_s - jobs[job].submit_s) * PER_LONGEST_WAIT, CAP)
+        observations[at + N_TEMPLATE - 1] = CAN_START if jobs[job].n_requested <= n_free else CANNOT_START
 
 
 @jit
@@ -67,22 +65,23 @@ def _write_masks(state, n_shown):
     """Write which actions are legal."""
     s = state.scalars[0]
     settings = state.settings[0]
+    masks = state.masks
     if s.stage == CHOOSE:
         for row in range(n_shown):
-            state.masks[row] = 1
+            masks[row] = 1
         can_skip = has_event(state)
     elif s.stage == OVER:
         can_skip = False
     else:
         for row in range(n_shown):
-            state.masks[row] = 1 if may_overtake(state, state.waiting[row]) else 0
+            masks[row] = 1 if may_overtake(state, state.waiting[row]) else 0
         can_skip = True
     for row in range(n_shown, max(s.n_shown, n_shown)):
-        state.masks[row] = 0
+        masks[row] = 0
     if settings.has_skip == 1:
-        state.masks[settings.max_jobs] = 1 if can_skip else 0
+        masks[settings.max_jobs] = 1 if can_skip else 0
     if s.stage == OVER:
-        state.masks[0] = 1  # is ignored; a mask without any legal action has no distribution
+        masks[0] = 1  # is ignored; a mask without any legal action has no distribution
 
 
 @jit

@@ -77,9 +77,10 @@ def sort_queue(state):
 def take(state, place):
     """Take the job at a place out of the queue."""
     s = state.scalars[0]
-    s.n_waiting -= 1
-    for i in range(place, s.n_waiting):
-        state.waiting[i] = state.waiting[i + 1]
+    waiting, last = state.waiting, s.n_waiting - 1
+    s.n_waiting = last
+    for i in range(place, last):
+        waiting[i] = waiting[i + 1]
     s.changed_from = min(s.changed_from, place)
 
 
@@ -110,7 +111,8 @@ def any_fits(state):
     s = state.scalars[0]
     if s.n_free == 0:
         return False
+    jobs, waiting, n_free = state.jobs, state.waiting, s.n_free
     for place in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
-        if state.jobs[state.waiting[place]].n_requested <= s.n_free:
+        if jobs[waiting[place]].n_requested <= n_free:
             return True
     return False

@@ -28,6 +28,7 @@ SETTINGS_DTYPE = np.dtype(
         ("backfilling", np.int64),
         ("has_skip", np.int64),
         ("is_one_by_one", np.int64),
+        ("has_expectations", np.int64),
         ("order_key", np.int64),
         ("objective", np.int64),
         ("is_shaped", np.int64),
@@ -40,8 +41,10 @@ SETTINGS_DTYPE = np.dtype(
 
 ``commitment``, ``backfilling``, ``objective`` are numbers of `hdrl.kernel.pool.codes`; ``has_skip`` whether the last
 action waits for the next event; ``is_one_by_one`` whether simultaneous events are looked at one after the other, as
-RLScheduler does; ``order_key`` the job key by which the queue is shown; ``is_shaped`` whether each step is rewarded by
-what it adds to the objective, or only the last by all of it.
+RLScheduler does; ``has_expectations`` whether expected ends are kept, which backfilling and some columns need;
+``order_key`` the job key by which the queue is shown; ``is_shaped`` whether each step is rewarded by what it adds to
+the objective, or only the last by all of it; ``log_requested_scale`` what makes the logarithm of the longest requested
+time 1.
 """
 
 SCALARS_DTYPE = np.dtype(
