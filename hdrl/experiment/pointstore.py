@@ -124,7 +124,7 @@ class PointStore:
             try:
                 line = json.loads(text)
                 if is_first:
-                    check_identity(folder, line["identity"], identity)
+                    check_identity(folder, dict(line["identity"]), identity)
                 else:
                     self._results[line["point"]] = _result(line)
             except (ValueError, KeyError, TypeError):

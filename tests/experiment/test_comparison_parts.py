@@ -1,0 +1,457 @@
+"""Sweeps, candidates, windows, the table, verdicts and warnings, each by itself."""
+
+import dataclasses
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
+from hdrl.experiment.candidates import Candidate, groups, read_candidates
+from hdrl.experiment.cases import Case, overlapping, test_cases, train_cases
+from hdrl.experiment.cautions import cautions
+from hdrl.experiment.comparisonsummary import (
+    Measured,
+    deciding_rows,
+    metric_words,
+    number_words,
+    summarise,
+    verdict,
+)
+from hdrl.experiment.points import Point, batches
+from hdrl.experiment.selection import choose_baseline, training_shares
+from hdrl.experiment.sweep import make_sweep, read_sweep, sweep_schema
+from hdrl.metrics import METRICS
+
+MINIMAL = {"platform": "gaia", "candidates": ["sjf+easy"], "workloads": ["lublin_gaia_1000"]}
+
+
+def sweep(folder: Path | None = None, **changes):
+    return make_sweep({**MINIMAL, **changes}, where="sweep.json", folder=folder or Path())
+
+
+# Sweeps
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"candidate": ["fcfs"]}, "the sweep has no key 'candidate'; did you mean 'candidates'?"),
+        ({"windows": {"length": 5, "counts": 3}}, "windows has no key 'counts'; did you mean 'count'?"),
+        ({"workload": {"memry": "none"}}, "workload has no key 'memry'; did you mean 'memory'?"),
+        ({"windows": {"length": 0}}, "windows.length is 0: should be greater than or equal to 1"),
+        ({"windows": {}}, "windows.length is missing"),
+        ({"candidates": []}, "candidates is a list: list should have at least 1 item"),
+        ({"seeds": "three"}, "seeds is 'three': should be a valid integer"),
+        ({"metrics": ["mean_slowdwn"]}, "no metric 'mean_slowdwn'; did you mean 'mean_slowdown'?"),
+        ({"metrics": ["energy_j", "energy_j"]}, "metrics names one twice"),
+        ({"range": [0.7, 0.7]}, "range is [0.7, 0.7], expected the smaller share first"),
+        ({"range": [0.7, 1.2]}, "range[1] is 1.2: should be less than or equal to 1"),
+        ({"workloads": []}, "there is nothing to simulate: give workloads, or loads"),
+        ({"loads": [0.7]}, "loads need windows with a length"),
+        ({"windows": {"length": 5, "count": 2, "starts": [1]}}, "windows.starts cannot be empty, and says how many"),
+        ({"workload": {"start": 5}}, "workload.start has no place in a comparison"),
+    ],
+)
+def test_mistakes_in_a_sweep_are_one_line(changes, message: str):
+    with pytest.raises(OptionsError) as caught:
+        sweep(**changes)
+    text = str(caught.value)
+    assert text.startswith(f"sweep.json: {message}")
+    assert "\n" not in text
+
+
+def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
+    folder = tmp_path / "sweeps"
+    folder.mkdir()
+    (folder / "one.json").write_text(
+        '{"platform": "gaia", "candidates": ["mine=m/*.pt", "my.py"], "workloads": ["log.swf"], "seeds": 2}'
+    )
+    monkeypatch.chdir(tmp_path)
+    read = read_sweep("sweeps/one.json", changes={"workloads": ["other.swf", "learning"], "seed": 3})
+    assert (read.seeds, read.seed, read.where) == (2, 3, "sweeps/one.json")
+    assert read.path_of("my.py") == Path("sweeps/my.py"), "paths of the file start from its folder"
+    assert read.workloads == [str(tmp_path / "other.swf"), "learning"], "those of changes from the current one"
+    for text, problem in (("[]", "expected an object"), ("{", "is no JSON"), ("", "is empty")):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(HdrlError, match=problem):
+            read_sweep("bad.json")
+
+
+def test_a_sweep_moves_with_its_paths(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = sweep(
+        Path("in"), candidates=["mine=m/*.pt", "my.py+easy", "sjf+easy"], workloads=["log.swf", "lublin_gaia_1000"]
+    )
+    moved = one.moved_to(Path("out"))
+    assert moved["candidates"] == ["mine=../in/m/*.pt", "../in/my.py+easy", "sjf+easy"]
+    assert moved["workloads"] == ["../in/log.swf", "lublin_gaia_1000"]
+    assert moved["platform"] == "gaia"
+    again = make_sweep(moved, folder=Path("out"))
+    assert again.path_of(again.workloads[0]).resolve() == one.path_of("log.swf").resolve()
+    assert again.sha256() == one.sha256(), "where files are does not count"
+    assert sweep(Path("in"), seeds=2).sha256() != sweep(Path("in")).sha256()
+
+
+def test_the_schema_describes_every_key():
+    schema = sweep_schema()
+    assert all(field.get("description") for field in schema["properties"].values())
+
+
+# Candidates
+
+
+def test_groups_and_patterns():
+    known = groups()
+    assert len(known["pairs36"]) == 36
+    assert len(known["heuristics"]) >= 14 * 3
+    assert {"fcfs+easy", "f4+easy_sjbf", "wfp3+easy_priority"} <= set(known["heuristics"])
+    assert "sjf" in known["priorities"]
+    assert not [name for name in known["priorities"] if "+" in name]
+    names = [
+        one.name for one in read_candidates(sweep(candidates=["first-*", "heuristics", "first-random", "sjf+easy"]))
+    ]
+    assert names[:2] == ["first-random", "first-high_gflops"]
+    assert len(names) == 6 + len(known["heuristics"]), "each once"
+    assert [one.name for one in read_candidates(sweep(candidates=["first-low_energy"]))] == ["first-low_power"]
+
+
+def test_unknown_candidates():
+    with pytest.raises(UnknownName, match="did you mean"):
+        read_candidates(sweep(candidates=["fcsf+easy"]))
+    with pytest.raises(OptionsError, match=r"sweep.json: no policy fits 'zz\*'"):
+        read_candidates(sweep(candidates=["zz*"]))
+    with pytest.raises(ReadError, match=r"nobody\.py: No such file"):
+        read_candidates(sweep(candidates=["nobody.py"]))
+    with pytest.raises(ReadError, match=r"no such file"):
+        read_candidates(sweep(candidates=["m=models/*.pt"]))
+
+
+def test_files_become_candidates(tmp_path: Path):
+    for name in ("a/my.py", "b/my.py", "m/s0.pt", "m/s1.pt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    read = lambda *texts, **more: read_candidates(sweep(tmp_path, candidates=list(texts), **more))  # noqa: E731
+    (plain,) = read("a/my.py")
+    assert (plain.name, plain.is_file, plain.is_model, plain.n_seeds) == ("my.py", True, False, 1)
+    assert read("a/my.py+easy")[0].backfilling == "easy"
+    assert [one.name for one in read("one=a/my.py", "two=b/my.py")] == ["one", "two"]
+    with pytest.raises(OptionsError, match=r"two candidates are called 'my.py'; name them: NAME=b/my.py"):
+        read("a/my.py", "b/my.py")
+    (method,) = read("ppo=m/*.pt", seeds=5)
+    assert [Path(file).name for file in method.files] == ["s0.pt", "s1.pt"]
+    assert (method.name, method.is_model, method.n_seeds) == ("ppo", True, 2), "one seed per training"
+    assert [one.name for one in read("m/*.pt")] == ["s0.pt", "s1.pt"], "without a name, each for itself"
+    assert read("m/s0.pt", seeds=3)[0].n_seeds == 3
+    with pytest.raises(OptionsError, match="decides itself about backfilling"):
+        read("m/s0.pt+easy")
+    with pytest.raises(OptionsError, match="names 2 Python files"):
+        read("x=*/my.py")
+
+
+# Windows
+
+
+class Jobs:
+    """Stands in for a workload."""
+
+    def __init__(self, n_jobs: int, name: str = "log") -> None:
+        self.n_jobs, self.name = n_jobs, name
+
+
+def starts(n_jobs: int = 1000, **changes) -> list[int]:
+    return [case.first_job for case in test_cases(sweep(**changes), [Jobs(n_jobs)])]
+
+
+def test_windows_lie_side_by_side():
+    assert starts(windows={"length": 300}) == [0, 300, 600]
+    assert starts(windows={"length": 100}, range=[0.7, 1.0]) == [700, 800, 900]
+    assert starts(windows={"length": 100, "count": 2}, range=[0.7, 1.0]) == [700, 900], "spread evenly"
+    assert starts(windows={"length": 100, "count": 1}) == [0]
+    assert starts(windows={"length": 100, "warm_up": 50}, range=[0.0, 0.3]) == [50, 150]
+    assert starts(windows={"length": 100, "warm_up": 50}, range=[0.7, 1.0]) == [700, 800, 900]
+    assert starts(windows={"length": 100, "starts": [5, 50]}) == [5, 50]
+    whole = test_cases(sweep(range=[0.7, 1.0]), [Jobs(1000)])
+    assert whole == [Case("log", 0, 0, 700, 300)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 9])
+@pytest.mark.parametrize("n_jobs", [1000, 997, 1013])
+def test_windows_never_share_jobs(count: int, n_jobs: int):
+    found = test_cases(sweep(windows={"length": 100, "count": count}), [Jobs(n_jobs)])
+    assert len(found) == count
+    assert overlapping(found) == []
+    assert all(0 <= case.first_job <= n_jobs - 100 for case in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"windows": {"length": 1001}}, "room for 0 windows of 1,001 jobs between job 0 and job 1,000"),
+        ({"windows": {"length": 100, "count": 4}, "range": [0.7, 1.0]}, "room for 3 windows of 100 jobs"),
+        ({"windows": {"length": 100, "starts": [901]}}, "has 1,000 jobs, but windows.starts has 901"),
+        ({"windows": {"length": 100, "starts": [10], "warm_up": 11}}, "needs 11 jobs before it"),
+        ({"range": [0.0001, 0.0002]}, "no job between the shares"),
+    ],
+)
+def test_windows_that_do_not_exist(changes, message: str):
+    with pytest.raises(OptionsError, match=message):
+        starts(**changes)
+
+
+def test_generated_cases_differ_by_load_number_and_part():
+    asked = sweep(workloads=[], loads=[0.7, 0.9], windows={"length": 50, "count": 3})
+    test, train = test_cases(asked, []), train_cases(asked, [], (0.0, 0.0))
+    assert len({case.seed for case in test + train}) == 12
+    assert [case.workload for case in test] == ["lublin@0.7"] * 3 + ["lublin@0.9"] * 3
+    assert test == test_cases(asked, [])
+
+
+def test_training_windows_are_all_that_fit_before():
+    asked = sweep(windows={"length": 100, "count": 2}, range=[0.6, 1.0])
+    assert [case.first_job for case in train_cases(asked, [Jobs(1000)], (0.0, 0.6))] == [0, 100, 200, 300, 400, 500]
+    asked = sweep(windows={"length": 100, "starts": [700, 650]})
+    assert [case.first_job for case in train_cases(asked, [Jobs(1000)], (0.0, 0.3))] == [0, 100, 200]
+    both = sweep(windows={"length": 100, "count": 2}, range=[0.6, 1.0], loads=[0.7])
+    assert [case.source for case in train_cases(both, [Jobs(1000)], (0.0, 0.6))] == [0] * 6 + [-1] * 2
+
+
+def test_overlapping_windows_are_found():
+    cases = test_cases(sweep(windows={"length": 100, "starts": [0, 50, 300, 399]}), [Jobs(1000)])
+    assert [(a.window, b.window) for a, b in overlapping(cases)] == [(0, 1), (2, 3)]
+    others = [dataclasses.replace(case, source=number) for number, case in enumerate(cases)]
+    assert overlapping(others) == []
+
+
+def test_batches_keep_points_of_a_case_together_and_lose_none():
+    cases = [Case("log", 0, number, 0, 1000) for number in range(4)]
+    points = [Point(case, candidate, 0) for candidate in range(30) for case in range(4)]
+    pieces = batches(points, cases, 2)
+    assert sorted(itertools.chain(*pieces)) == sorted(points)
+    assert len(pieces) >= 8
+    assert max(map(len, pieces)) <= 20
+    assert all(piece == sorted(piece) for piece in pieces)
+    assert batches([], cases, 2) == []
+
+
+# The baseline
+
+
+def test_the_training_part():
+    assert training_shares(sweep()) is None
+    assert training_shares(sweep(baseline="best", range=[0.7, 1.0])) == (0.0, 0.7)
+    assert training_shares(sweep(baseline="best:0.1:0.6")) == (0.1, 0.6)
+    with pytest.raises(OptionsError, match=r"take --range 0\.7:1, or name the part: best:0:0\.7"):
+        training_shares(sweep(baseline="best"))
+    for text in ("best:0.6:0.1", "best:x:1", "best:0.5", "best:0:2", "best:0:0.5:1"):
+        with pytest.raises(OptionsError, match=r"expected best or best:FROM:TO"):
+            training_shares(sweep(baseline=text))
+
+
+def test_the_best_is_the_least_geometric_mean():
+    values = {"a": [1.0, 100.0], "b": [11.0, 11.0], "c": [math.nan, 1.0]}
+    chosen = choose_baseline(values, "mean_bounded_slowdown", 10)
+    assert chosen.chosen == "a", "geometric means 10 and 11; one that failed cannot be chosen"
+    assert choose_baseline(values, "utilization", 10).chosen == "b", "more is better"
+    assert choose_baseline({"a": [0.0, 3.0], "b": [1.0, 1.0]}, "mean_wait_s", 1).chosen == "b", "arithmetic with zeros"
+    with pytest.raises(OptionsError, match="none of 1 candidates has a mean_wait_s"):
+        choose_baseline({"a": [math.nan]}, "mean_wait_s", 1)
+
+
+# The table, verdicts and warnings
+
+CASES = [Case("log", 0, number, 1000 * number, 100) for number in range(8)]
+BASE = np.array([20.0, 30.0, 25.0, 40.0, 22.0, 31.0, 27.0, 45.0])
+WAVE = np.exp(0.05 * np.array([1, -1, 2, -2, 1, -1, 0.5, -0.5]))
+
+
+def measured(workloads=None, unrun=None, failed=None, **values) -> Measured:
+    """Return numbers of candidates by their mean bounded slowdowns; every other metric is 1, no job is left."""
+    tables, is_failed = {}, {}
+    for name, row in values.items():
+        column = np.array(row, dtype=float).reshape(len(row), -1)
+        tables[name] = {metric: np.ones(column.shape) for metric in METRICS}
+        for metric in ("n_rejected", "n_unfinished", "n_not_started"):
+            tables[name][metric] = np.zeros(column.shape)
+        tables[name]["n_jobs"] = np.full(column.shape, 100.0)
+        tables[name]["mean_bounded_slowdown"] = column
+        is_failed[name] = np.zeros(column.shape, dtype=bool)
+    for name, count in (unrun or {}).items():
+        tables[name]["n_not_started"][0] = count
+    for name in failed or ():
+        is_failed[name][0] = True
+        tables[name]["mean_bounded_slowdown"][0] = math.nan
+    n = len(next(iter(values.values())))
+    return Measured(tuple(values), "base", tuple(workloads or ["log"] * n), tables, is_failed)
+
+
+def rows_of(numbers: Measured, *metrics: str):
+    return summarise(numbers, metrics or ["mean_bounded_slowdown"], seed=0, n_resamples=500, confidence=0.95)
+
+
+def warned(numbers: Measured, cases=None, loads=None, candidates=(), **more) -> dict[str, str]:
+    rows = rows_of(numbers)
+    cases = CASES[: len(numbers.workloads)] if cases is None else cases
+    loads = np.full(len(cases), 0.8) if loads is None else np.asarray(loads)
+    found = cautions(
+        numbers, rows, metric="mean_bounded_slowdown", cases=cases, loads=loads, candidates=candidates, **more
+    )
+    return {caution.kind: caution.text for caution in found}
+
+
+def sentence(numbers: Measured, among: int = 1) -> str:
+    (row,) = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
+    return verdict(row, "base", among=among)
+
+
+def test_a_verdict():
+    text = sentence(measured(base=BASE, mine=BASE * 0.5 * WAVE))
+    assert text.startswith("mine has 0.500 [0.4")
+    assert text.endswith("] times the mean bounded slowdown of base over 8 windows (p = 0.0078): better.")
+    assert sentence(measured(base=BASE, mine=BASE * 2 * WAVE)).endswith(": worse.")
+    equal = sentence(measured(base=BASE, mine=BASE * WAVE))
+    assert equal.endswith(": no difference shown (so many windows show changes of 29% or more).")
+    assert sentence(measured(base=BASE, mine=BASE)).startswith("mine has 1.00 [1.00, 1.00] times")
+    assert sentence(measured(base=BASE, mine=BASE * 0.5 * WAVE), among=3).startswith(
+        "the best of 3 candidates, mine, has"
+    )
+    one = sentence(measured(base=BASE[:1], mine=BASE[:1] / 2))
+    assert (
+        one == "mine has 0.500 times the mean bounded slowdown of base over 1 window: "
+        "one window shows nothing beyond itself."
+    )
+    seeds = sentence(measured(base=BASE, mine=np.outer(BASE * WAVE, [0.5, 0.6, 0.7])))
+    assert "over 8 windows and 3 seeds" in seeds
+    left = sentence(measured(base=BASE, mine=BASE * 0.5 * WAVE, unrun={"mine": 7}))
+    assert left.endswith(": better; but it left 7 of 800 jobs unrun.")
+    failed = sentence(measured(base=BASE, mine=BASE * 0.5, failed=["mine"]))
+    assert failed == (
+        "mine cannot be compared with base by its mean bounded slowdown over 8 windows; "
+        "but it left 100 of 800 jobs unrun."
+    )
+
+
+def test_holm_is_applied_across_candidates():
+    numbers = measured(base=BASE, a=BASE * 0.5 * WAVE, b=BASE * WAVE, c=BASE * 0.6 * WAVE)
+    rows = {row.candidate: row for row in rows_of(numbers)}
+    assert rows["a"].p == pytest.approx(2 / 2**8)
+    assert rows["a"].p_holm == pytest.approx(3 * 2 / 2**8)
+    assert rows["b"].p_holm == pytest.approx(rows["b"].p)
+    assert math.isnan(rows["base"].p)
+    assert rows["base"].ratio == 1.0
+
+
+def test_each_workload_has_rows_and_all_together():
+    numbers = measured(["x"] * 4 + ["y"] * 4, base=BASE, mine=np.concatenate([BASE[:4] * 0.5, BASE[4:] * 2]))
+    rows = {row.workload: row for row in rows_of(numbers) if row.candidate == "mine"}
+    assert [rows[name].ratio for name in ("x", "y", "all")] == pytest.approx([0.5, 2.0, 1.0])
+    assert rows["x"].n_windows == 4
+    assert rows["x"].p_holm == pytest.approx(2 * rows["x"].p)
+
+
+def test_a_missing_number_in_one_window_is_missing_altogether():
+    rows = {row.candidate: row for row in rows_of(measured(base=BASE, mine=BASE * 0.5, failed=["mine"]))}
+    assert math.isnan(rows["mine"].mean)
+    assert math.isnan(rows["mine"].ratio)
+    assert rows["mine"].n_failed == 1
+    assert rows["base"].mean == pytest.approx(BASE.mean())
+    both = rows_of(measured(base=BASE, mine=BASE * 0.5, failed=["mine", "base"]))
+    assert [row.n_windows for row in both] == [7, 7], "a window without any number does not count"
+    assert both[1].ratio == pytest.approx(0.5)
+
+
+def test_zeros_everywhere():
+    rows = rows_of(measured(base=np.zeros(8), mine=np.zeros(8)))
+    assert (rows[1].mean, rows[1].ratio, rows[1].p) == (0.0, 1.0, 1.0)
+
+
+def test_nothing_to_warn_of():
+    assert warned(measured(base=BASE, mine=BASE * 0.5 * WAVE)) == {}
+
+
+def test_unrun_jobs_are_warned_of():
+    text = warned(measured(base=BASE, mine=BASE * 0.5, unrun={"mine": 7}))["unrun"]
+    assert text == "mine left jobs unrun (7 not started): its means are those of the jobs that it chose"
+
+
+def test_failed_simulations_are_warned_of():
+    assert (
+        "mine could not be simulated to the end in 1 of 8"
+        in warned(measured(base=BASE, mine=BASE, failed=["mine"]))["failed"]
+    )
+
+
+def test_windows_that_share_jobs_are_warned_of():
+    cases = [dataclasses.replace(case, first_job=99 * case.window) for case in CASES]
+    text = warned(measured(base=BASE, mine=BASE), cases=cases)["overlap"]
+    assert text.startswith("windows 0 and 1 of log share jobs, and 6 more pairs do")
+
+
+def test_models_that_knew_the_windows_are_warned_of():
+    text = warned(measured(base=BASE, mine=BASE), trained_on={"mine": "3 of 8 windows"})["trained-on"]
+    assert text == "mine was trained on 3 of 8 windows"
+
+
+def test_clairvoyants_among_others_are_warned_of():
+    numbers = measured(base=BASE, mine=BASE, oracle=BASE)
+    assert "oracle sees true run times" in warned(numbers, clairvoyant=["oracle"])["clairvoyant"]
+    assert "oracle, mine see true" in warned(numbers, clairvoyant=["oracle", "mine"])["clairvoyant"]
+    assert "clairvoyant" not in warned(numbers, clairvoyant=["oracle", "mine", "base"])
+
+
+def test_too_much_load_is_warned_of():
+    text = warned(measured(base=BASE, mine=BASE), loads=[0.5] * 6 + [1.0, 1.25])["overload"]
+    assert text.startswith("the offered load is 1 or more in 2 of 8 windows (log; up to 1.25)")
+    assert "overload" not in warned(measured(base=BASE, mine=BASE), loads=[0.99] * 8)
+    assert "overload" not in warned(measured(base=BASE, mine=BASE), loads=[math.nan] * 8)
+
+
+def test_too_few_windows_are_warned_of():
+    small = np.exp(0.001 * np.arange(8))
+    text = warned(measured(base=BASE, mine=BASE * 0.95 * small))["few-windows"]
+    assert text.startswith("mine: 8 windows are few for a change of 4.7%; about 4")
+    assert "few-windows" not in warned(measured(base=BASE, mine=BASE * WAVE)), "nothing is claimed"
+    assert "few-windows" not in warned(measured(base=BASE, mine=BASE * 0.5 * WAVE)), "large enough"
+
+
+def test_few_trainings_are_warned_of():
+    models = [Candidate("mine", files=tuple(f"{n}.pt" for n in range(count)), n_seeds=count) for count in (1, 3, 10)]
+    numbers = measured(base=BASE, mine=BASE)
+    assert "mine is the result of one training" in warned(numbers, candidates=[models[0]])["few-trainings"]
+    assert "3 trainings" in warned(numbers, candidates=[models[1]])["few-trainings"]
+    assert "few-trainings" not in warned(numbers, candidates=[models[2]])
+
+
+def test_a_weak_baseline_is_warned_of():
+    names = {"fcfs+easy": BASE, "f4+easy_sjbf": BASE * 0.5 * WAVE, "mine.pt": BASE * 0.8 * WAVE}
+    numbers = dataclasses.replace(measured(**names), baseline="fcfs+easy")
+    text = warned(numbers)["weak-baseline"]
+    assert "f4+easy_sjbf has 0.500 times its mean bounded slowdown" in text
+    strong = dataclasses.replace(numbers, baseline="f4+easy_sjbf")
+    assert "weak-baseline" not in warned(strong)
+    classics = {"fcfs+easy": BASE, "f4+easy_sjbf": BASE * 0.5 * WAVE}
+    assert "weak-baseline" not in warned(dataclasses.replace(measured(**classics), baseline="fcfs+easy"))
+
+
+def test_a_baseline_chosen_by_the_test_is_warned_of():
+    numbers = measured(base=BASE, mine=BASE)
+    training = [Case("log", 0, 0, 0, 1050)]
+    assert "jobs of 2 of the 8 windows" in warned(numbers, training=training)["chosen-on-test"]
+    assert "chosen-on-test" not in warned(numbers, training=[Case("log", 0, 0, 100, 900)])
+    assert "chosen-on-test" not in warned(numbers, training=[Case("other", 1, 0, 0, 9000)])
+
+
+def test_the_best_of_many_is_warned_of():
+    assert "the best of 2 candidates" in warned(measured(base=BASE, a=BASE, b=BASE))["best-of-many"]
+
+
+def test_words():
+    assert metric_words("mean_bounded_slowdown") == "mean bounded slowdown"
+    assert metric_words("energy_delay_product_js") == "energy delay product"
+    assert metric_words("p99_wait_s") == "p99 wait"
+    assert metric_words("throughput_jobs_per_h") == "throughput"
+    assert [number_words(x) for x in (0.0, 0.4712, 1.0, 28.75, 1234.5, 5e9, 1e-5, math.nan)] == [
+        "0", "0.471", "1.00", "28.8", "1,234", "5e+09", "1e-05", "-",
+    ]  # fmt: skip
