@@ -7,22 +7,25 @@ import contextlib
 import gc
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hdrl.errors import HdrlError
-from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.errors import CleanErrors, Interrupted
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
     from hdrl.experiment import Progress, RunResult
     from hdrl.options import Options
 
-BUILT_IN_AGENTS = ("classic",)
-"""Names that stand for an agent without a file."""
+CLASSIC = "classic"
+"""The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
+
+TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entropy", "steps_per_s": "steps/s"}
+"""Numbers of a training that are shown while it goes on, and what they are called then."""
 
 SIMULATORS = ("embedded", "exact", "batsim")
 
@@ -67,10 +70,11 @@ def _rare_collections() -> Iterator[None]:
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("arguments", nargs=-1, required=True, metavar="[AGENT] OPTIONS")
-@click.option("-a", "--agent", help="Agent: a Python file, or 'classic'.")
+@click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS")
+@click.option("-a", "--agent", help="Agent: a Python file, 'classic', or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
 @click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
+@click.option("--resume", type=click.Path(path_type=Path), help="Go on with the training in this folder.")
 @click.option(
     "-cw",
     "--custom-workload",
@@ -78,7 +82,7 @@ def _rare_collections() -> Iterator[None]:
     "custom",
     help="Workload in Batsim's JSON, instead of the one that the options name.",
 )
-@click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs, each with its own seed.")
+@click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training goes on.")
 @click.option("--simulator", type=click.Choice(SIMULATORS), help="Who simulates, instead of what the options say.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
@@ -91,6 +95,7 @@ def launch(
     agent: str | None,
     inmodel: str | None,
     outmodel: str | None,
+    resume: Path | None,
     custom: str | None,
     runs: int | None,
     simulator: str | None,
@@ -103,42 +108,68 @@ def launch(
     """Run the experiment that the file OPTIONS describes.
 
     \b
-    hdrl-launch options.json                classic agent, as the options say
-    hdrl-launch classic options.json        the same
+    hdrl-launch options.json                the agent that the options name
+    hdrl-launch classic options.json        the classic agent
+    hdrl-launch ppo options.json            a built-in agent that learns
     hdrl-launch agent.py options.json       agent of your own
     hdrl-launch options.json -a agent.py    the same
+    hdrl-launch --resume runs/mine          go on with a training
 
-    AGENT is a Python file that defines policy(view) or a subclass of hdrl.agents.classic.ClassicAgent.
+    AGENT is a built-in name or a Python file. The file defines policy(view), a subclass of ClassicAgent, or an
+    agent that learns: see docs/learning.md.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     from hdrl.options import read_options
 
-    agent, options_file = _who_and_what(arguments, agent)
-    if inmodel is not None and not Path(inmodel).is_file():
-        raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
-    files = {
-        "pybatsim.agent.file": None if agent in (None, *BUILT_IN_AGENTS) else agent,
-        "pybatsim.agent.input_model": inmodel,
-        "pybatsim.agent.output_model": outmodel,
-        "workload.custom": custom,
-    }
-    # Paths on the command line start from the current folder, those in the options from theirs.
-    changes = [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
-    if agent in BUILT_IN_AGENTS:
-        changes.append("pybatsim.agent.file=null")
-    changes += [
-        f"{key}={value}"
-        for key, value in (("seed", seed), ("runs", runs), ("simulator", simulator))
-        if value is not None
-    ]
-    options = read_options(options_file, overrides=[*overrides, *changes])
+    changes = _changes(overrides, {"seed": seed, "runs": runs, "simulator": simulator})
+    if resume is not None:
+        from hdrl.experiment import resumed_options
+
+        if arguments or agent is not None or out is not None or inmodel is not None:
+            raise LaunchError(f"--resume {resume} says it all: which agent, which options, which folder")
+        changes += _paths({"pybatsim.agent.output_model": outmodel})
+        options = resumed_options(resume, changes)
+    else:
+        agent, options_file = _who_and_what(arguments, agent)
+        if inmodel is not None and not Path(inmodel).is_file():
+            raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
+        changes += _agent_changes(agent) + _paths(
+            {
+                "pybatsim.agent.input_model": inmodel,
+                "pybatsim.agent.output_model": outmodel,
+                "workload.custom": custom,
+            }
+        )
+        options = read_options(options_file, overrides=changes)
     _start_logging(options)
-    _run(options, out, quiet=quiet)
+    _run(options, resume or out, quiet=quiet, resumes=resume is not None)
+
+
+def _changes(overrides: tuple[str, ...], values: dict[str, object]) -> list[str]:
+    return [*overrides, *(f"{key}={value}" for key, value in values.items() if value is not None)]
+
+
+def _paths(files: dict[str, str | None]) -> list[str]:
+    """Return changes of paths: on the command line they start from the current folder, in the options from theirs."""
+    return [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
+
+
+def _agent_changes(agent: str | None) -> list[str]:
+    """Return the changes that make an agent that of the options."""
+    if agent is None:
+        return []
+    if agent == CLASSIC:
+        return ["pybatsim.agent.file=null", "learning.algorithm=null", "pybatsim.agent.type=CLASSIC"]
+    if agent.endswith(".py"):
+        return [*_paths({"pybatsim.agent.file": agent}), "learning.algorithm=null"]
+    return ["pybatsim.agent.file=null", f"learning.algorithm={agent}", "pybatsim.agent.type=LEARNING"]
 
 
 def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
     """Tell the agent and the options file apart: ``AGENT OPTIONS``, ``OPTIONS -a AGENT`` or ``OPTIONS``."""
+    if not arguments:
+        raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
     if len(arguments) == 1:
-        return agent, arguments[0]
+        return _known_agent(agent), arguments[0]
     if len(arguments) > 2:
         raise LaunchError(f"got {len(arguments)} arguments, expected [AGENT] OPTIONS")
     if agent is not None:
@@ -146,9 +177,20 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
     first, second = arguments
     if first.endswith(".json") and not second.endswith(".json"):
         first, second = second, first
-    if first not in BUILT_IN_AGENTS and not first.endswith(".py"):
-        raise LaunchError(f"no agent {first!r}; expected a Python file or {', '.join(BUILT_IN_AGENTS)}")
-    return first, second
+    return _known_agent(first), second
+
+
+def _known_agent(agent: str | None) -> str | None:
+    """Return the name of an agent after a look whether there is one."""
+    if agent is None or agent.endswith(".py"):
+        return agent
+    from hdrl.agents import ALGORITHMS
+    from hdrl.errors import suggest
+
+    known = (CLASSIC, *ALGORITHMS)
+    if agent not in known:
+        raise LaunchError(f"no agent {agent!r}, expected a Python file or a built-in agent; {suggest(agent, known)}")
+    return agent
 
 
 def _start_logging(options: Options) -> None:
@@ -162,7 +204,7 @@ def _start_logging(options: Options) -> None:
     logger.setLevel(options.pybatsim.log_level)
 
 
-def _run(options: Options, out: Path | None, *, quiet: bool) -> None:
+def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> None:
     from datetime import datetime
 
     from hdrl.experiment import default_folder, resolve_options, run_experiment
@@ -170,7 +212,13 @@ def _run(options: Options, out: Path | None, *, quiet: bool) -> None:
     options = resolve_options(options)
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
     with _progress(quiet=quiet) as progress:
-        result = run_experiment(options, out=folder, progress=progress)
+        result = run_experiment(options, out=folder, progress=progress, resumes=resumes)
+    training = result.training
+    if training is not None and not training.is_complete:
+        raise Interrupted(
+            "hdrl-launch",
+            f"interrupted after {training.n_iterations} iterations; hdrl-launch --resume {result.folder} goes on",
+        )
     if quiet:
         click.echo(str(result.folder))
     else:
@@ -195,17 +243,62 @@ def _progress(*, quiet: bool) -> Iterator[Progress | None]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[numbers]}"),
         console=console,
         disable=not console.is_terminal,
     )
     with bar:
-        task = bar.add_task("jobs", total=None, start=False)
+        task = bar.add_task("jobs", total=None, start=False, numbers="")
 
         def show_jobs(finished: int, total: int) -> None:
             bar.start_task(task)
             bar.update(task, completed=finished, total=total)
 
-        yield Progress(message=lambda text: console.print(text, markup=False), jobs=show_jobs)
+        def show_training(done: int, total: int, values: Mapping[str, float]) -> None:
+            numbers = _training_numbers(values)
+            bar.start_task(task)
+            bar.update(task, description="iterations", completed=done, total=total, numbers=numbers)
+            if not console.is_terminal and (done % max(total // 10, 1) == 0 or done == total):
+                console.print(f"iteration {done} of {total}: {numbers}", markup=False, soft_wrap=True)
+
+        def show_message(text: str) -> None:
+            console.print(text, markup=False)
+
+        def stoppable() -> contextlib.AbstractContextManager[Callable[[], bool]]:
+            return _stoppable(show_message)
+
+        yield Progress(message=show_message, jobs=show_jobs, training=show_training, stoppable=stoppable)
+
+
+def _training_numbers(values: Mapping[str, float]) -> str:
+    """Return the numbers of a training that matter most, those of the objective included."""
+    shown = [f"{name} {_number(values[key])}" for key, name in TRAINING_SHOWN.items() if key in values]
+    return "  ".join(shown)
+
+
+@contextlib.contextmanager
+def _stoppable(message: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C end a training after its running iteration; the second one ends it at once."""
+    import signal
+    import threading
+
+    stopped = threading.Event()
+
+    def stop(number: int, frame: object) -> None:
+        del number, frame
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        message("stopping after this iteration, then saving; once more: at once")
+
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be taken
+        yield stopped.is_set
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _show(result: RunResult) -> None:
@@ -229,6 +322,13 @@ def _show(result: RunResult) -> None:
         table.add_row(name, _number(metrics[name]), "" if unit == "1" else unit)
     console = Console(highlight=False)
     console.print(table)
+    training = result.training
+    if training is not None:
+        console.print(
+            f"trained in {training.n_iterations:,} iterations, {training.n_steps:,} decisions, "
+            f"{training.n_episodes:,} episodes; the model is of iteration {training.best_iteration:,}"
+        )
+        console.print(Text(f"model in {training.model}"), soft_wrap=True)
     if first.n_dropped:
         console.print(f"{first.n_dropped:,} jobs of the workload were left out, see provenance.json")
     console.print(Text(f"results in {result.folder}"), soft_wrap=True)

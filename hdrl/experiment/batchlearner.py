@@ -79,7 +79,7 @@ class BatchLearner:
             trainer.run(trainer.n_iterations + 1, on_iteration=done.append)
         (iteration,) = done
         episodes = [_row(episode) for episode in iteration.episodes]
-        return Iteration(iteration.n_steps - before, episodes, dict(iteration.losses), self._probabilities())
+        return Iteration(iteration.n_steps - before, episodes, _with_loss(iteration.losses), self._probabilities())
 
     def play(self, env: EpisodeEnv, seed: int) -> Trace:
         """Simulate an episode with the best actions.
@@ -207,6 +207,12 @@ class BatchLearner:
             if blamed is None:
                 raise
             raise AgentError(str(blamed)) from error
+
+
+def _with_loss(told: Mapping[str, float]) -> dict[str, float]:
+    """Return what learning told, with the sum of its losses where it told none in all."""
+    losses = [value for name, value in told.items() if name.endswith("_loss")]
+    return {**({"loss": sum(losses)} if losses and "loss" not in told else {}), **told}
 
 
 def _row(episode: Mapping[str, Any]) -> EpisodeRow:

@@ -127,6 +127,7 @@ def _creator(environment: str, entry: str) -> Any:
 
 
 def _check_argument(options: Options, environment: str, key: str) -> None:
-    known = [name for name in inspect.signature(_creator(environment, "vector_entry_point")).parameters if name not in GIVEN]
+    parameters = inspect.signature(_creator(environment, "vector_entry_point")).parameters
+    known = [name for name in parameters if name not in GIVEN]
     if key not in known:
         raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")

@@ -29,7 +29,10 @@ def check_free(folder: Path) -> None:
     try:
         if folder.is_dir():
             if any(folder.iterdir()):
-                raise OutputError(f"{folder}: is not empty, expected a new folder (nothing is ever overwritten)")
+                goes_on = "; --resume goes on with the training in it" if (folder / "resume.json").is_file() else ""
+                raise OutputError(
+                    f"{folder}: is not empty, expected a new folder (nothing is ever overwritten){goes_on}"
+                )
         elif folder.exists():
             raise OutputError(f"{folder}: is a file, expected a new folder")
     except OSError as error:

@@ -203,7 +203,7 @@ class HDeepRMLearner:
             values = {}
             if agent.rewards:
                 loss = agent.loss()
-                values["loss"] = float(loss)
+                values["loss"] = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
                 if not math.isfinite(values["loss"]):
                     raise AgentError(f"{self._path}: the loss is {values['loss']}, expected a finite number")
                 optimizer = self._adam(agent)

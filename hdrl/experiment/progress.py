@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 
@@ -10,8 +12,9 @@ def _ignore(done: int, total: int, values: Mapping[str, float]) -> None:
     del done, total, values
 
 
-def _never() -> bool:
-    return False
+@contextlib.contextmanager
+def _never() -> Iterator[Callable[[], bool]]:
+    yield lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,12 @@ class Progress:
         Gets the finished jobs and all jobs of the current simulation, a few times a second.
     training
         Gets the finished iterations and all iterations of a training, and the numbers of the last one by name.
-    is_stopped
-        Says whether a training is to stop; it is asked between two iterations, and what is reached is saved.
+    stoppable
+        Entered while a training goes on; what it gives says whether to stop. It is asked between two iterations, and
+        what is reached is saved.
     """
 
     message: Callable[[str], None]
     jobs: Callable[[int, int], None]
     training: Callable[[int, int, Mapping[str, float]], None] = _ignore
-    is_stopped: Callable[[], bool] = _never
+    stoppable: Callable[[], AbstractContextManager[Callable[[], bool]]] = _never

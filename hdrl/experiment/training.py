@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,39 +134,49 @@ class Training:
             Whether the plan is fulfilled.
         """
         log = self._log = self._log or TrainingLog(self.folder)
-        events = self._events()
         saved = self.reached.n_iterations
-        try:
-            while self.reached.n_iterations < self.plan.n_iterations and not self._is_stopped():
-                began_s = time.perf_counter()
-                iteration = self.learner.iterate()
-                row = self._count(iteration)
-                if self._is_due(self.plan.validation_every):
-                    row |= self._validate()
-                log.add(row, [self._episode(episode) for episode in iteration.episodes])
-                shown = row | {"steps_per_s": iteration.n_steps / max(time.perf_counter() - began_s, 1e-9)}
-                if events is not None:
-                    events.add(self.reached.n_iterations, shown)
-                if self.progress is not None:
-                    self.progress.training(self.reached.n_iterations, self.plan.n_iterations, shown)
+        with self._stoppable() as is_stopped, self._events() as events:
+            while self.reached.n_iterations < self.plan.n_iterations and not is_stopped():
+                self._iterate(log, events)
                 if self._is_due(self.plan.checkpoint_every):
                     self._save(log)
                     saved = self.reached.n_iterations
-        finally:
-            if events is not None:
-                events.close()
         if saved < self.reached.n_iterations:
             self._save(log)
         log.write_hdeeprm_files()
         return self.reached.n_iterations >= self.plan.n_iterations
 
-    def _events(self) -> Events | None:
-        if not self.plan.has_events:
-            return None
-        return Events(self.folder / EVENTS_FOLDER, self.reached.n_iterations)
+    def _iterate(self, log: TrainingLog, events: Events | None) -> None:
+        began_s = time.perf_counter()
+        iteration = self.learner.iterate()
+        row = self._count(iteration)
+        if self._is_due(self.plan.validation_every):
+            row |= self._validate()
+        log.add(row, [self._episode(episode) for episode in iteration.episodes])
+        shown = row | {"steps_per_s": iteration.n_steps / max(time.perf_counter() - began_s, 1e-9)}
+        if events is not None:
+            events.add(self.reached.n_iterations, shown)
+        if self.progress is not None:
+            self.progress.training(self.reached.n_iterations, self.plan.n_iterations, shown)
 
-    def _is_stopped(self) -> bool:
-        return self.progress is not None and self.progress.is_stopped()
+    @contextlib.contextmanager
+    def _events(self) -> Iterator[Events | None]:
+        if not self.plan.has_events:
+            yield None
+            return
+        events = Events(self.folder / EVENTS_FOLDER, self.reached.n_iterations)
+        try:
+            yield events
+        finally:
+            events.close()
+
+    @contextlib.contextmanager
+    def _stoppable(self) -> Iterator[Callable[[], bool]]:
+        if self.progress is None:
+            yield lambda: False
+            return
+        with self.progress.stoppable() as is_stopped:
+            yield is_stopped
 
     def _is_due(self, every: int | None) -> bool:
         reached = self.reached.n_iterations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ class Trained:
     n_steps: int
     n_episodes: int
     best_iteration: int
-    trace: Trace | None = None
+    trace: Trace | None = field(default=None, repr=False)
 
 
 class TrainingRun:

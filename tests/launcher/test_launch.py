@@ -127,7 +127,7 @@ def test_custom_workload(small_world: Path, stand_in, tmp_path: Path, monkeypatc
 def test_mistakes_are_one_line(small_world: Path, stand_in, agent_file: Path, tmp_path: Path):
     out = ("--out", tmp_path / "out")
     assert refused("none.json", *out) == "none.json: no such file"
-    assert refused("clasic", small_world, *out) == "no agent 'clasic'; expected a Python file or classic"
+    assert refused("clasic", small_world, *out).endswith("built-in agent; did you mean 'classic'?")
     assert "the agent is given twice" in refused("classic", small_world, "-a", agent_file, *out)
     assert "expected [AGENT] OPTIONS" in refused("a.py", "b.json", "c.json", *out)
     assert "no such file" in refused("none.py", small_world, *out)
