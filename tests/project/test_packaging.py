@@ -63,7 +63,8 @@ def test_a_wheel_holds_everything(tmp_path: Path):
     copy.mkdir()
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "hdrl", "agents", "launcher", "platforms"):
         (copy / name).symlink_to(ROOT / name)
-    (copy / "workloads").symlink_to(ROOT / "workloads")
+    for name in ("workloads", "experiments"):
+        (copy / name).symlink_to(ROOT / name)
     code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
@@ -82,6 +83,11 @@ def test_a_wheel_holds_everything(tmp_path: Path):
         f"hdrl/workload/shipped/{path.name}"
         for path in (ROOT / "workloads").iterdir()
         if path.suffix in (".json", ".gz")
+    }
+    data |= {
+        f"hdrl/experiment/shipped/{path.relative_to(ROOT / 'experiments')}"
+        for path in (ROOT / "experiments").glob("*/*")
+        if path.is_file()
     }
     assert len(data) >= 8
     assert data <= held

@@ -1,0 +1,225 @@
+"""Experiments that are claimed: what each of them shows, what it runs, and what it needs.
+
+An experiment is a folder with ``experiment.json``, the options or sweep files that it names, and ``reference.csv``, the
+results that are claimed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.files import read_json
+
+RECIPE = "experiment.json"
+REFERENCE = "reference.csv"
+TRACES_VARIABLE = "HDRL_TRACES"
+"""Name of the environment variable with folders in which traces are looked for."""
+
+_HERE = Path(__file__).parent
+INSTALLED_FOLDER = _HERE / "shipped"
+CHECKOUT_FOLDER = _HERE.parents[1] / "experiments"
+
+Text = Annotated[str, Field(min_length=1)]
+FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
+
+
+class _Block(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class TraceNeed(_Block):
+    """A trace that cannot be shipped."""
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        default=None, description="SHA-256 of the file as it is, if only one version will do."
+    )
+    how: Text = Field(description="How to get it, a sentence.")
+
+
+class Recipe(_Block):
+    """What ``experiment.json`` says."""
+
+    title: Text = Field(description="What is shown, a line.")
+    question: Text = Field(description="The question that it answers.")
+    source: Text = Field(description="Where the claim comes from.")
+    notes: list[Text] = Field(default_factory=list, description="What a reader must know besides.")
+    kind: Literal["options", "sweep", "protocol", "training"] = Field(description="What is run.")
+    options: dict[Text, FileName] = Field(
+        default_factory=dict, description="Options files by the name of their row: kind options, and training."
+    )
+    sweep: FileName | None = Field(default=None, description="Sweep file: kind sweep; what judges a training.")
+    protocol: Text | None = Field(
+        default=None, description="Name of a function: kind protocol; what judges a training."
+    )
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list, description="Seeds of trainings.")
+    metrics: list[Text] = Field(default_factory=list, description="Metrics of runs that are claimed.")
+    traces: dict[FileName, TraceNeed] = Field(default_factory=dict, description="Traces that it needs, by file name.")
+    is_long: bool = Field(default=False, description="Whether it takes more than some minutes.")
+    relative_tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=1e-6, description="By which share of a claimed number a result may differ."
+    )
+
+    @model_validator(mode="after")
+    def _has_what_it_runs(self) -> Self:
+        wanted = {
+            "options": bool(self.options and self.metrics),
+            "sweep": self.sweep is not None,
+            "protocol": self.protocol is not None,
+            "training": bool(self.options and self.seeds) and (self.sweep is None) != (self.protocol is None),
+        }
+        if not wanted[self.kind]:
+            needs = {
+                "options": "options and metrics",
+                "sweep": "sweep",
+                "protocol": "protocol",
+                "training": "options, seeds and either sweep or protocol",
+            }
+            raise ValueError(f"kind {self.kind!r} needs {needs[self.kind]}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment that can be reproduced.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    folder
+        Its folder.
+    recipe
+        What it runs.
+    """
+
+    name: str
+    folder: Path
+    recipe: Recipe
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all files of the experiment but the reference, names included."""
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.iterdir()):
+            if path.is_file() and path.name != REFERENCE:
+                digest.update(json.dumps([path.name, path.stat().st_size]).encode())
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """Return the experiments that come with hdrl: their folders by name, sorted.
+
+    They are in ``experiments/`` of a checkout, and beside `hdrl.experiment` where hdrl is installed.
+    """
+    folder = INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else CHECKOUT_FOLDER
+    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECIPE}"))}
+
+
+def read_experiment(name: str | Path) -> Experiment:
+    """Read an experiment.
+
+    Parameters
+    ----------
+    name
+        The name of a shipped one, or a folder that holds ``experiment.json``.
+
+    Raises
+    ------
+    UnknownName
+        If it is neither.
+    HdrlError
+        If a file of it is missing or wrong.
+    """
+    folder = Path(name)
+    shipped = shipped_experiments()
+    if not (folder / RECIPE).is_file():
+        if str(name) not in shipped:
+            raise UnknownName("experiment", str(name), shipped)
+        folder = shipped[str(name)]
+    path = folder / RECIPE
+    try:
+        recipe = Recipe.model_validate(read_json(path))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise OptionsError(f"{path}: {where + ': ' if where else ''}{problem['msg']}") from None
+    files = [*recipe.options.values(), *([recipe.sweep] if recipe.sweep is not None else [])]
+    for file in files:
+        if not (folder / file).is_file():
+            raise ReadError(path, f"names {file!r}, which is not in its folder")
+    return Experiment(folder.resolve().name, folder, recipe)
+
+
+def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
+    """Return the folders in which traces are looked for: those given, then those of ``HDRL_TRACES``.
+
+    Parameters
+    ----------
+    given
+        Folders that come first.
+    """
+    named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
+    return [Path(folder).expanduser() for folder in (*given, *named) if str(folder)]
+
+
+def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
+    """Return the names of the traces that an experiment needs and that are in none of the folders.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    folders
+        Where to look.
+    """
+    return [name for name in experiment.recipe.traces if _find(name, folders) is None]
+
+
+def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Path]:
+    """Return the traces that an experiment needs, by file name.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    folders
+        Where to look.
+
+    Raises
+    ------
+    ReadError
+        If one is in none of the folders, or is another version.
+    """
+    found = {}
+    for name, need in experiment.recipe.traces.items():
+        path = _find(name, folders)
+        if path is None:
+            where = ", ".join(map(str, folders)) or "no folder was given"
+            raise ReadError(
+                experiment.name,
+                f"needs the trace {name}, which cannot be shipped; looked in: {where}. {need.how} Then say where "
+                f"it is: --traces DIR, or {TRACES_VARIABLE}=DIR",
+            )
+        if need.sha256 is not None:
+            _check_sha256(path, need.sha256)
+        found[name] = path
+    return found
+
+
+def _find(name: str, folders: Sequence[Path]) -> Path | None:
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
+def _check_sha256(path: Path, wanted: str) -> None:
+    found: Any = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != wanted:
+        raise ReadError(path, f"is another version: its SHA-256 is {found}, expected {wanted}")

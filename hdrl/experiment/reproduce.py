@@ -1,0 +1,246 @@
+"""Experiments again: run what an experiment says and compare the numbers with those that are claimed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OutputError
+from hdrl.experiment.comparison import CompareProgress, Comparison, run_comparison
+from hdrl.experiment.progress import Progress
+from hdrl.experiment.protocols import PROTOCOLS
+from hdrl.experiment.provenance import versions
+from hdrl.experiment.recipe import REFERENCE, Experiment, find_traces, trace_folders
+from hdrl.experiment.resulttable import Difference, Place, differences, read_reference, write_results
+from hdrl.experiment.run import run_experiment
+from hdrl.experiment.sweep import Sweep, read_sweep
+from hdrl.files import read_json, write_json
+from hdrl.options import Options, read_options
+
+IDENTITY_FILE = "reproduction.json"
+RESULTS_FILE = "results.csv"
+DIFFERENCES_FILE = "differences.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """What came of an experiment.
+
+    Attributes
+    ----------
+    folder
+        The folder with the runs, the results and the differences.
+    results
+        The numbers by row and column.
+    differences
+        Those that are not as claimed.
+    has_reference
+        Whether anything is claimed.
+    """
+
+    folder: Path
+    results: dict[Place, float]
+    differences: tuple[Difference, ...]
+    has_reference: bool
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all numbers are as claimed."""
+        return self.has_reference and not self.differences
+
+
+def reproduce(
+    experiment: Experiment,
+    *,
+    out: str | Path,
+    traces: Sequence[str | Path] = (),
+    n_workers: int | None = None,
+    message: Callable[[str], None] | None = None,
+) -> Reproduced:
+    """Run an experiment and say what differs from the results that are claimed.
+
+    The folder holds the runs or the comparison, ``results.csv`` with the numbers in the form of a reference,
+    ``differences.csv`` and ``reproduction.json``, which says what was run. The same call goes on with what an earlier
+    one left unfinished.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    out
+        The folder: new, empty, or of the same experiment.
+    traces
+        Folders with traces that cannot be shipped; those of ``HDRL_TRACES`` come after them.
+    n_workers
+        Processes for comparisons; by default one per core.
+    message
+        Gets a line of text at each new stage.
+
+    Raises
+    ------
+    HdrlError
+        If a trace is missing, a file is wrong, or the folder holds something else.
+    """
+    found = find_traces(experiment, trace_folders(traces))
+    out = Path(out)
+    _claim(out, experiment)
+    work = _Work(experiment, out, found, n_workers, message or _ignore)
+    results = _KINDS[experiment.recipe.kind](work)
+    write_results(out / RESULTS_FILE, results)
+    reference_file = experiment.folder / REFERENCE
+    if not reference_file.is_file():
+        return Reproduced(out, results, (), has_reference=False)
+    reference = read_reference(reference_file, experiment.recipe.relative_tolerance)
+    different = tuple(differences(reference, results))
+    _write_differences(out / DIFFERENCES_FILE, different)
+    return Reproduced(out, results, different, has_reference=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An experiment that is being run, and where."""
+
+    experiment: Experiment
+    out: Path
+    traces: Mapping[str, Path]
+    n_workers: int | None
+    message: Callable[[str], None]
+
+    def options(self, file: str) -> Options:
+        """Return options of the experiment, traces found."""
+        options = read_options(self.experiment.folder / file)
+        trace = self.traces.get(options.workload_file_path)
+        return options if trace is None else options.changed(workload_file_path=str(trace.absolute()))
+
+    def sweep(self, file: str, candidates: Sequence[str] = ()) -> Sweep:
+        """Return a sweep of the experiment, traces found, with more candidates."""
+        path = self.experiment.folder / file
+        data = read_json(path)
+        changes: dict[str, Any] = {}
+        if isinstance(data, Mapping) and isinstance(data.get("workloads"), list):
+            # What is read from the file starts from its folder, what is changed here from the current one.
+            changes["workloads"] = [self._workload(name) for name in data["workloads"]]
+        if candidates and isinstance(data, Mapping):
+            changes["candidates"] = [*data.get("candidates", []), *candidates]
+        return read_sweep(path, changes=changes)
+
+    def _workload(self, name: str) -> str:
+        beside = self.experiment.folder / name
+        if name in self.traces:
+            return str(self.traces[name].absolute())
+        return str(beside.absolute()) if beside.is_file() else name
+
+    def run(self, options: Options, folder: Path) -> dict[str, float]:
+        """Run an experiment, unless an earlier call finished it, and return its metrics."""
+        metrics = folder / "metrics.json"
+        if not metrics.is_file():
+            self.message(f"running {folder.relative_to(self.out)}")
+            progress = Progress(message=self.message, jobs=_ignore_two)
+            run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
+        return {name: math.nan if value is None else value for name, value in read_json(metrics).items()}
+
+    def compare(self, sweep: Sweep) -> Comparison:
+        """Run a comparison, or go on with it."""
+        progress = CompareProgress(message=self.message, points=_ignore_two)
+        return run_comparison(sweep, out=self.out / "comparison", n_workers=self.n_workers, progress=progress)
+
+
+def _claim(out: Path, experiment: Experiment) -> None:
+    """Make the folder this experiment's, or find that it is already."""
+    identity = {"experiment": experiment.name, "sha256": experiment.sha256(), "versions": versions()}
+    path = out / IDENTITY_FILE
+    try:
+        if path.is_file():
+            if read_json(path) != identity:
+                raise OutputError(f"{out}: holds another experiment, or one of another version, expected a new folder")
+            return
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise OutputError(f"{out}: is not empty, expected a new folder (nothing is ever overwritten)")
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be made ({error.strerror or error})") from None
+    write_json(path, identity)
+
+
+def _run_options(work: _Work) -> dict[Place, float]:
+    recipe = work.experiment.recipe
+    results: dict[Place, float] = {}
+    for row, file in recipe.options.items():
+        metrics = work.run(work.options(file), work.out / row)
+        results |= {(row, name): metrics.get(name, math.nan) for name in recipe.metrics}
+    return results
+
+
+def _run_sweep(work: _Work) -> dict[Place, float]:
+    return _numbers_of(work.compare(work.sweep(work.experiment.recipe.sweep or "")))
+
+
+def _run_protocol(work: _Work) -> dict[Place, float]:
+    work.message(f"running {work.experiment.recipe.protocol}")
+    return PROTOCOLS[work.experiment.recipe.protocol or ""](work.traces, [])
+
+
+def _run_training(work: _Work) -> dict[Place, float]:
+    """Train with every seed, then let the sweep or the protocol judge all models of a row as one candidate."""
+    recipe = work.experiment.recipe
+    models: dict[str, list[Path]] = {}
+    for row, file in recipe.options.items():
+        for seed in recipe.seeds:
+            folder = work.out / f"{row}_seed_{seed}"
+            work.run(work.options(file).changed(seed=seed), folder)
+            models.setdefault(row, []).append(folder / "model.pt")
+    if recipe.sweep is None:
+        found: dict[Place, float] = {}
+        for row, files in models.items():
+            numbers = PROTOCOLS[recipe.protocol or ""](work.traces, files)
+            found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
+        return found
+    candidates = [f"{row}={(work.out / f'{row}_seed_*' / 'model.pt').absolute()}" for row in models]
+    return _numbers_of(work.compare(work.sweep(recipe.sweep, candidates)))
+
+
+_KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {
+    "options": _run_options,
+    "sweep": _run_sweep,
+    "protocol": _run_protocol,
+    "training": _run_training,
+}
+
+
+def _numbers_of(comparison: Comparison) -> dict[Place, float]:
+    """Return mean and ratio of every row of a comparison, and how many jobs were left unrun."""
+    results: dict[Place, float] = {}
+    for row in comparison.rows:
+        name = row.candidate if row.workload == "all" else f"{row.candidate} on {row.workload}"
+        results[name, row.metric] = row.mean
+        if not row.is_baseline:
+            results[name, f"ratio of {row.metric}"] = row.ratio
+        results[name, "unrun jobs"] = row.n_unfinished
+    return results
+
+
+def _write_differences(path: Path, found: Sequence[Difference]) -> None:
+    import csv
+
+    from hdrl.files import atomic_write
+
+    with atomic_write(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("row", "column", "reference", "found", "tolerance"))
+        for one in found:
+            writer.writerow((one.row, one.column, _text(one.reference), _text(one.found), repr(one.tolerance)))
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+def _ignore(message: str) -> None:
+    del message
+
+
+def _ignore_two(done: int, total: int) -> None:
+    del done, total
