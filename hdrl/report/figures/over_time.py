@@ -66,7 +66,8 @@ def utilization(runs: object, ax: Axes | None = None) -> Figure:
         return Steps(share.edges_s, 100 * share.values)
 
     figure = _over_time(as_runs(runs), ax, percent, "Utilisation", ("cores in use (%)", None))
-    figure.axes[0].set_ylim(0, max(100.0, figure.axes[0].get_ylim()[1] if ax is None else 100.0))
+    axes = ax if ax is not None else figure.axes[0]
+    axes.set_ylim(0, max(103.0, axes.get_ylim()[1]))
     return figure
 
 
