@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import MissingExtra, OptionsError
 from hdrl.experiment.candidates import Candidate, read_candidates
 from hdrl.experiment.cases import Case, read_workloads, test_cases, train_cases
-from hdrl.experiment.cautions import Caution, cautions
+from hdrl.experiment.cautions import cautions
+from hdrl.experiment.comparisonfiles import SUMMARY_FILE, Comparison, read_comparison, write_comparison
 from hdrl.experiment.comparisonsummary import (
     Measured,
-    SummaryRow,
     best_row,
     deciding_rows,
     summarise,
@@ -32,18 +31,16 @@ from hdrl.experiment.pointstore import (
     PointStore,
     check_identity,
     finished_identity,
-    write_csv,
-    write_parquet,
 )
 from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
 from hdrl.experiment.selection import Selection, choose_baseline, training_shares
 from hdrl.experiment.sweep import Sweep
-from hdrl.files import read_json, write_json
+from hdrl.files import write_json
 from hdrl.metrics import METRICS
 from hdrl.platform.pstates import pstate_rules
 from hdrl.platform.reader import read_platform
 
-SUMMARY_FILE = "summary.json"
+__all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +57,6 @@ class CompareProgress:
 
     message: Callable[[str], None]
     points: Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A finished comparison.
-
-    Attributes
-    ----------
-    folder
-        Its folder.
-    baseline
-        The candidate that ratios refer to.
-    metric
-        The metric that decides.
-    verdict
-        What it shows, in a sentence.
-    verdicts
-        The same of each candidate.
-    cautions
-        What a reader must be warned of.
-    rows
-        The table.
-    n_points, n_simulated
-        Points that it consists of, and those that had to be simulated now.
-    """
-
-    folder: Path
-    baseline: str
-    metric: str
-    verdict: str
-    verdicts: tuple[str, ...]
-    cautions: tuple[Caution, ...]
-    rows: tuple[SummaryRow, ...]
-    n_points: int
-    n_simulated: int
 
 
 def run_comparison(
@@ -154,38 +116,6 @@ def run_comparison(
     finally:
         store.close()
     return dataclasses.replace(result, n_simulated=n_simulated)
-
-
-def read_comparison(folder: str | Path) -> Comparison:
-    """Return a finished comparison from its folder.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-
-    Raises
-    ------
-    ReadError
-        If it holds no finished comparison.
-    """
-    folder = Path(folder)
-    data = read_json(folder / SUMMARY_FILE)
-    rows = tuple(
-        SummaryRow(**{name: math.nan if value is None else value for name, value in row.items()})
-        for row in data["rows"]
-    )
-    return Comparison(
-        folder=folder,
-        baseline=data["baseline"],
-        metric=data["metric"],
-        verdict=data["verdict"],
-        verdicts=tuple(data["verdicts"]),
-        cautions=tuple(Caution(**caution) for caution in data["warnings"]),
-        rows=rows,
-        n_points=data["n_points"],
-        n_simulated=0,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +256,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         cases=plan.cases,
         loads=case_loads,
         candidates=candidates,
-        clairvoyant=clairvoyant_names(candidates, plan.runner.workloads),
+        clairvoyant=clairvoyant_names(candidates),
         trained_on=trained_on(candidates, plan.cases, plan.runner.workloads),
         training=plan.training,
     )
@@ -341,7 +271,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         n_points=len(results),
         n_simulated=0,
     )
-    _write(plan, comparison, results, selection)
+    write_comparison(plan.runner, comparison, results, selection, plan.identity)
     return comparison
 
 
@@ -380,60 +310,6 @@ def _measured(
         values=values,
         is_failed=is_failed,
     )
-
-
-def _write(
-    plan: _Plan, comparison: Comparison, results: Mapping[Point, PointResult], selection: Selection | None
-) -> None:
-    """Write all files that are the same whenever the comparison is repeated; the one that marks the end comes last."""
-    out, runner = comparison.folder, plan.runner
-    # By candidate first: a file in the order in which people look at it.
-    rank = {name: number for number, name in enumerate(dict.fromkeys(row.candidate for row in comparison.rows))}
-    names = [candidate.name for candidate in runner.candidates]
-    ordered = sorted(results, key=lambda point: (rank[names[point.candidate]], point.case, point.seed))
-    table = []
-    for point in ordered:
-        case, result = runner.cases[point.case], results[point]
-        row = {"candidate": names[point.candidate], "workload": case.workload, "window": case.window}
-        row |= {"first_job": case.first_job, "warm_up": case.warm_up, "seed": plan.sweep.seed + point.seed}
-        row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
-        table.append(row)
-    write_csv(out / "results.csv", table)
-    try:
-        write_parquet(out / "results.parquet", table)
-    except MissingExtra:
-        (out / "results.parquet").unlink(missing_ok=True)
-    if selection is not None:
-        write_csv(out / "selection.csv", selection.rows())
-    rows = [dataclasses.asdict(row) for row in comparison.rows]
-    write_csv(out / "summary.csv", rows)
-    write_json(
-        out / SUMMARY_FILE,
-        {
-            "verdict": comparison.verdict,
-            "verdicts": comparison.verdicts,
-            "warnings": [dataclasses.asdict(caution) for caution in comparison.cautions],
-            "baseline": comparison.baseline,
-            "metric": comparison.metric,
-            "confidence": plan.sweep.confidence,
-            "n_points": comparison.n_points,
-            "chosen_by": None if selection is None else selection.words(),
-            "rows": [{name: _finite(value) for name, value in row.items()} for row in rows],
-        },
-    )
-    write_json(out / "provenance.json", {"identity": plan.identity, "seed": plan.sweep.seed})
-
-
-def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
-    """Return metrics as they stand in files: counts as whole numbers, ``None`` for what does not exist."""
-    return {
-        name: None if math.isnan(value) else int(value) if name.startswith("n_") else value
-        for name, value in metrics.items()
-    }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _check_statistics() -> None:

@@ -9,20 +9,18 @@ from typing import Any
 from hdrl.experiment.agentfile import load_agent
 from hdrl.experiment.candidates import Candidate
 from hdrl.experiment.cases import Case
+from hdrl.experiment.provenance import workload_sha256
 from hdrl.workload.model import Workload
 
 
-def clairvoyant_names(candidates: Sequence[Candidate], workloads: Sequence[Workload]) -> list[str]:
+def clairvoyant_names(candidates: Sequence[Candidate]) -> list[str]:
     """Return the names of the candidates that say they see true run times.
 
     Parameters
     ----------
     candidates
         The candidates; a Python file says so by ``clairvoyant = True``, on its function or in the file.
-    workloads
-        The workloads.
     """
-    del workloads
     return [candidate.name for candidate in candidates if candidate.is_file and _is_clairvoyant(candidate)]
 
 
@@ -33,13 +31,50 @@ def _is_clairvoyant(candidate: Candidate) -> bool:
 
 
 def trained_on(candidates: Sequence[Candidate], cases: Sequence[Case], workloads: Sequence[Workload]) -> dict[str, str]:
-    """Return which of the windows models were trained on, in words, by name of the model.
+    """Return which of the windows models were trained on, in words, by name of the candidate.
 
     Parameters
     ----------
     candidates, cases, workloads
         What is compared.
     """
-    del cases, workloads
-    records: Mapping[str, Any] = {}
-    return {candidate.name: "" for candidate in candidates if candidate.name in records}
+    models = [candidate for candidate in candidates if candidate.is_model]
+    hashes = [workload_sha256(workload) for workload in workloads] if models else []
+    found = {}
+    for candidate in models:
+        words = {_words(_record(file), cases, workloads, hashes) for file in candidate.files} - {""}
+        if words:
+            found[candidate.name] = sorted(words)[0]
+    return found
+
+
+def _record(file: str) -> Mapping[str, Any]:
+    """Return what a model file says of its training."""
+    from hdrl.experiment.learning import require_torch
+
+    require_torch()
+    from hdrl.learn.checkpoint import load_checkpoint
+
+    record = load_checkpoint(file).notes.get("trained_on", {})
+    return record if isinstance(record, Mapping) else {}
+
+
+def _words(
+    record: Mapping[str, Any], cases: Sequence[Case], workloads: Sequence[Workload], hashes: Sequence[str]
+) -> str:
+    """Say which windows hold jobs of a training; empty if none does."""
+    if not {"workload_sha256", "first_job", "last_job"} <= set(record):
+        return "jobs that its file does not tell: nobody knows whether they are in these windows"
+    shared = [case for case in cases if case.source >= 0 and _shares(case, record)]
+    same = [case for case in shared if hashes[case.source] == record["workload_sha256"]]
+    if same:
+        return f"jobs of {len(same)} of the {len(cases)} windows that judge it ({same[0].workload}): it knows them"
+    # The same log with other memory, or fewer jobs, has another hash.
+    alike = [case for case in shared if workloads[case.source].name == record.get("workload")]
+    if alike:
+        return f"another version of {alike[0].workload}, perhaps on jobs of {len(alike)} of the {len(cases)} windows"
+    return ""
+
+
+def _shares(case: Case, record: Mapping[str, Any]) -> bool:
+    return case.first_job <= int(record["last_job"]) and int(record["first_job"]) < case.first_job + case.n_jobs

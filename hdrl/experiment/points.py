@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hdrl.errors import DecisionError, HdrlError, OptionsError, SimulationError
-from hdrl.experiment.agentfile import blame, load_agent
+from hdrl.experiment.agentfile import AgentKind, blame, load_agent
 from hdrl.experiment.candidates import Candidate
 from hdrl.experiment.cases import Case
 from hdrl.experiment.sweep import Sweep
@@ -22,6 +23,7 @@ from hdrl.workload.model import Workload
 from hdrl.workload.statistics import offered_load
 
 if TYPE_CHECKING:
+    from hdrl.experiment.modeluse import Model
     from hdrl.simulation.trace import Trace
 
 JOBS_PER_BATCH = 20_000
@@ -91,10 +93,13 @@ class PointRunner:
             The points, those of a case together.
         """
         results, made, jobs = [], -1, None
-        for point in batch:
-            if jobs is None or point.case != made:
-                made, jobs = point.case, self.cases[point.case].jobs(self.platform, self.workloads, self.sweep)
-            results.append(self._result(self.cases[point.case], jobs, self.candidates[point.candidate], point.seed))
+        models: dict[str, Model] = {}
+        with _one_thread(self.candidates[point.candidate] for point in batch):
+            for point in batch:
+                case, candidate = self.cases[point.case], self.candidates[point.candidate]
+                if jobs is None or point.case != made:
+                    made, jobs = point.case, case.jobs(self.platform, self.workloads, self.sweep)
+                results.append(self._result(case, jobs, candidate, point.seed, models))
         return results
 
     def describe(self, batch: Sequence[Point]) -> str:
@@ -110,11 +115,13 @@ class PointRunner:
         more = f" (or one of the {len(batch) - 1} points after it)" if len(batch) > 1 else ""
         return f"{name} on window {case.window} of {case.workload}, seed {self.sweep.seed + first.seed}{more}"
 
-    def _result(self, case: Case, jobs: Workload, candidate: Candidate, seed: int) -> PointResult:
+    def _result(
+        self, case: Case, jobs: Workload, candidate: Candidate, seed: int, models: dict[str, Model]
+    ) -> PointResult:
         load = offered_load(jobs, self.platform)
         load = math.nan if load is None else load
         try:
-            trace = self._simulate(jobs, candidate, seed)
+            trace = self._simulate(jobs, candidate, seed, models)
         except (SimulationError, DecisionError) as error:
             nothing = dict.fromkeys(METRICS, math.nan) | {"n_jobs": float(case.n_jobs)}
             return PointResult(nothing, load, " ".join(str(error).split()))
@@ -123,12 +130,12 @@ class PointRunner:
             metrics |= dict.fromkeys(WHOLE_RUN_METRICS, math.nan)
         return PointResult(metrics, load)
 
-    def _simulate(self, jobs: Workload, candidate: Candidate, seed: int) -> Trace:
+    def _simulate(self, jobs: Workload, candidate: Candidate, seed: int, models: dict[str, Model]) -> Trace:
         from hdrl.policies import simulate
 
         number = self.sweep.seed + seed
         if candidate.is_model:
-            return self._evaluate(jobs, candidate, seed)
+            return _model(candidate, seed, models).play(self.platform, jobs, seed=number)
         if not candidate.is_file:
             return simulate(self.platform, jobs, candidate.policy, seed=number, energy=self.energy)
         path = Path(candidate.files[0])
@@ -136,6 +143,10 @@ class PointRunner:
             return simulate(self.platform, jobs, f"{path}+{candidate.backfilling}", seed=number, energy=self.energy)
         # Loaded anew for each point: what a policy remembers must not pass from one to the next.
         agent = load_agent(path, lambda: _no_pair(path))
+        if agent.kind is not AgentKind.POLICY:
+            raise OptionsError(
+                f"{path}: an agent that learns is compared by its model (*.pt), which hdrl-launch trains"
+            )
         try:
             return simulate(self.platform, jobs, agent.policy, seed=number, energy=self.energy)
         except HdrlError:
@@ -146,11 +157,34 @@ class PointRunner:
                 raise
             raise blamed from error
 
-    def _evaluate(self, jobs: Workload, candidate: Candidate, seed: int) -> Trace:
-        from hdrl.experiment.evaluation import evaluate_model
 
-        model = candidate.files[seed % len(candidate.files)]
-        return evaluate_model(model, self.platform, jobs, seed=self.sweep.seed + seed)
+def _model(candidate: Candidate, seed: int, models: dict[str, Model]) -> Model:
+    """Return the model of a seed; a batch reads each once."""
+    from hdrl.experiment.modeluse import Model
+
+    path = candidate.files[seed % len(candidate.files)]
+    if path not in models:
+        models[path] = Model(path)
+    return models[path]
+
+
+@contextlib.contextmanager
+def _one_thread(candidates: Iterable[Candidate]) -> Iterator[None]:
+    """Let torch compute on one thread: processes share the cores, and sums have one order wherever they are made."""
+    if not any(candidate.is_model for candidate in candidates):
+        yield
+        return
+    from hdrl.experiment.learning import require_torch
+
+    require_torch()
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> list[list[Point]]:

@@ -8,7 +8,6 @@ which a value is missing (NaN) does not count.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -80,7 +79,8 @@ def log_ratios(values: ArrayLike, reference: ArrayLike) -> FloatArray:
     ValueError
         If they have different windows.
     """
-    return _logs(values, reference)[0].mean(axis=1) - _logs(values, reference)[1].mean(axis=1)
+    ours, theirs = _logs(values, reference)
+    return ours.mean(axis=1) - theirs.mean(axis=1)
 
 
 def geometric_mean_ratio(values: ArrayLike, reference: ArrayLike) -> float:
@@ -220,13 +220,6 @@ _NORMAL = NormalDist()
 _PLAN = _NORMAL.inv_cdf(0.975) + _NORMAL.inv_cdf(0.8)
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    """One source of variation: how much each of its units moves the estimate (a jackknife)."""
-
-    moves: FloatArray
-
-
 class Bootstrap:
     """Intervals by a hierarchical bootstrap over windows and seeds.
 
@@ -347,15 +340,16 @@ class Bootstrap:
                 result[some] = ((windows @ table) * draws[some]).sum(axis=1) / windows.sum(axis=1)
         return result
 
-    def _window_factor(self, means: FloatArray, is_there: NDArray[np.bool_]) -> _Factor:
+    def _window_factor(self, means: FloatArray, is_there: NDArray[np.bool_]) -> FloatArray:
+        """Return how much each window moves the estimate (a jackknife)."""
         means, strata = means[is_there], self._strata[is_there]
         centres = np.bincount(strata, weights=means) / np.maximum(1, np.bincount(strata))
-        return _Factor((means - centres[strata]) / len(means))
+        return (means - centres[strata]) / len(means)
 
-    def _ends(self, centre: float, estimates: FloatArray, factors: list[_Factor]) -> tuple[float, float]:
+    def _ends(self, centre: float, estimates: FloatArray, factors: list[FloatArray]) -> tuple[float, float]:
         """Return the ends of the BCa interval."""
         estimates = np.sort(estimates[~np.isnan(estimates)])
-        moves = np.concatenate([factor.moves for factor in factors])
+        moves = np.concatenate(factors)
         spread = float(np.sum(moves**2))
         # What does not vary but for rounding has an interval of no width.
         if spread <= (1e-12 * max(1e-300, abs(centre))) ** 2:
@@ -372,11 +366,12 @@ class Bootstrap:
         return ends[0], ends[1]
 
 
-def _seed_factors(table: FloatArray, sign: float) -> list[_Factor]:
+def _seed_factors(table: FloatArray, sign: float) -> list[FloatArray]:
+    """Return how much each seed moves the estimate; nothing where there is one."""
     n_seeds = table.shape[1]
     if n_seeds < 2:
         return []
-    return [_Factor(sign * (table.mean(axis=0) - table.mean()) / n_seeds)]
+    return [sign * (table.mean(axis=0) - table.mean()) / n_seeds]
 
 
 def _tables(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:

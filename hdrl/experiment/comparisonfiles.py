@@ -1,0 +1,159 @@
+"""The folder of a finished comparison: written once, read by whoever shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import MissingExtra
+from hdrl.experiment.cautions import Caution
+from hdrl.experiment.comparisonsummary import SummaryRow
+from hdrl.experiment.points import Point, PointResult, PointRunner
+from hdrl.experiment.pointstore import write_csv, write_parquet
+from hdrl.experiment.selection import Selection
+from hdrl.files import read_json, write_json
+
+SUMMARY_FILE = "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A finished comparison.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    baseline
+        The candidate that ratios refer to.
+    metric
+        The metric that decides.
+    verdict
+        What it shows, in a sentence.
+    verdicts
+        The same of each candidate.
+    cautions
+        What a reader must be warned of.
+    rows
+        The table.
+    n_points, n_simulated
+        Points that it consists of, and those that had to be simulated now.
+    """
+
+    folder: Path
+    baseline: str
+    metric: str
+    verdict: str
+    verdicts: tuple[str, ...]
+    cautions: tuple[Caution, ...]
+    rows: tuple[SummaryRow, ...]
+    n_points: int
+    n_simulated: int
+
+
+def read_comparison(folder: str | Path) -> Comparison:
+    """Return a finished comparison from its folder.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+
+    Raises
+    ------
+    ReadError
+        If it holds no finished comparison.
+    """
+    folder = Path(folder)
+    data = read_json(folder / SUMMARY_FILE)
+    rows = tuple(
+        SummaryRow(**{name: math.nan if value is None else value for name, value in row.items()})
+        for row in data["rows"]
+    )
+    return Comparison(
+        folder=folder,
+        baseline=data["baseline"],
+        metric=data["metric"],
+        verdict=data["verdict"],
+        verdicts=tuple(data["verdicts"]),
+        cautions=tuple(Caution(**caution) for caution in data["warnings"]),
+        rows=rows,
+        n_points=data["n_points"],
+        n_simulated=0,
+    )
+
+
+def write_comparison(
+    runner: PointRunner,
+    comparison: Comparison,
+    results: Mapping[Point, PointResult],
+    selection: Selection | None,
+    identity: Mapping[str, Any],
+) -> None:
+    """Write all files that are the same whenever the comparison is repeated; the one that marks the end comes last.
+
+    Parameters
+    ----------
+    runner
+        What was compared.
+    comparison
+        What came of it.
+    results
+        All points that candidates are judged by.
+    selection
+        How the baseline was chosen; ``None`` if it was named.
+    identity
+        What makes the comparison what it is.
+    """
+    out, sweep = comparison.folder, runner.sweep
+    # By candidate first: a file in the order in which people look at it.
+    rank = {name: number for number, name in enumerate(dict.fromkeys(row.candidate for row in comparison.rows))}
+    names = [candidate.name for candidate in runner.candidates]
+    ordered = sorted(results, key=lambda point: (rank[names[point.candidate]], point.case, point.seed))
+    table = []
+    for point in ordered:
+        case, result = runner.cases[point.case], results[point]
+        row = {"candidate": names[point.candidate], "workload": case.workload, "window": case.window}
+        row |= {"first_job": case.first_job, "warm_up": case.warm_up, "seed": sweep.seed + point.seed}
+        row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
+        table.append(row)
+    write_csv(out / "results.csv", table)
+    try:
+        write_parquet(out / "results.parquet", table)
+    except MissingExtra:
+        (out / "results.parquet").unlink(missing_ok=True)
+    if selection is not None:
+        write_csv(out / "selection.csv", selection.rows())
+    rows = [dataclasses.asdict(row) for row in comparison.rows]
+    write_csv(out / "summary.csv", rows)
+    write_json(
+        out / SUMMARY_FILE,
+        {
+            "verdict": comparison.verdict,
+            "verdicts": comparison.verdicts,
+            "warnings": [dataclasses.asdict(caution) for caution in comparison.cautions],
+            "baseline": comparison.baseline,
+            "metric": comparison.metric,
+            "confidence": sweep.confidence,
+            "n_points": comparison.n_points,
+            "chosen_by": None if selection is None else selection.words(),
+            "rows": [{name: _finite(value) for name, value in row.items()} for row in rows],
+        },
+    )
+    write_json(out / "provenance.json", {"identity": identity, "seed": sweep.seed})
+
+
+def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
+    """Return metrics as they stand in files: counts as whole numbers, ``None`` for what does not exist."""
+    return {
+        name: None if math.isnan(value) else int(value) if name.startswith("n_") else value
+        for name, value in metrics.items()
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,229 @@
+"""hdrl compare as it is typed: tables, files, resuming, Ray, and one line for each mistake."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hdrl.kernel import warm_up
+from hdrl.launcher.main import cli
+from hdrl.workload import lublin_log, write_swf
+
+pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
+
+PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
+WORLD = ["-p", "homogeneous:16", "-w", "log.swf", "-j", "1", "--set", "resamples=200"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    warm_up(lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_swf(lublin_log(240, 16, load=0.8), tmp_path / "log.swf")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["compare", *arguments], prog_name="hdrl")
+
+
+def refused(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert not Path("out").exists()
+    return line.removeprefix("hdrl: error: ")
+
+
+def test_a_table_per_metric_the_warnings_and_the_verdict(folder: Path):
+    result = run("f4+easy_sjbf", "fcfs", *WORLD, "--windows", "40", "--out", "out")
+    assert result.exit_code == 0, result.stderr
+    for title in ("mean_bounded_slowdown, 6 windows, less is better", "utilization, 6 windows, more is better"):
+        assert title in result.stdout
+    assert re.search(r"fcfs\+easy .*1\.00", result.stdout)
+    assert "ratio to fcfs+easy" in result.stdout
+    assert "warning: the best of 2 candidates" in result.stdout
+    assert re.search(
+        r"^f4\+easy_sjbf has [\d.]+ \[[\d.]+, [\d.]+\] times the mean bounded slowdown", result.stdout, re.M
+    )
+    assert result.stdout.endswith("results in out\n")
+    assert result.stderr == ""
+
+
+def test_quiet_says_the_verdict_and_the_warnings(folder: Path):
+    result = run("sjf+easy", *WORLD, "--windows", "40", "--out", "out", "--quiet")
+    lines = result.stdout.splitlines()
+    assert lines[-1].startswith("sjf+easy has ")
+    assert all(line.startswith("warning: ") for line in lines[:-1])
+
+
+def test_what_can_be_asked_for(folder: Path):
+    result = run(
+        *("a=first-high_gflops", "random-random", *WORLD, "--windows", "30:2", "--range", "0.5:1", "--warm-up", "10"),
+        *("--opponent", "sjf", "--seeds", "2", "--seed", "4", "--metrics", "mean_wait_s,energy_j", "--out", "out"),
+        *("--set", "workload.memory=none", "--set", "contention=none"),
+    )
+    assert result.exit_code == 0, result.stderr
+    sweep = json.loads(Path("out/sweep.json").read_text())
+    assert sweep["windows"] == {"length": 30, "count": 2, "starts": None, "warm_up": 10}
+    assert (sweep["range"], sweep["baseline"], sweep["seeds"], sweep["seed"]) == ([0.5, 1.0], "sjf", 2, 4)
+    assert (sweep["workload"]["memory"], sweep["contention"], sweep["metrics"]) == (
+        "none", "none", ["mean_wait_s", "energy_j"],
+    )  # fmt: skip
+    rows = Path("out/results.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * (1 + 1 + 2)
+    assert [title for title in ("mean_wait_s (s)", "energy_j (J)") if title in result.stdout]
+    assert "mean_bounded_slowdown" not in result.stdout
+
+
+def test_many_rows_are_cut(folder: Path):
+    result = run("pairs36", *WORLD, "--windows", "40:2", "--metrics", "mean_wait_s", "--out", "out")
+    assert "17 more in summary.csv" in result.stdout
+    assert len(result.stdout.splitlines()) < 40
+    assert "the best of 36 candidates, " in result.stdout.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "nothing to compare: name candidates, or a sweep file"),
+        ("fcfs -w log.swf", "--platform is missing"),
+        ("fcfs -p gaia", "compare: there is nothing to simulate: give workloads, or loads"),
+        ("fcsf -p homogeneous:16 -w log.swf", "no policy 'fcsf'; did you mean 'fcfs'?"),
+        ("fcfs -p gaja -w log.swf", "gaja: no such file, and no shipped platform of that name"),
+        ("fcfs -p homogeneous:16 -w lag.swf", "lag.swf: no such file"),
+        ("fcfs -p homogeneous:8 -w log.swf", "log: job"),
+        ("fcfs -p homogeneous:16 -w log.swf --windows 300", "compare: log has room for 0 windows of 300 jobs"),
+        ("fcfs -p homogeneous:16 -w log.swf --windows ten", "--windows ten: expected whole numbers"),
+        ("fcfs -p homogeneous:16 -w log.swf --starts 1,2", "--starts needs --windows LENGTH"),
+        ("fcfs -p homogeneous:16 -w log.swf --range 0.7", "compare: range is a list"),
+        ("fcfs -p homogeneous:16 -w log.swf --range a:b", "--range a:b: expected numbers with ':' between them"),
+        ("fcfs -p homogeneous:16 -w log.swf --baseline best", "compare: baseline 'best' is chosen by the jobs before"),
+        (
+            "fcfs -p homogeneous:16 -w log.swf --baseline pairs36",
+            "compare: baseline 'pairs36' stands for 36 candidates",
+        ),
+        ("fcfs -p homogeneous:16 -w log.swf --metrics slow", "compare: no metric 'slow'"),
+        ("fcfs -p homogeneous:16 -w log.swf --set seed", "--set seed: expected KEY=VALUE"),
+        ("fcfs -p homogeneous:16 -w log.swf --set sed=1", "compare: the sweep has no key 'sed'; did you mean 'seed'?"),
+        ("fcfs -p homogeneous:16 -w log.swf --on mars", "no place 'mars' to work on, expected local, ray or"),
+        ("fcfs -p homogeneous:16 -w log.swf -w log.swf", "compare: two workloads are called 'log'"),
+        ("nobody.py -p homogeneous:16 -w log.swf", "nobody.py: No such file or directory"),
+        ("nobody.json", "nobody.json: no such file"),
+        ("nobody.json fcfs", "nobody.json is a sweep file, which stands alone"),
+        ("--resume", "--resume takes --out DIR and nothing that says what is compared"),
+        ("--resume --out out", "out/sweep.json: no such file"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(words: str, message: str):
+    arguments = shlex.split(words)
+    if "--out" not in arguments and "--resume" not in arguments:
+        arguments += ["--out", "out"]
+    assert refused(*arguments).startswith(message)
+
+
+def test_ctrl_c_keeps_what_is_there_and_resume_goes_on(folder: Path):
+    # Slow enough to be stopped in the middle: decisions in Python.
+    Path("slow.py").write_text(
+        "import time\n"
+        "from hdrl.simulation import Start\n"
+        "def policy(view):\n"
+        "    time.sleep(0.002)\n"
+        "    if len(view.running) or not len(view.waiting):\n"
+        "        return []\n"
+        "    job = view.waiting[0]\n"
+        "    return [Start(job, view.free_cores[: view.workload.jobs['cores'][job]])]\n"
+    )
+    words = ["slow.py", "fcfs", *WORLD, "--windows", "20", "--out", "out"]
+    command = [sys.executable, "-c", "from hdrl.launcher.main import cli; cli(prog_name='hdrl')", "compare", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        points = Path("out/points.jsonl")
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and (not points.exists() or len(points.read_text().splitlines()) < 3):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert stdout == ""
+    assert stderr.splitlines() == [
+        "what finished is kept: hdrl compare --resume --out out",
+        "hdrl: error: interrupted",
+    ]
+    n_kept = len(points.read_text().splitlines()) - 1
+    assert 2 <= n_kept < 36
+    result = run("--resume", "--out", "out", "-j", "1")
+    assert result.exit_code == 0, result.stderr
+    assert f"out: continues, {n_kept} points are there" in result.stderr
+    whole = run(*words[:-1], "whole")
+    assert whole.exit_code == 0, whole.stderr
+    for name in ("results.csv", "summary.csv", "summary.json"):
+        assert (folder / "out" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+
+
+def test_a_model_knows_windows_that_it_was_trained_on(folder: Path):
+    pytest.importorskip("torch", reason="torch is not installed (extra learn)")
+    from hdrl.experiment.cases import Case
+    from hdrl.experiment.knowledge import _words
+
+    case = Case("log", 0, 0, 100, 50)
+
+    class Jobs:
+        name = "log"
+
+    def words(**record):
+        known = {"workload": "log", "workload_sha256": "a", "first_job": 0, "last_job": 99, **record}
+        return _words(known, [case], [Jobs()], ["a"])
+
+    assert words() == ""
+    assert words(last_job=100) == "jobs of 1 of the 1 windows that judge it (log): it knows them"
+    assert words(first_job=149, last_job=300).startswith("jobs of 1")
+    assert words(first_job=150, last_job=300) == ""
+    assert words(last_job=100, workload_sha256="b").startswith("another version of log, perhaps on jobs of 1 of the 1")
+    assert words(last_job=100, workload_sha256="b", workload="other") == ""
+    assert _words({}, [case], [Jobs()], ["a"]).startswith("jobs that its file does not tell")
+
+
+def test_clairvoyance_is_told(folder: Path):
+    Path("oracle.py").write_text("def policy(view):\n    return []\npolicy.clairvoyant = True\n")
+    result = run("oracle.py", "fcfs", *WORLD, "--windows", "40:2", "--out", "out", "--quiet")
+    assert "warning: oracle.py sees true run times" in result.stdout
+    Path("oracle.py").write_text("clairvoyant = True\ndef policy(view):\n    return []\n")
+    result = run("oracle.py", "fcfs", *WORLD, "--windows", "40:2", "--out", "again", "--quiet")
+    assert "warning: oracle.py sees true run times" in result.stdout
+
+
+def test_the_commands_of_the_page_run(folder: Path):
+    sweep = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert sweep
+    Path("sweep.json").write_text(sweep[1])
+    commands = re.findall(r"^hdrl (compare .*)$", PAGE, re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        result = CliRunner().invoke(cli, [*shlex.split(command), "-j", "1"])
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+
+
+def test_the_page_names_every_option():
+    result = run("--help")
+    options = set(re.findall(r"--[a-z-]+", result.output)) - {"--help", "--quiet", "--out", "--opponent", "--workload"}
+    missing = {"--platform", "--jobs"}  # by their short names
+    assert {option for option in options if option not in PAGE} <= missing
+
+
+def test_help_is_quick(folder: Path):
+    code = "import sys; from hdrl.launcher.compare import compare; print('numba' in sys.modules, 'ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+    assert done.stdout == "False False\n"
