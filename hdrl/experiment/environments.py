@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 IDS = {"policy_pair": "hdrl/PolicyPair-v0", "job_pick": "hdrl/JobPick-v0"}
 """Registered names of the environments, by their names in options."""
 
-GIVEN = ("platform", "workload", "num_envs", "autoreset_mode", "copy", "n_jobs", "start", "part")
-"""Arguments that do not come from the options."""
+GIVEN = (
+    *("platform", "workload", "n_procs", "n_jobs", "start", "part"),
+    *("num_envs", "autoreset_mode", "copy", "render_mode"),
+)
+"""Arguments that other options amount to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class EnvironmentSpec:
         **arguments
             Further arguments, for instance which jobs an episode holds.
         """
-        return _creator(self.id, "entry_point")(platform=platform, workload=workload, **self.arguments, **arguments)
+        given = {**self._whole(), **self.arguments, **arguments}
+        return _creator(self.id, "entry_point")(platform=platform, workload=workload, **given)
 
     def batch(self, n_envs: int, platform: Platform, workload: Workload, **arguments: Any) -> Any:
         """Make a batch of environments.
@@ -65,13 +69,18 @@ class EnvironmentSpec:
             Further arguments, for instance which jobs an episode holds.
         """
         make = _creator(self.id, "vector_entry_point")
-        return make(num_envs=n_envs, platform=platform, workload=workload, **self.arguments, **arguments)
+        given = {**self._whole(), **self.arguments, **arguments}
+        return make(num_envs=n_envs, platform=platform, workload=workload, **given)
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
         if self.id != IDS["policy_pair"]:
             return ()
         return (*self.arguments["actions"], *(("void",) if self.arguments["void"] else ()))
+
+    def _whole(self) -> dict[str, Any]:
+        """Return the arguments that make an episode of all jobs."""
+        return {"n_jobs": "all"} if self.id == IDS["job_pick"] else {}
 
 
 def environment_of(options: Options) -> EnvironmentSpec:
@@ -128,6 +137,7 @@ def _creator(environment: str, entry: str) -> Any:
 
 def _check_argument(options: Options, environment: str, key: str) -> None:
     parameters = inspect.signature(_creator(environment, "vector_entry_point")).parameters
-    known = [name for name in parameters if name not in GIVEN]
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    known = [name for name, one in parameters.items() if name not in GIVEN and one.kind in kinds]
     if key not in known:
         raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")
