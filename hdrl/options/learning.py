@@ -17,15 +17,15 @@ RANGE_NAMES = ("train", "validation", "test")
 class EpisodeOptions(Block):
     """Which jobs an episode holds."""
 
-    length: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+    n_jobs: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         default=None, description="Jobs of an episode, a window of the workload; null: all jobs, in every episode."
     )
-    start: Annotated[int, Field(ge=0, le=10**12)] | None = Field(
-        default=None, description="First job of every episode, within its range; null: drawn for each episode."
+    start: Literal["random", "consecutive"] = Field(
+        default="random", description="Where the windows of training lie: drawn anew, or one after the other."
     )
-    train: Range = Field(default=(0.0, 0.7), description="Part of the workload to train on, as two fractions of it.")
-    validation: Range = Field(default=(0.7, 0.85), description="Part of the workload to choose the best model on.")
-    test: Range = Field(default=(0.85, 1.0), description="Part of the workload to test on.")
+    train: Range = Field(default=(0.0, 0.6), description="Part of the workload to train on, as two fractions of it.")
+    validation: Range = Field(default=(0.6, 0.7), description="Part of the workload to choose the best model on.")
+    test: Range = Field(default=(0.7, 1.0), description="Part of the workload to test on.")
 
     @model_validator(mode="before")
     @classmethod

@@ -48,7 +48,8 @@ _OTHER_NAMES = {
     "num_envs": "n_envs",
     "epochs": "iterations",
     "hyperparameters": "settings",
-    "window": "length",
+    "length": "n_jobs",
+    "window": "n_jobs",
 }
 """What people call the keys, for suggestions only."""
 

@@ -319,7 +319,7 @@ def test_any_override_gives_options_or_one_line(text: str):
 def test_learning_has_defaults_and_ranges():
     options = parse_options(LEAST, overrides=["learning.episodes.train=[0, 0.5]", "learning.settings={}"])
     assert options.learning.episodes.train == (0.0, 0.5)
-    assert options.learning.episodes.test == (0.85, 1.0)
+    assert options.learning.episodes.test == (0.7, 1.0)
     assert (options.learning.iterations, options.learning.environment) == (1, "policy_pair")
     assert parse_options(options.portable()).portable() == options.portable()
 
@@ -332,7 +332,7 @@ def test_an_algorithm_means_learning():
     ("override", "message"),
     [
         ("learning.iteratons=4", "--set: learning has no key 'iteratons'; did you mean 'iterations'?"),
-        ("learning.episodes.lenght=4", "--set: learning.episodes has no key 'lenght'; did you mean 'length'?"),
+        ("learning.episodes.length=4", "--set: learning.episodes has no key 'length'; did you mean 'n_jobs'?"),
         ("learning.environment=job_pik", "--set: learning.environment is 'job_pik'; did you mean 'job_pick'?"),
         ("learning.n_envs=0", "--set: learning.n_envs is 0, expected at least 1"),
         (
