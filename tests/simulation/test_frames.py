@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdrl.errors import MissingExtra, UnknownName
-from hdrl.simulation.frames import LIBRARIES, jobs_arrays, jobs_frame
+from hdrl.simulation.frames import LIBRARIES, TABLES, jobs_arrays, jobs_frame, table_arrays, trace_frame
 from hdrl.simulation.trace import RECORD_DTYPE, JobState, OverUtilization, Trace
 from hdrl.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
 
@@ -110,3 +110,61 @@ def test_no_frame_library_is_loaded_before_it_is_needed():
     code = "import sys, hdrl.simulation.frames; print([m for m in ('pandas', 'polars') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture
+def whole_trace(trace):
+    """Return the trace with a line in every log."""
+    from dataclasses import replace
+
+    from hdrl.simulation.trace import ENERGY_DTYPE, MACHINE_STATE_DTYPE, PSTATE_CHANGE_DTYPE
+
+    spans = (np.array([3], np.int32), np.array([5.0]), np.array([-1.0]))
+    return replace(
+        trace,
+        machine_states=np.array([(1.5, 0, 0, 0, 3, 1)], MACHINE_STATE_DTYPE),
+        pstate_changes=np.array([(0.0, 0, 3, 2), (2.0, 3, 1, -1)], PSTATE_CHANGE_DTYPE),
+        pstate_cores=np.array([0, 1, 3, 2], np.int32),
+        energy=np.array([(1.0, 2.5, b"s", 0.5)], ENERGY_DTYPE),
+        overutilization=OverUtilization(np.array([4.0]), np.array([6.0, 7.0]), *spans),
+    )
+
+
+TABLES_BY_HAND = {
+    "machine_states": {
+        "time_s": [1.5],
+        "sleeping": [0],
+        "switching_on": [0],
+        "switching_off": [0],
+        "idle": [3],
+        "computing": [1],
+    },
+    "pstate_changes": {"time_s": [0, 2], "pstate": [2, -1], "n_cores": [3, 1], "allocation": ["0-1 3", "2"]},
+    "energy": {"time_s": [1], "energy_j": [2.5], "event": ["s"], "epsilon_w": [0.5]},
+    "over_utilization": {
+        "kind": ["core", "memory", "memory", "bandwidth"],
+        "time_s": [4, 6, 7, 5],
+        "processor": [-1, -1, -1, 3],
+        "duration_s": [0, 0, 0, NAN],
+    },
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("table", TABLES_BY_HAND)
+def test_the_other_tables(whole_trace, table, library):
+    pytest.importorskip(library)
+    frame = trace_frame(whole_trace, table, library)
+    assert list(frame.columns) == list(TABLES_BY_HAND[table])
+    for name, values in TABLES_BY_HAND[table].items():
+        np.testing.assert_array_equal(frame[name].to_numpy(), values, err_msg=name)
+
+
+def test_every_table_is_tested_and_documented(whole_trace):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "outputs.md").read_text(encoding="utf-8")
+    assert set(TABLES) == {"jobs", *TABLES_BY_HAND}
+    for table in TABLES:
+        assert f"`{table}`" in text
+        assert [name for name in table_arrays(whole_trace, table) if f"`{name}`" not in text] == []
+    with pytest.raises(UnknownName, match=r"no table of a trace 'job'; did you mean 'jobs'\?"):
+        table_arrays(whole_trace, "job")
