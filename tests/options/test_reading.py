@@ -79,8 +79,9 @@ def test_defaults_are_filled_in():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_are_good(path: Path):
     options = read_options(path)
-    assert options.policy_pair()
-    assert options.path_of(options.workload_file_path).parent.resolve() == ROOT / "workloads"
+    assert options.agent_type == "LEARNING" or options.policy_pair()
+    workload = options.workload.custom or options.workload_file_path
+    assert options.path_of(workload).parent.resolve() == ROOT / "workloads"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
