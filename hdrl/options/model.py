@@ -25,7 +25,13 @@ CoreSelection = Literal[
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
 Objective = Literal[
-    "avg_job_slowdown", "avg_job_completion", "avg_utilization", "makespan", "energy_consumption", "edp"
+    "avg_job_slowdown",
+    "avg_job_completion",
+    "avg_utilization",
+    "makespan",
+    "energy_consumption",
+    "edp",
+    "avg_bounded_slowdown",
 ]
 
 JOB_SELECTIONS: tuple[JobSelection, ...] = ("random", "first", "shortest", "smallest", "low_mem", "low_mem_bw")
