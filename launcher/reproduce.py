@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """Rows of a table that are shown; the file has all."""
 
+MOST_COLUMNS = 7
+"""Columns of it."""
+
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", required=False)
@@ -109,7 +112,8 @@ def _show_results(result: Reproduced, title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    columns = list(dict.fromkeys(column for _, column in result.results))
+    columns = list(dict.fromkeys(column for _, column in result.results if not column.startswith("ratio of ")))
+    columns, left_out = columns[:MOST_COLUMNS], len({column for _, column in result.results}) - MOST_COLUMNS
     rows = list(dict.fromkeys(row for row, _ in result.results))
     table = Table(title=title, title_justify="left")
     table.add_column("", overflow="fold")
@@ -117,8 +121,8 @@ def _show_results(result: Reproduced, title: str) -> None:
         table.add_column(column, justify="right", overflow="fold")
     for row in rows[:MOST_ROWS]:
         table.add_row(row, *(_number(result.results.get((row, column))) for column in columns))
-    if len(rows) > MOST_ROWS:
-        table.caption = f"{len(rows) - MOST_ROWS} more rows in results.csv"
+    if len(rows) > MOST_ROWS or left_out > 0:
+        table.caption = "more in results.csv"
     _wide(Console(highlight=False)).print(table)
 
 

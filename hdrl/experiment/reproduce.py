@@ -86,8 +86,9 @@ def reproduce(
     """
     found = find_traces(experiment, trace_folders(traces))
     out = Path(out)
-    _claim(out, experiment)
     work = _Work(experiment, out, found, n_workers, message or _ignore)
+    work.check()
+    _claim(out, experiment)
     results = _KINDS[experiment.recipe.kind](work)
     write_results(out / RESULTS_FILE, results)
     reference_file = experiment.folder / REFERENCE
@@ -108,6 +109,16 @@ class _Work:
     traces: Mapping[str, Path]
     n_workers: int | None
     message: Callable[[str], None]
+
+    def check(self) -> None:
+        """Find mistakes in what the experiment names before anything is written."""
+        recipe = self.experiment.recipe
+        for file in recipe.options.values():
+            self.options(file)
+        if recipe.sweep is not None:
+            self.sweep(recipe.sweep)
+        if recipe.protocol is not None:
+            _ = PROTOCOLS[recipe.protocol]
 
     def options(self, file: str) -> Options:
         """Return options of the experiment, traces found."""
