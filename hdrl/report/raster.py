@@ -8,13 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+_AT_ONCE = 32_768
+"""Rectangles that are looked at together: few enough for what is computed of them to stay in the cache."""
 
 
 def coverage(
     x: tuple[FloatArray, FloatArray],
     y: tuple[FloatArray, FloatArray],
     shape: tuple[int, int],
-    weights: FloatArray | None = None,
+    layer: IntArray | None = None,
+    n_layers: int = 1,
 ) -> FloatArray:
     """Return how much of each pixel rectangles cover: the exact area, however small.
 
@@ -28,30 +34,30 @@ def coverage(
         First and last border of each rectangle, in pixels from 0 to the shape; shape ``(n,)`` each.
     shape
         Rows and columns of the picture.
-    weights
-        Layers of weights, shape ``(n_layers, n)``; a single layer of ones by default.
+    layer
+        In which of several pictures each rectangle is, shape ``(n,)``; in the only one by default.
+    n_layers
+        How many pictures there are.
 
     Returns
     -------
     FloatArray
-        The sum over the rectangles of covered area times weight, shape ``(n_layers, rows, columns)``; a pixel has
-        area 1.
+        The covered area of each pixel, of which the whole is 1; shape ``(n_layers, rows, columns)``.
     """
     n_rows, n_columns = shape
-    if weights is None:
-        weights = np.ones((1, len(x[0])))
-    columns, rows = _ends(x, n_columns), _ends(y, n_rows)
-    size = (n_rows + 2) * (n_columns + 2)
-    result = np.zeros((len(weights), size))
-    for (column, of_column), (row, of_row) in itertools.product(columns, rows):
-        position = row * (n_columns + 2) + column
-        area = of_column * of_row
-        for layer, weight in zip(result, weights, strict=True):
-            layer += np.bincount(position, weights=area * weight, minlength=size)
-    picture = result.reshape(len(weights), n_rows + 2, n_columns + 2)
-    picture = np.cumsum(np.cumsum(picture, axis=1), axis=2)[:, :n_rows, :n_columns]
+    result = np.zeros((n_layers, n_rows + 2, n_columns + 2))
+    numbers = result.reshape(-1)
+    for first in range(0, len(x[0]), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        offset = 0 if layer is None else layer[part] * result[0].size
+        columns, rows = _ends((x[0][part], x[1][part]), n_columns), _ends((y[0][part], y[1][part]), n_rows)
+        for (column, of_column), (row, of_row) in itertools.product(columns, rows):
+            np.add.at(numbers, offset + row * (n_columns + 2) + column, of_column * of_row)
+    np.cumsum(result, axis=1, out=result)
+    np.cumsum(result, axis=2, out=result)
+    picture = result[:, :n_rows, :n_columns]
     picture[np.abs(picture) < 1e-9] = 0.0  # what rounding leaves of a sum that is zero
-    return np.asarray(picture)
+    return picture
 
 
 def _ends(borders: tuple[FloatArray, FloatArray], n_pixels: int) -> list[tuple[NDArray[np.int64], FloatArray]]:
@@ -69,7 +75,8 @@ def painted(
     x: tuple[FloatArray, FloatArray],
     y: tuple[FloatArray, FloatArray],
     shape: tuple[int, int],
-    colours: FloatArray,
+    colour: IntArray,
+    palette: FloatArray,
 ) -> FloatArray:
     """Return a picture of coloured rectangles, as red, green, blue and opacity from 0 to 1.
 
@@ -81,18 +88,20 @@ def painted(
         First and last border of each rectangle, in pixels; shape ``(n,)`` each.
     shape
         Rows and columns of the picture.
-    colours
-        Red, green and blue of each rectangle from 0 to 1, shape ``(n, 3)``.
+    colour
+        Row of the colour of each rectangle in the palette, shape ``(n,)``.
+    palette
+        Red, green and blue of each colour from 0 to 1, shape ``(n_colours, 3)``.
 
     Returns
     -------
     FloatArray
         Shape ``(rows, columns, 4)``.
     """
-    layers = coverage(x, y, shape, np.vstack((np.ones(len(colours)), colours.T)))
-    area = layers[0]
-    picture = np.ones((*shape, 4))
-    covered = area > 0
-    picture[covered, :3] = np.clip(layers[1:, covered] / area[covered], 0.0, 1.0).T
-    picture[..., 3] = np.clip(area, 0.0, 1.0)
-    return picture
+    layers = coverage(x, y, shape, colour, len(palette))
+    area = layers.sum(axis=0)
+    picture = np.empty((*shape, 4))
+    picture[..., :3] = np.tensordot(layers, palette, (0, 0)) / np.where(area > 0, area, 1.0)[..., None]
+    picture[area == 0, :3] = 1.0
+    picture[..., 3] = area
+    return np.clip(picture, 0.0, 1.0, out=picture)

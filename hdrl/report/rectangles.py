@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 MAX_SHAPES = 1_500
 """Up to so many rectangles are shapes, sharp at any size; more would be slower and heavier than an image."""
@@ -25,7 +26,8 @@ def draw_rectangles(
     ax: Axes,
     x: tuple[FloatArray, FloatArray],
     y: tuple[FloatArray, FloatArray],
-    colours: FloatArray,
+    colour: IntArray,
+    palette: FloatArray,
     *,
     n_parts: int = 1,
     borders: bool = True,
@@ -39,8 +41,10 @@ def draw_rectangles(
         The axes.
     x, y
         First and last border of each rectangle, in the units of the axes; shape ``(n,)`` each.
-    colours
-        Red, green and blue of each from 0 to 1, shape ``(n, 3)``.
+    colour
+        Row of the colour of each in the palette, shape ``(n,)``.
+    palette
+        Red, green and blue of each colour from 0 to 1, shape ``(n_colours, 3)``.
     n_parts
         How many axes share the height of the figure.
     borders
@@ -48,15 +52,15 @@ def draw_rectangles(
     min_opacity
         How opaque at least a pixel of the image is that something covers: what is rare must not vanish.
     """
-    if len(colours) <= MAX_SHAPES:
-        _shapes(ax, x, y, colours, borders=borders)
+    if len(colour) <= MAX_SHAPES:
+        _shapes(ax, x, y, palette[colour], borders=borders)
         return
     low_x, high_x = ax.get_xlim()
     low_y, high_y = ax.get_ylim()
     shape = (max(120, IMAGE_ROWS // n_parts), IMAGE_COLUMNS)
     columns = [(border - low_x) / (high_x - low_x) * shape[1] for border in x]
     rows = [(border - low_y) / (high_y - low_y) * shape[0] for border in y]  # an axis may run downwards
-    picture = painted((columns[0], columns[1]), (np.minimum(*rows), np.maximum(*rows)), shape, colours)
+    picture = painted((columns[0], columns[1]), (np.minimum(*rows), np.maximum(*rows)), shape, colour, palette)
     picture[..., 3] = np.where(picture[..., 3] > 0, np.maximum(picture[..., 3] ** 0.7, min_opacity), 0.0)
     ax.imshow(
         picture, extent=(low_x, high_x, low_y, high_y), origin="lower", aspect="auto", interpolation="antialiased"

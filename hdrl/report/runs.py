@@ -328,9 +328,12 @@ def _objects(texts: Sequence[str]) -> NDArray[np.object_]:
 def _blocks_of_texts(texts: Sequence[str]) -> Blocks:
     """Return the blocks of interval sets such as ``"0-3 8"``; an empty text has none."""
     n_blocks = np.fromiter((text.count(" ") + 1 if text else 0 for text in texts), np.int64, len(texts))
-    ends = [word.partition("-") for word in " ".join(text for text in texts if text).split()]
-    first = np.fromiter((int(low) for low, _, _ in ends), np.int64, len(ends))
-    last = np.fromiter((int(high or low) for low, _, high in ends), np.int64, len(ends))
+    # "0-3 8" is read as the numbers 0, -3, 8: what has a sign is the end of the interval before it.
+    numbers = np.fromstring(" ".join(filter(None, texts)).replace("-", " -"), dtype=np.float64, sep=" ")
+    is_end = np.signbit(numbers)
+    first = numbers[~is_end].astype(np.int64)
+    last = first.copy()
+    last[np.cumsum(~is_end)[is_end] - 1] = -numbers[is_end]
     return Blocks(np.repeat(np.arange(len(texts)), n_blocks), first, last - first + 1)
 
 

@@ -43,8 +43,16 @@ def test_no_area_is_lost(rectangles):
 
 
 def test_colours_mix_by_area_and_nothing_stays_white():
-    red_and_blue = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    # Red fills a quarter of the only pixel, blue an eighth.
-    picture = painted((np.array([0.0, 0.5]), np.array([0.25, 0.625])), (np.zeros(2), np.ones(2)), (1, 2), red_and_blue)
+    # Red fills a quarter of the first pixel, blue an eighth.
+    x, y = (np.array([0.0, 0.5]), np.array([0.25, 0.625])), (np.zeros(2), np.ones(2))
+    palette = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    picture = painted(x, y, (1, 2), np.array([0, 2]), palette)
     np.testing.assert_allclose(picture[0, 0], [2 / 3, 0, 1 / 3, 0.375])
     assert picture[0, 1].tolist() == [1, 1, 1, 0]
+
+
+def test_layers_are_pictures_of_their_own():
+    x, y = (np.array([0.0, 1.0, 0.0]), np.array([1.0, 2.0, 2.0])), (np.zeros(3), np.full(3, 0.5))
+    found = coverage(x, y, (1, 2), np.array([0, 0, 1]), 2)
+    assert found.tolist() == [[[0.5, 0.5]], [[0.5, 0.5]]]
+    assert coverage(x, y, (1, 2)).tolist() == [[[1, 1]]]

@@ -73,27 +73,27 @@ def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunDat
     ax.set_ylabel("core")
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.grid(visible=False)
-    colours = _colours(ax, run, bars, by)
+    colour, palette = _colours(ax, run, bars, by)
     x = bars.start_s / unit_s, bars.end_s / unit_s
     y = bars.first_core.astype(float), (bars.first_core + bars.n_cores).astype(float)
-    draw_rectangles(ax, x, y, colours, n_parts=n_parts)
+    draw_rectangles(ax, x, y, colour, palette, n_parts=n_parts)
     if labels:
         _label(ax, run, bars, unit_s, n_parts)
     entitle(ax, "Gantt chart", [run])
 
 
-def _colours(ax: Axes, run: RunData, bars: Bars, by: str) -> NDArray[np.float64]:
+def _colours(ax: Axes, run: RunData, bars: Bars, by: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     if by == "job":
         # By order of start: neighbours in time get different colours.
         order = np.empty(run.n_jobs, dtype=np.int64)
         order[np.argsort(run.start_s, kind="stable")] = np.arange(run.n_jobs)
-        return rgb(PALETTE[:-1])[order[bars.job] % (len(PALETTE) - 1)]
+        return order[bars.job] % (len(PALETTE) - 1), rgb(PALETTE[:-1])
     from matplotlib.patches import Patch
 
     grouped = groups_of(run, by, max_groups=len(PALETTE))
     handles = [Patch(color=PALETTE[index], label=name) for index, name in enumerate(grouped.names)]
     legend(ax, 2, title=grouped.title, handles=handles)
-    return rgb(PALETTE)[grouped.group[bars.job]]
+    return grouped.group[bars.job], rgb(PALETTE)
 
 
 def _label(ax: Axes, run: RunData, bars: Bars, unit_s: float, n_parts: int) -> None:

@@ -58,13 +58,14 @@ def _draw(ax: Axes, run: RunData, runs: list[RunData]) -> None:
     begin = np.concatenate((run.submit_s, waits_until)) / unit_s
     end = np.concatenate((waits_until, runs_until)) / unit_s
     rows = np.concatenate((row, row))
-    colours = np.repeat(rgb([WAITING, RUNNING]), run.n_jobs, axis=0)
+    colour = np.repeat(np.arange(2), run.n_jobs)
     seen = end > begin
     draw_rectangles(
         ax,
         (begin[seen], end[seen]),
         (rows[seen], rows[seen] + 1),
-        colours[seen],
+        colour[seen],
+        rgb([WAITING, RUNNING]),
         n_parts=len(runs),
         borders=False,
         min_opacity=0.6,

@@ -40,10 +40,10 @@ def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
         part.set_ylabel("processor")
         part.yaxis.get_major_locator().set_params(integer=True)
         part.grid(visible=False)
-        colours = np.repeat(rgb(PALETTE[1:2]), len(processor), axis=0)
+        colour = np.zeros(len(processor), dtype=np.int64)
         rows = processor.astype(float)
         x = start_s / unit_s, end_s / unit_s
-        draw_rectangles(part, x, (rows, rows + 1), colours, n_parts=len(shown), borders=False)
+        draw_rectangles(part, x, (rows, rows + 1), colour, rgb(PALETTE[1:2]), n_parts=len(shown), borders=False)
         entitle(part, "Over-committed memory bandwidth", [run])
         if not len(processor):
             part.text(0.5, 0.5, "never", transform=part.transAxes, ha="center", va="center", fontsize=12)
