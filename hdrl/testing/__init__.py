@@ -4,6 +4,7 @@
 """
 
 from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy, trace_differences
+from hdrl.testing.environments import check_env
 from hdrl.testing.worlds import Job, Node, Processor, World, check_worlds, small_platform, small_workload
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Node",
     "Processor",
     "World",
+    "check_env",
     "check_policy",
     "check_trace",
     "check_worlds",
