@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Numbers = FloatArray | IntArray
 
 MAX_SHAPES = 1_500
 """Up to so many rectangles are shapes, sharp at any size; more would be slower and heavier than an image."""
@@ -24,8 +25,8 @@ IMAGE_COLUMNS, IMAGE_ROWS = 1_600, 800
 
 def draw_rectangles(
     ax: Axes,
-    x: tuple[FloatArray, FloatArray],
-    y: tuple[FloatArray, FloatArray],
+    x: tuple[Numbers, Numbers],
+    y: tuple[Numbers, Numbers],
     colour: IntArray,
     palette: FloatArray,
     *,
@@ -58,9 +59,7 @@ def draw_rectangles(
     low_x, high_x = ax.get_xlim()
     low_y, high_y = ax.get_ylim()
     shape = (max(120, IMAGE_ROWS // n_parts), IMAGE_COLUMNS)
-    columns = [(border - low_x) / (high_x - low_x) * shape[1] for border in x]
-    rows = [(border - low_y) / (high_y - low_y) * shape[0] for border in y]  # an axis may run downwards
-    picture = painted((columns[0], columns[1]), (np.minimum(*rows), np.maximum(*rows)), shape, colour, palette)
+    picture = painted(x, y, shape, colour, palette, extent=((low_x, high_x), (low_y, high_y)))
     picture[..., 3] = np.where(picture[..., 3] > 0, np.maximum(picture[..., 3] ** 0.7, min_opacity), 0.0)
     ax.imshow(
         picture, extent=(low_x, high_x, low_y, high_y), origin="lower", aspect="auto", interpolation="antialiased"
@@ -68,7 +67,7 @@ def draw_rectangles(
 
 
 def _shapes(
-    ax: Axes, x: tuple[FloatArray, FloatArray], y: tuple[FloatArray, FloatArray], colours: FloatArray, *, borders: bool
+    ax: Axes, x: tuple[Numbers, Numbers], y: tuple[Numbers, Numbers], colours: FloatArray, *, borders: bool
 ) -> None:
     from matplotlib.collections import PolyCollection
 

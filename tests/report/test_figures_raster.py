@@ -56,3 +56,9 @@ def test_layers_are_pictures_of_their_own():
     found = coverage(x, y, (1, 2), np.array([0, 0, 1]), 2)
     assert found.tolist() == [[[0.5, 0.5]], [[0.5, 0.5]]]
     assert coverage(x, y, (1, 2)).tolist() == [[[1, 1]]]
+
+
+def test_axes_may_begin_anywhere_and_run_downwards():
+    x, y = (np.array([10.0]), np.array([15.0])), (np.array([2.0]), np.array([3.0]))
+    assert coverage(x, y, (2, 2), extent=((0, 20), (2, 4))).tolist() == [[[0, 0.5], [0, 0]]]
+    assert coverage(x, y, (2, 2), extent=((0, 20), (4, 2))).tolist() == [[[0, 0], [0, 0.5]]]

@@ -75,7 +75,7 @@ def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunDat
     ax.grid(visible=False)
     colour, palette = _colours(ax, run, bars, by)
     x = bars.start_s / unit_s, bars.end_s / unit_s
-    y = bars.first_core.astype(float), (bars.first_core + bars.n_cores).astype(float)
+    y = bars.first_core, bars.first_core + bars.n_cores
     draw_rectangles(ax, x, y, colour, palette, n_parts=n_parts)
     if labels:
         _label(ax, run, bars, unit_s, n_parts)
@@ -99,11 +99,12 @@ def _colours(ax: Axes, run: RunData, bars: Bars, by: str) -> tuple[NDArray[np.in
 def _label(ax: Axes, run: RunData, bars: Bars, unit_s: float, n_parts: int) -> None:
     """Write ids into the rectangles that are wide and high enough, the largest first."""
     (low, high), n_cores = ax.get_xlim(), run.n_cores
-    width = (bars.end_s - bars.start_s) / unit_s / max(high - low, 1e-12)
-    height = bars.n_cores / n_cores
-    needed = np.array([0.004 + 0.0065 * len(str(text)) for text in run.job_id])[bars.job]
-    fits = np.flatnonzero((width >= needed) & (height >= 0.028 * n_parts))
-    for bar in fits[np.argsort(-(width * height)[fits], kind="stable")][:MAX_LABELS].tolist():
+    fits = np.flatnonzero(bars.n_cores >= 0.028 * n_parts * n_cores)
+    width = (bars.end_s - bars.start_s)[fits] / unit_s / max(high - low, 1e-12)
+    needed = np.array([0.004 + 0.0065 * len(str(run.job_id[job])) for job in bars.job[fits].tolist()])
+    area = width * bars.n_cores[fits]
+    fits, area = fits[width >= needed], area[width >= needed]
+    for bar in fits[np.argsort(-area, kind="stable")][:MAX_LABELS].tolist():
         ax.text(
             (bars.start_s[bar] + bars.end_s[bar]) / 2 / unit_s,
             bars.first_core[bar] + bars.n_cores[bar] / 2,
