@@ -6,6 +6,7 @@ Arrays of NumPy become bytes with a description, and come back as they were.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,10 @@ def pack(value: Any) -> Any:
         return [pack(item) for item in value]
     if isinstance(value, Tensor):
         return value.detach().contiguous().clone()
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, str):
+        # Equal texts as one object: a file tells apart equal texts that are two, and would have other bytes.
+        return sys.intern(value)
+    if value is None or isinstance(value, (bool, int, float)):
         return value
     raise LearningError(f"a saved state may not hold a {type(value).__name__}")
 

@@ -130,7 +130,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
             infos["_episode"] = ended.copy()
         self.draw(np.flatnonzero(~starting))
         self._begin(np.flatnonzero(starting))
-        self.has_ended = ended
+        self.has_ended = ended.copy()
         if self.mode is AutoresetMode.SAME_STEP and ended.any():
             self._start_over(ended, infos)
         infos["action_mask"] = self.masks()
@@ -169,7 +169,6 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         infos["final_info"] = {"action_mask": self.masks(), "episode": infos.pop("episode")}
         infos["_final_info"] = infos.pop("_episode")
         self._begin(np.flatnonzero(ended))
-        self.has_ended = np.zeros_like(ended)
 
 
 class IdentityEnvs(ToyEnvs):
