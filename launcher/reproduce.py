@@ -12,6 +12,8 @@ from hdrl.errors import OptionsError
 from hdrl.launcher.errors import CleanErrors
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from hdrl.experiment.reproduce import Reproduced
 
 MOST_ROWS = 40
@@ -90,7 +92,6 @@ def _default_folder(name: str) -> Path:
 
 
 def _list(traces: tuple[Path, ...]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from hdrl.experiment.recipe import missing_traces, read_experiment, shipped_experiments, trace_folders
@@ -104,12 +105,11 @@ def _list(traces: tuple[Path, ...]) -> None:
         recipe = experiment.recipe
         kind = f"{recipe.kind}, long" if recipe.is_long else recipe.kind
         table.add_row(name, kind, recipe.title, "\n".join(missing_traces(experiment, folders)))
-    _wide(Console(highlight=False)).print(table)
+    _console().print(table)
 
 
 def _show_results(result: Reproduced, title: str) -> None:
     """Print the numbers as the table that they are."""
-    from rich.console import Console
     from rich.table import Table
 
     columns = list(dict.fromkeys(column for _, column in result.results if not column.startswith("ratio of ")))
@@ -123,11 +123,10 @@ def _show_results(result: Reproduced, title: str) -> None:
         table.add_row(row, *(_number(result.results.get((row, column))) for column in columns))
     if len(rows) > MOST_ROWS or left_out > 0:
         table.caption = "more in results.csv"
-    _wide(Console(highlight=False)).print(table)
+    _console().print(table)
 
 
 def _show_differences(result: Reproduced) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title="Not as claimed", title_justify="left")
@@ -147,16 +146,15 @@ def _show_differences(result: Reproduced) -> None:
         )
     if len(result.differences) > MOST_ROWS:
         table.caption = f"{len(result.differences) - MOST_ROWS} more in differences.csv"
-    _wide(Console(highlight=False)).print(table)
+    _console().print(table)
 
 
-def _wide(console: object) -> object:
+def _console() -> Console:
     """Return a console that does not fold tables where there is no terminal."""
     from rich.console import Console
 
-    if isinstance(console, Console) and not console.is_terminal:
-        return Console(highlight=False, width=max(160, console.width))
-    return console
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=max(160, console.width))
 
 
 def _number(value: float | None) -> str:

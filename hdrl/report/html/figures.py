@@ -221,6 +221,7 @@ def _add_learning(figures: Figures, runs: Sequence[Run]) -> None:
         ("losses", "Loss of the updates", "loss"),
     ):
         series = []
+        names = []
         for index, run in enumerate(runs):
             values = _log(run, kind)
             if not len(values):
@@ -230,15 +231,16 @@ def _add_learning(figures: Figures, runs: Sequence[Run]) -> None:
             pack.add("y", values)
             figures.add_pack(f"{kind}-{index}", pack)
             series.append({"run": index, "pack": f"{kind}-{index}"})
+            names.append(run.name)
         if series:
-            names = ", ".join(runs[one["run"]].name for one in series)
             figures.charts.append(
                 {
                     "id": kind,
                     "panel": "learning",
                     "title": title,
-                    "alt": f"{title} during training: {names}.",
+                    "alt": f"{title} during training: {', '.join(names)}.",
                     "shape": "linear",
+                    "means": True,
                     "x": {"title": "update" if kind == "losses" else "episode"},
                     "y": {"title": words},
                     "series": series,

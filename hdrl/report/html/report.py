@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_METRIC = "mean_bounded_slowdown"
 
+LEARNING_NOTE = "Means over equal numbers of episodes or updates where there are many; zoomed in, each one."
 TIME_NOTE = "Means over equal spans of time where there are too many steps to read; zoomed in, each step."
 
 
@@ -176,7 +177,7 @@ def _figure_panels(runs: Sequence[Run], figures: Figures) -> list[Panel]:
         gantt_panel([run.name for run in runs]),
         *_known(chart_panel(figures, "time", "Over time", tag("p", TIME_NOTE, class_="note"))),
         *_known(chart_panel(figures, "distribution", "Distributions")),
-        *_known(chart_panel(figures, "learning", "Learning")),
+        *_known(chart_panel(figures, "learning", "Learning", tag("p", LEARNING_NOTE, class_="note"))),
     ]
 
 

@@ -82,7 +82,7 @@ function chartLayout(chart) {
   return {
     autosize: true,
     height: innerWidth < 600 ? 320 : 380,
-    margin: { l: 8, r: 12, t: 12, b: 8 },
+    margin: { l: 8, r: 12, t: 34, b: 8 },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 13, color: text },
