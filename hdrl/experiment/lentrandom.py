@@ -51,7 +51,13 @@ class LentRandomness:
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the generators are, as tensors, numbers and lists."""
-        return dict(self._state)
+        kind, keys, position, has_gauss, gauss = self._state["numpy"]
+        version, numbers, next_gauss = self._state["python"]
+        return {
+            "torch": self._state["torch"],
+            "numpy": [str(kind), [int(key) for key in keys], int(position), int(has_gauss), float(gauss)],
+            "python": [int(version), list(numbers), next_gauss],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where `state_dict` was called.
@@ -61,7 +67,13 @@ class LentRandomness:
         state
             What it returned.
         """
-        self._state = dict(state)
+        kind, keys, position, has_gauss, gauss = state["numpy"]
+        version, numbers, next_gauss = state["python"]
+        self._state = {
+            "torch": state["torch"],
+            "numpy": (kind, np.array(keys, dtype=np.uint32), position, has_gauss, gauss),
+            "python": (version, tuple(numbers), next_gauss),
+        }
 
 
 @contextlib.contextmanager
@@ -76,12 +88,10 @@ def _as_before() -> Iterator[None]:
 def _states() -> dict[str, Any]:
     import torch
 
-    kind, keys, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 (the global generator is meant)
-    version, numbers, next_gauss = random.getstate()
     return {
         "torch": torch.get_rng_state(),
-        "numpy": [str(kind), [int(key) for key in keys], int(position), int(has_gauss), float(gauss)],
-        "python": [int(version), list(numbers), next_gauss],
+        "numpy": np.random.get_state(),  # noqa: NPY002 (the global generator is meant)
+        "python": random.getstate(),
     }
 
 
@@ -89,7 +99,5 @@ def _set(state: Mapping[str, Any]) -> None:
     import torch
 
     torch.set_rng_state(state["torch"])
-    kind, keys, position, has_gauss, gauss = state["numpy"]
-    np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))  # noqa: NPY002 (as above)
-    version, numbers, next_gauss = state["python"]
-    random.setstate((version, tuple(numbers), next_gauss))
+    np.random.set_state(state["numpy"])  # noqa: NPY002 (the global generator is meant)
+    random.setstate(state["python"])
