@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,12 +18,13 @@ from hdrl.envs.machines import WorkloadLike, pool_inputs
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.single import SingleEnv
-from hdrl.errors import OptionsError
+from hdrl.errors import OptionsError, suggest
 from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
+from hdrl.workload.swf import SwfChoices
 
 DEFAULT_N_JOBS = 256
 """Jobs of an episode unless chosen, as in RLScheduler's training."""
@@ -168,6 +170,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             max_jobs=max_jobs,
             compatibility=compatibility,
         )
+        _check_choices(choices)
         if compatibility == COMPATIBILITY:
             choices = {"shift": False} | choices
         self.inputs = pool_inputs(workload, platform, n_procs, is_killing=kill, **choices)
@@ -340,6 +343,15 @@ class JobPickVectorEnv(NativeVectorEnv):
             values = entries.run_keys(pool, [key] * len(chosen))
             results[name] = {objective: values[:, number] for objective, number in OBJECTIVES.items()}
         return results
+
+
+def _check_choices(choices: Iterable[str]) -> None:
+    """Refuse arguments that nobody knows."""
+    own = (name for name, one in signature(JobPickVectorEnv).parameters.items() if one.kind is not one.VAR_KEYWORD)
+    known = {*SwfChoices.__annotations__, *own}
+    for name in choices:
+        if name not in SwfChoices.__annotations__:
+            raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
 
 
 class JobPickEnv(SingleEnv):

@@ -205,3 +205,40 @@ class DictObservationVector(VectorWrapper):
         """
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         return self._with_mask(observations, info), rewards, terminations, truncations, info
+
+
+def nearest_legal(actions: NDArray[Any], masks: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the nearest legal action to each, by number; the lower one of two equally near ones.
+
+    For algorithms that know nothing of masks.
+
+    Parameters
+    ----------
+    actions
+        Shape ``(n_rows,)``.
+    masks
+        Which actions are legal, shape ``(n_rows, n_actions)``, at least one in each row.
+    """
+    distances = np.abs(np.arange(masks.shape[1]) - np.asarray(actions).reshape(-1, 1))
+    return np.asarray(np.where(masks != 0, distances, masks.shape[1] + 1).argmin(axis=1), dtype=np.int64)
+
+
+class NearestLegal(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Takes the nearest legal action instead of an illegal one, for algorithms that know nothing of masks.
+
+    Parameters
+    ----------
+    env
+        An environment with ``action_masks()``.
+    """
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Carry out an action: see `gymnasium.Env.step`.
+
+        Parameters
+        ----------
+        action
+            Any action.
+        """
+        masks = self.env.get_wrapper_attr("action_masks")().reshape(1, -1)
+        return self.env.step(nearest_legal(np.asarray(action).reshape(1), masks)[0])

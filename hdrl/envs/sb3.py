@@ -1,0 +1,181 @@
+"""Our batches as a VecEnv of Stable-Baselines3 and sb3-contrib.
+
+>>> model = MaskablePPO("MlpPolicy", as_vec_env(gymnasium.make_vec("hdrl/JobPick-v0", num_envs=64)))  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.envs.masks import nearest_legal
+from hdrl.envs.native import NativeVectorEnv
+from hdrl.errors import MissingExtra, OptionsError, suggest
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError:
+    raise MissingExtra("stable-baselines3 and sb3-contrib", "sb3") from None
+
+ILLEGAL = ("error", "nearest")
+"""What may happen to illegal actions."""
+
+
+class NativeVecEnv(VecEnv):
+    """A batch as a VecEnv.
+
+    Parameters
+    ----------
+    env
+        A batch that begins the next episode in the step that ends one (`AutoresetMode.SAME_STEP`).
+    illegal
+        ``"error"``: an illegal action is an error. ``"nearest"``: the nearest legal one is taken.
+    """
+
+    def __init__(self, env: NativeVectorEnv, illegal: str) -> None:
+        self.env = env
+        self._illegal = illegal
+        self._actions = np.zeros(env.num_envs, dtype=np.int64)
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> NDArray[Any]:
+        """Begin an episode in each row, with the seeds given to `seed`, and return the observations."""
+        options = next((one for one in self._options if one), None)
+        seeds = None if all(one is None for one in self._seeds) else self._seeds
+        observations, info = self.env.reset(seed=seeds, options=options)
+        self.reset_infos = [{"action_mask": mask} for mask in info["action_mask"]]
+        self._reset_seeds()
+        self._reset_options()
+        return observations
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Take the actions of the next step.
+
+        Parameters
+        ----------
+        actions
+            One for each row.
+        """
+        self._actions = np.asarray(actions)
+        if self._illegal == "nearest":
+            self._actions = nearest_legal(self._actions, self.env.action_masks())
+
+    def step_wait(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], list[dict[str, Any]]]:
+        """Carry out the actions; return observations, rewards, which episodes have ended, and an info for each row."""
+        observations, rewards, terminations, truncations, info = self.env.step(self._actions)
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        ended = terminations | truncations
+        for row in np.flatnonzero(ended).tolist():
+            episode = info["final_info"]["episode"]
+            infos[row] = {
+                "terminal_observation": info["final_obs"][row],
+                "TimeLimit.truncated": bool(truncations[row] and not terminations[row]),
+                "episode": {name: episode[name][row].item() for name in episode if not name.startswith("_")},
+            }
+        return observations, rewards.astype(np.float32), ended, infos
+
+    def close(self) -> None:
+        """End the threads of the batch."""
+        self.env.close()
+
+    def _rows(self, indices: int | Iterable[int] | None) -> list[int]:
+        return [int(index) for index in self._get_indices(indices)]
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Tell whether the batch has an attribute.
+
+        Parameters
+        ----------
+        attr_name
+            Its name.
+        """
+        return hasattr(self.env, attr_name)
+
+    def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
+        """Return an attribute of the batch, once for each row.
+
+        Parameters
+        ----------
+        attr_name
+            Its name.
+        indices
+            Which rows.
+        """
+        return [getattr(self.env, attr_name)] * len(self._rows(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
+        """Refuse to set an attribute: the rows of a batch have none of their own.
+
+        Parameters
+        ----------
+        attr_name, value, indices
+            Not used.
+
+        Raises
+        ------
+        OptionsError
+            Always.
+        """
+        del value, indices
+        raise OptionsError(f"set_attr: {attr_name!r} cannot be set, rows of a batch have no attributes of their own")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: int | Iterable[int] | None = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call a method of each row: ``"action_masks"``, or one of the batch whose first argument is the row.
+
+        Parameters
+        ----------
+        method_name
+            Its name.
+        *method_args, **method_kwargs
+            Further arguments.
+        indices
+            Which rows.
+        """
+        rows = self._rows(indices)
+        if method_name == "action_masks":
+            masks = self.env.action_masks()
+            return [masks[row] for row in rows]
+        method = getattr(self.env, method_name)
+        return [method(row, *method_args, **method_kwargs) for row in rows]
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: int | Iterable[int] | None = None) -> list[bool]:
+        """Tell of each row whether it is wrapped: they are not.
+
+        Parameters
+        ----------
+        wrapper_class
+            Not used.
+        indices
+            Which rows.
+        """
+        del wrapper_class
+        return [False] * len(self._rows(indices))
+
+
+def as_vec_env(env: NativeVectorEnv, *, illegal: str = "error") -> NativeVecEnv:
+    """Return a batch as a VecEnv of Stable-Baselines3.
+
+    Parameters
+    ----------
+    env
+        A batch of ``gymnasium.make_vec("hdrl/...", num_envs=..., autoreset_mode="SameStep")``.
+    illegal
+        What happens to illegal actions: ``"error"`` suits algorithms that know masks (MaskablePPO); ``"nearest"``
+        takes the nearest legal action, for those that do not (PPO, A2C, DQN).
+
+    Raises
+    ------
+    OptionsError
+        If the batch begins episodes otherwise, or ``illegal`` is unknown.
+    """
+    if env.autoreset_mode is not AutoresetMode.SAME_STEP:
+        raise OptionsError(f"autoreset_mode is {env.autoreset_mode.value!r}, Stable-Baselines3 needs 'SameStep'")
+    if illegal not in ILLEGAL:
+        raise OptionsError(f"illegal is {illegal!r}; {suggest(str(illegal), ILLEGAL)}")
+    return NativeVecEnv(env, illegal)

@@ -1,0 +1,44 @@
+"""Every registered environment passes Gymnasium's checks and ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import pytest
+
+import hdrl.envs
+from hdrl.testing import check_env
+
+JOB_PICK: dict[str, Any] = {"n_jobs": 12, "max_jobs": 10, "n_procs": 64, "reward": "shaped"}
+
+CASES: dict[str, list[dict[str, Any]]] = {
+    "hdrl/JobPick-v0": [
+        JOB_PICK,
+        JOB_PICK
+        | {"backfilling": "easy_priority", "skip": True, "features": ("is_chosen", "profile", "earliest_start")},
+        JOB_PICK | {"compatibility": "rlscheduler", "backfilling": "rlscheduler", "order": "sjf"},
+        JOB_PICK | {"commitment": "block", "backfilling": "easy_sjbf", "order": "wfp3", "max_jobs": 3},
+    ],
+}
+"""Small arguments of each registered environment: several episodes must fit into 120 steps."""
+
+
+def test_every_environment_is_tried() -> None:
+    assert set(CASES) == set(hdrl.envs.ENVIRONMENTS)
+    assert set(CASES) == {name for name in gymnasium.registry if name.startswith("hdrl/")}
+
+
+@pytest.mark.parametrize(
+    ("name", "case"), [(name, case) for name, cases in CASES.items() for case in range(len(cases))]
+)
+def test_it_passes_all_checks(name: str, case: int) -> None:
+    check_env(name, n_steps=120, **CASES[name][case])
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_it_is_made_by_module_and_name(name: str) -> None:
+    env = gymnasium.make(f"hdrl.envs:{name}", **CASES[name][0])
+    observation, info = env.reset(seed=0)
+    assert observation in env.observation_space
+    env.step(env.action_space.sample(mask=info["action_mask"]))
