@@ -6,6 +6,7 @@ import collections
 import contextlib
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 from hdrl.distributed.attempts import Outcome, attempt, too_often
 from hdrl.distributed.tasks import MAX_ATTEMPTS, OnResult, default_workers
 from hdrl.errors import HdrlError, MissingExtra
+
+PATIENCE_S = 5.0
+"""How long a cluster may take to answer a knock."""
 
 
 class RayError(HdrlError):
@@ -35,7 +39,8 @@ def run_on_ray(
     function, tasks, describe
         As there.
     address
-        Address of a running cluster (``auto``, ``host:port`` or ``ray://host:port``); ``None`` starts one here.
+        Address of a running cluster (``auto``, ``host:port`` or ``ray://host:port``); ``None`` starts one here. Where a
+        cluster asks for a token, Ray takes it from ``~/.ray/auth_token`` if RAY_AUTH_MODE is ``token``.
     n_workers
         How many tasks are worked on at a time; by default as many as the cluster has cores.
     keep
@@ -52,11 +57,7 @@ def run_on_ray(
     HdrlError
         If the function raises one.
     """
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("ray", "ray") from None
-    with _connected(ray, address, n_workers):
+    with connected(address, n_workers) as ray:
         try:
             _run(ray, function, tasks, n_workers, keep, describe)
         except (ray.exceptions.RaySystemError, ConnectionError) as error:
@@ -108,45 +109,97 @@ def _outcome(ray: Any, reference: Any, describe: Callable[[Any], str], task: Any
 
 
 @contextlib.contextmanager
-def _connected(ray: Any, address: str | None, n_workers: int | None) -> Iterator[None]:
-    """Connect to a cluster, or start one; leave alone one that this process is connected to already."""
-    if ray.is_initialized():
-        yield
-        return
+def connected(address: str | None, n_workers: int | None) -> Iterator[Any]:
+    """Connect to a cluster, or start one; leave alone one that this process is connected to already.
+
+    Parameters
+    ----------
+    address, n_workers
+        See `run_on_ray`.
+
+    Yields
+    ------
+    module
+        Ray.
+
+    Raises
+    ------
+    MissingExtra
+        If Ray is not installed.
+    RayError
+        If the cluster cannot be reached.
+    """
+    with _surroundings(is_local=address is None):
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtra("ray", "ray") from None
+        if ray.is_initialized():
+            yield ray
+            return
+        _connect(ray, address, n_workers)
+        try:
+            yield ray
+        finally:
+            with _no_warnings():
+                ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None, n_workers: int | None) -> None:
     choices: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        # Only this machine: no dashboard, no open ports.
         choices |= {"num_cpus": n_workers or default_workers(), "include_dashboard": False}
         choices |= {"_node_ip_address": "127.0.0.1"}
     else:
+        _check_reachable(address)
         choices |= {"address": address}
-    with _quiet():
-        try:
-            ray.init(**choices)
-        except (ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
-            where = f"ray:{address}: cannot be reached" if address else "Ray cannot be started"
-            raise RayError(f"{where} ({_one_line(error)})") from None
     try:
-        yield
-    finally:
-        with _quiet():
-            ray.shutdown()
+        with _no_warnings():
+            ray.init(**choices)
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
+        where = f"ray:{address}: cannot be reached" if address else "Ray cannot be started"
+        raise RayError(f"{where} ({_one_line(error)})") from None
+
+
+def _check_reachable(address: str) -> None:
+    """Knock before Ray does, which waits for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE_S).close()
+    except (OSError, OverflowError) as error:
+        raise RayError(f"ray:{address}: nothing answers there ({_one_line(error)})") from None
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Ray from reporting usage to its makers and from warning about what users cannot change."""
+def _surroundings(*, is_local: bool) -> Iterator[None]:
+    """Set what Ray reads from the environment, for as long as it is used; what users set themselves stays.
+
+    It reports nothing to its makers, and a Ray that is started here listens on this machine only (its switch for that
+    is named after the systems that have it on). RAY_AUTH_MODE is what Ray itself changes.
+    """
     changes = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    before = {name: os.environ.get(name) for name in changes}
+    if is_local:
+        changes["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    before = {name: os.environ.get(name) for name in (*changes, "RAY_AUTH_MODE")}
     os.environ.update({name: value for name, value in changes.items() if before[name] is None})
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Keep quiet about what users cannot change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _one_line(error: BaseException) -> str:

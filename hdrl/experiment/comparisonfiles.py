@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import MissingExtra
+from hdrl.errors import MissingExtra, ReadError
 from hdrl.experiment.cautions import Caution
 from hdrl.experiment.comparisonsummary import SummaryRow
 from hdrl.experiment.points import Point, PointResult, PointRunner
@@ -70,10 +70,13 @@ def read_comparison(folder: str | Path) -> Comparison:
     """
     folder = Path(folder)
     data = read_json(folder / SUMMARY_FILE)
-    rows = tuple(
-        SummaryRow(**{name: math.nan if value is None else value for name, value in row.items()})
-        for row in data["rows"]
-    )
+    try:
+        return _comparison(folder, data)
+    except (KeyError, TypeError, AttributeError):
+        raise ReadError(folder / SUMMARY_FILE, "is no summary of a comparison") from None
+
+
+def _comparison(folder: Path, data: Mapping[str, Any]) -> Comparison:
     return Comparison(
         folder=folder,
         baseline=data["baseline"],
@@ -81,10 +84,15 @@ def read_comparison(folder: str | Path) -> Comparison:
         verdict=data["verdict"],
         verdicts=tuple(data["verdicts"]),
         cautions=tuple(Caution(**caution) for caution in data["warnings"]),
-        rows=rows,
+        rows=tuple(_row(row) for row in data["rows"]),
         n_points=data["n_points"],
         n_simulated=0,
     )
+
+
+def _row(data: Mapping[str, Any]) -> SummaryRow:
+    values: dict[str, Any] = {name: math.nan if value is None else value for name, value in data.items()}
+    return SummaryRow(**values)
 
 
 def write_comparison(

@@ -1,5 +1,10 @@
 """The same results on Ray; a killed worker's task is done again."""
 
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +12,9 @@ import pytest
 from hdrl.distributed import WorkerDied, run_tasks
 from hdrl.errors import HdrlError
 
-pytest.importorskip("ray", reason="ray is not installed (extra ray)")
+# Not imported here: what Ray reads from the environment at its import is part of what is tested.
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("ray is not installed (extra ray)", allow_module_level=True)
 
 # Ray leaves sockets and log files to the garbage collector.
 pytestmark = [
@@ -20,16 +27,17 @@ TASKS = list(range(6))
 @pytest.fixture(scope="module")
 def cluster():
     """Start one Ray for all tests here: each start takes seconds."""
-    import os
+    from hdrl.distributed.ray_cluster import connected
 
-    import ray
-
-    from hdrl.distributed.ray_cluster import _connected
+    is_fresh = "ray" not in sys.modules
 
     folder = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")])))
-        with _connected(ray, None, 2):
+        with connected(None, 2) as ray:
+            address = ray.get_runtime_context().gcs_address
+            # Whoever imported Ray before us decided where it listens.
+            assert address.startswith("127.0.0.1:") or not is_fresh, "others can reach it"
             yield ray
 
 
@@ -68,3 +76,36 @@ def test_mistakes_keep_their_line(workers):
 def test_ray_is_left_running_for_who_started_it(workers, cluster):
     run_tasks(workers.double, TASKS, on="ray")
     assert cluster.is_initialized()
+
+
+def test_a_cluster_is_reached_by_its_address_from_elsewhere(cluster):
+    address = cluster.get_runtime_context().gcs_address
+    code = (
+        "from hdrl.distributed import run_tasks\n"
+        "from workers import double\n"
+        f"print(run_tasks(double, [1, 2, 3], on='ray:{address}'))\n"
+    )
+    # A cluster that is started by default asks for a token.
+    surroundings = os.environ | {"RAY_AUTH_MODE": "token"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, timeout=120)
+    assert done.stdout == "[2, 4, 6]\n", done.stderr
+
+
+def test_nobody_there_is_told_at_once():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code = f"from hdrl.distributed import run_tasks; run_tasks(str, [1], on='ray:{address}')"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    last = done.stderr.splitlines()[-1]
+    assert f"RayError: ray:{address}: nothing answers there" in last
+
+
+def test_the_environment_is_left_as_it_was(cluster):
+    from hdrl.distributed.ray_cluster import _surroundings
+
+    before = dict(os.environ)
+    with _surroundings(is_local=True):
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+        os.environ["RAY_AUTH_MODE"] = "token"
+    assert dict(os.environ) == before

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import HdrlError, MissingExtra, OutputError
+from hdrl.errors import HdrlError, MissingExtra, OutputError, ReadError
 from hdrl.experiment import comparison as module
 from hdrl.experiment.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.points import PointRunner
@@ -157,6 +157,13 @@ def test_a_finished_comparison_is_not_done_again(sweep, tmp_path: Path, monkeypa
     assert again.n_simulated == 0
     assert content(tmp_path / "out") == before
     assert str(dataclasses.replace(first, n_simulated=0)) == str(again) == str(read_comparison(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"rows": 3}', "{"])
+def test_a_summary_that_is_none_is_told(tmp_path: Path, text: str):
+    (tmp_path / "summary.json").write_text(text)
+    with pytest.raises(ReadError, match=r"summary\.json"):
+        read_comparison(tmp_path)
 
 
 @pytest.mark.parametrize("state", ["finished", "unfinished"])
