@@ -264,7 +264,7 @@ def power(run: RunData) -> Steps:
 def _apart(time_s: FloatArray, gap_s: float) -> list[int]:
     """Return the last row of each group of rows that are not more than a gap apart, the first group left out."""
     last_of_group = np.flatnonzero(np.diff(time_s, append=np.inf) > gap_s)
-    return last_of_group[time_s[last_of_group] > time_s[0] + gap_s].tolist()
+    return [int(row) for row in last_of_group[time_s[last_of_group] > time_s[0] + gap_s]]
 
 
 def _read_columns(path: Path, names: tuple[str, ...]) -> list[FloatArray]:

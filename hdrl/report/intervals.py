@@ -103,11 +103,17 @@ def _row(path: Path, line_number: int, line: dict[str, str]) -> Compared:
     counts = {name: 0 if math.isnan(numbers[name]) else int(numbers[name]) for name in ("n_windows", "n_unfinished")}
     is_baseline = line["is_baseline"].strip().lower() in {"1", "true", "yes"}
     return Compared(
-        line["candidate"],
-        line["metric"],
-        line["unit"],
-        is_baseline,
-        *(numbers[name] for name in _NUMBERS[:7]),
-        counts["n_windows"],
-        counts["n_unfinished"],
+        candidate=line["candidate"],
+        metric=line["metric"],
+        unit=line["unit"],
+        is_baseline=is_baseline,
+        mean=numbers["mean"],
+        mean_low=numbers["mean_low"],
+        mean_high=numbers["mean_high"],
+        ratio=numbers["ratio"],
+        ratio_low=numbers["ratio_low"],
+        ratio_high=numbers["ratio_high"],
+        p_holm=numbers["p_holm"],
+        n_windows=counts["n_windows"],
+        n_unfinished=counts["n_unfinished"],
     )

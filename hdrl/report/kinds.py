@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, OutputError, UnknownName
-from hdrl.report.groups import LABELS, with_labels
-from hdrl.report.runs import read_runs
+from hdrl.report.groups import with_labels
+from hdrl.report.runs import LABELS, read_runs
 from hdrl.report.style import check_format, require_matplotlib
 
 RUNS, TRAININGS, COMPARISON = "runs", "trainings", "comparison"

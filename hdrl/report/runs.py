@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, ReadError
 from hdrl.files import read_json
 from hdrl.simulation.readers import read_out_jobs, read_out_schedule
-from hdrl.simulation.trace import JobState
-
-if TYPE_CHECKING:
-    from hdrl.simulation.trace import Trace
+from hdrl.simulation.trace import JobState, Trace
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -312,7 +309,7 @@ def as_runs(runs: object) -> list[RunData]:
             result.append(one)
         elif isinstance(one, str | Path):
             result += read_runs([one])
-        elif hasattr(one, "records"):
+        elif isinstance(one, Trace):
             result.append(run_of_trace(one))
         else:
             raise TypeError(f"{type(one).__name__} is no run, expected a folder, a Trace or a RunData")

@@ -65,13 +65,16 @@ def canvas(
     Raises
     ------
     OptionsError
-        If several axes are needed and one was given.
+        If several axes are needed and one was given, or it belongs to no figure.
     """
     if ax is not None:
         if n_rows * n_columns > 1:
             raise OptionsError(f"one ax was given, but this picture of {n_rows * n_columns} parts needs one for each")
         tidy(ax)
-        return ax.get_figure(root=True), [ax]
+        owner = ax.get_figure(root=True)
+        if owner is None:
+            raise OptionsError("the ax belongs to no figure")
+        return owner, [ax]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -96,8 +99,8 @@ def tidy(ax: Axes) -> None:
     for side in ("left", "bottom"):
         ax.spines[side].set_color(FAINT)
     ax.tick_params(colors=INK, labelsize=9)
-    ax.xaxis.label.set_size(10)
-    ax.yaxis.label.set_size(10)
+    ax.xaxis.label.set_fontsize(10)
+    ax.yaxis.label.set_fontsize(10)
     ax.grid(visible=True, color=GRID, linewidth=0.6)
     ax.set_axisbelow(True)
 
@@ -262,7 +265,7 @@ def legend(ax: Axes, n_entries: int, title: str | None = None, handles: Sequence
         alignment="left",
     )
     for handle in box.legend_handles:
-        if hasattr(handle, "set_alpha"):
+        if handle is not None:
             handle.set_alpha(1.0)
 
 
@@ -324,6 +327,19 @@ def si_unit(largest: float, unit: str) -> tuple[float, str]:
         if abs(largest) >= factor:
             return factor, prefix + unit
     return 1.0, unit
+
+
+def whole_numbers(axis: Axis) -> None:
+    """Label an axis with whole numbers only.
+
+    Parameters
+    ----------
+    axis
+        The axis.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hdrl.report.data import Bars, RunData, as_runs, gantt_bars
 from hdrl.report.groups import groups_of
 from hdrl.report.rectangles import draw_rectangles
-from hdrl.report.style import PALETTE, canvas, entitle, legend, rgb, time_axis, verbatim
+from hdrl.report.style import PALETTE, canvas, entitle, legend, rgb, time_axis, verbatim, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunDat
     unit_s = time_axis(ax, span_of)
     ax.set_ylim(0, run.n_cores)
     ax.set_ylabel("core")
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(ax.yaxis)
     ax.grid(visible=False)
     colour, palette = _colours(ax, run, bars, by)
     x = bars.start_s / unit_s, bars.end_s / unit_s

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.report.learning import learning_log
 from hdrl.report.runs import distinct_names
-from hdrl.report.style import canvas, colour, legend, line_style, shortened, verbatim
+from hdrl.report.style import canvas, colour, legend, line_style, shortened, verbatim, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +111,7 @@ def _curves(folders: object, ax: Axes | None, kind: str, words: Sequence[str]) -
     figure, (axes,) = canvas(ax)
     for index, (name, values) in enumerate(zip(names, logs, strict=True)):
         x = np.arange(1, len(values) + 1)
-        style = {"color": colour(index), "linestyle": line_style(index)}
+        style: dict[str, Any] = {"color": colour(index), "linestyle": line_style(index)}
         if len(values) < MIN_SMOOTHED:
             axes.plot(x, values, linewidth=1.4, marker="o", markersize=3, label=name, **style)
             continue
@@ -122,7 +122,7 @@ def _curves(folders: object, ax: Axes | None, kind: str, words: Sequence[str]) -
     axes.set_ylabel(quantity)
     axes.margins(x=0.01)
     if max(map(len, logs)) > 1:
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(axes.xaxis)
     of_one = f": {names[0]}" if len(names) == 1 else ""
     axes.set_title(f"{title} while learning{of_one}", loc="left", fontsize=12, fontweight="bold")
     legend(axes, len(names))

@@ -8,7 +8,7 @@ import numpy as np
 
 from hdrl.report.data import RunData, as_runs
 from hdrl.report.rectangles import draw_rectangles
-from hdrl.report.style import PALETTE, canvas, entitle, legend, rgb, time_axis
+from hdrl.report.style import PALETTE, canvas, entitle, legend, rgb, time_axis, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def _draw(ax: Axes, run: RunData, runs: list[RunData]) -> None:
     unit_s = time_axis(ax, runs)
     ax.set_ylim(max(1, run.n_jobs), 0)
     ax.set_ylabel("job, in order of submission")
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(ax.yaxis)
     ax.grid(visible=False)
     row = np.empty(run.n_jobs)
     row[np.argsort(run.submit_s, kind="stable")] = np.arange(run.n_jobs)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.report.data import RunData, as_runs, n_processors, over_committed_spans
 from hdrl.report.rectangles import draw_rectangles
-from hdrl.report.style import PALETTE, canvas, entitle, rgb, time_axis
+from hdrl.report.style import PALETTE, canvas, entitle, rgb, time_axis, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
         unit_s = time_axis(part, shown)
         part.set_ylim(0, _n_processors(run, processor))
         part.set_ylabel("processor")
-        part.yaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(part.yaxis)
         part.grid(visible=False)
         colour = np.zeros(len(processor), dtype=np.int64)
         rows = processor.astype(float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,18 @@ from hdrl.report.data import RunData, Steps, as_runs
 from hdrl.report.data import power as power_of
 from hdrl.report.data import queue_size as queue_size_of
 from hdrl.report.data import utilization as utilization_of
-from hdrl.report.style import canvas, colour, common_span, entitle, legend, line_style, run_label, si_unit, time_axis
+from hdrl.report.style import (
+    canvas,
+    colour,
+    common_span,
+    entitle,
+    legend,
+    line_style,
+    run_label,
+    si_unit,
+    time_axis,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,14 +124,14 @@ def _over_time(
     axes.set_ylim(bottom=0)
     axes.set_ylabel(words)
     if base is None:
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(axes.yaxis)
     entitle(axes, title, runs)
     legend(axes, len(runs))
     return figure
 
 
 def _draw(ax: Axes, steps: Steps, index: int, label: str, width: float, *, is_alone: bool) -> None:
-    style = {"color": colour(index), "linestyle": line_style(index), "linewidth": 1.5, "label": label}
+    style: dict[str, Any] = {"color": colour(index), "linestyle": line_style(index), "linewidth": 1.5, "label": label}
     if len(steps.values) <= MAX_STEPS:
         ax.stairs(steps.values, steps.edges_s if len(steps.edges_s) else [0.0], baseline=None, **style)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hdrl.report.data import as_runs, over_utilization
-from hdrl.report.style import canvas, colour, common_span, entitle, legend, run_label, time_axis
+from hdrl.report.style import canvas, colour, common_span, entitle, legend, run_label, time_axis, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def _bubbles(runs: object, ax: Axes | None, field: str, title: str) -> Figure:
             edgecolors="white",
         )
     axes.set_ylim(0, largest * 1.15)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(axes.yaxis)
     axes.set_ylabel(f"times per {(edges_s[1] - edges_s[0]) / unit_s:.2g} {_unit(axes)}")
     entitle(axes, f"{title} for the job chosen next", shown)
     legend(axes, len(shown), handles=[Patch(color=colour(i), label=label) for i, label in enumerate(labels)])
