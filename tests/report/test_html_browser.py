@@ -223,6 +223,20 @@ def test_curves_show_every_step_when_zoomed_in(two_runs: Path, visit: Callable[.
     assert len([value for value in x if 10 < value < 12]) == len(set(changes))
 
 
+def test_a_curve_is_hidden_by_its_name(two_runs: Path, visit: Callable[..., Visit]):
+    look = visit(two_runs)
+    look.open("distribution")
+    buttons = look.page.locator("#legend-wait_s button")
+    assert buttons.all_inner_texts() == ["first-high_gflops", HOSTILE]
+    buttons.nth(1).click()
+    assert buttons.nth(1).get_attribute("aria-pressed") == "false"
+    shown = "document.getElementById('chart-wait_s').data.map((curve) => curve.visible ?? true)"
+    assert look.page.evaluate(shown) == [True, False]
+    buttons.nth(1).click()
+    assert look.page.evaluate(shown) == [True, True]
+    assert look.is_clean()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_all_within_its_width(two_runs: Path, visit: Callable[..., Visit], scheme: str):
     phone = {"viewport": {"width": 375, "height": 667}, "is_mobile": True, "has_touch": True, "color_scheme": scheme}

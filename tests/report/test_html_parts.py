@@ -21,6 +21,7 @@ from hdrl.report.html.markup import Markup, joined, script_json, tag
 from hdrl.report.html.numbers import listed, metric_form, metric_label
 from hdrl.report.html.packing import Pack
 from hdrl.report.html.sources import read_report_runs
+from hdrl.report.html.tables import headline_table
 
 from .made_runs import make_run
 
@@ -100,6 +101,14 @@ def test_the_best_is_marked_only_where_it_means_something():
     assert best_of([0.1, 0.9], "utilization", allowed=[True] * 2) == [False, True]
     assert best_of([2, 2], METRIC, allowed=[True] * 2) == [False, False]
     assert best_of([2, 5], "n_jobs", allowed=[True] * 2) == [False, False]
+
+
+def test_numbers_that_read_alike_are_marked_alike(tmp_path: Path):
+    for name, wait, energy in (("a", 15012.0, 5e6), ("b", 15012.1, 6e6), ("c", 15012.2, 7e6)):
+        make_run(tmp_path / name, policy=name, metrics={"mean_wait_s": wait, "energy_j": energy, "max_wait_s": wait})
+    text = headline_table(read_report_runs([tmp_path / name for name in "abc"]), "energy_j")
+    assert text.count('class="number is-best"') == 1 + (METRIC in text)
+    assert text.count("4.17") == 6
 
 
 def test_verdict_of_two_runs(tmp_path: Path):

@@ -68,6 +68,12 @@ class Compared:
         return sorted(rows, key=lambda row: (not row.is_baseline, math.isnan(row.ratio), sign * row.ratio))
 
     @property
+    def confidence(self) -> float:
+        """Share of intervals that would hold the true value."""
+        share = self.sweep.get("confidence")
+        return share if isinstance(share, float) else 0.95
+
+    @property
     def metrics(self) -> list[str]:
         """The metrics of its tables, the one that decides first."""
         return list(dict.fromkeys([self.metric, *(row.metric for row in self.result.rows)]))
@@ -141,8 +147,8 @@ def findings_of_comparison(compared: Compared) -> Findings:
         answer = verdict(best, result.baseline, among=len(rows))
     shown = sum(is_better(row) is True for row in rows)
     certainty = (
-        "Ratios are geometric means over windows with 95 % intervals of a bootstrap; p-values are Wilcoxon's, "
-        "after Holm."
+        f"Ratios are geometric means over windows with {compared.confidence:.0%} intervals of a bootstrap; p-values "
+        "are Wilcoxon's, after Holm."
     )
     if len(rows) > 1:
         certainty = f"{shown} of {len(rows)} candidates are shown to be better. " + certainty
@@ -165,7 +171,10 @@ def facts_of_comparison(compared: Compared) -> list[tuple[str, str]]:
     workloads = [str(one.get("name")) for one in _identity(compared).get("workloads", [])]
     facts = [("candidates", f"{len(rows):,}"), ("simulations", f"{compared.result.n_points:,}")]
     if rows:
-        facts += [("windows", f"{rows[0].n_windows:,}"), ("jobs", f"{max(row.n_jobs for row in rows):,}")]
+        facts += [
+            ("windows", f"{rows[0].n_windows:,}"),
+            ("jobs", f"{max(row.n_jobs // row.n_seeds for row in rows):,}"),
+        ]
     facts += [("platform", str(platform.get("name"))), ("cores", f"{platform.get('n_cores', 0):,}")]
     if workloads:
         facts.append(("workloads" if len(workloads) > 1 else "workload", listed(workloads)))

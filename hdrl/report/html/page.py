@@ -68,7 +68,7 @@ def chart_panel(figures: Figures, name: str, title: str, before: Markup | None =
     pieces: list[Markup] = [before or Markup()]
     for chart in charts:
         drawing = tag("div", id=f"chart-{chart['id']}", class_="chart", role="img", aria_label=chart["alt"])
-        pieces += [tag("h2", chart["title"]), drawing]
+        pieces += [tag("h2", chart["title"]), drawing, tag("div", class_="legend", id=f"legend-{chart['id']}")]
     return Panel(name, title, joined(pieces), has_figures=True)
 
 

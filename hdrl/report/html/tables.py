@@ -209,12 +209,18 @@ class _Column:
     def __init__(self, metric: str, values: list[float], runs: Sequence[Run]) -> None:
         self._values = values
         self._form = metric_form(metric, values)
-        self._best = best_of(values, metric, allowed=[run.n_unrun == 0 for run in runs])
+        self._best = self._marked(best_of(values, metric, allowed=[run.n_unrun == 0 for run in runs]))
         self._is_bad = [metric in COUNTS[1:] and value > 0 for value in values]
         self.label = metric_label(metric)
         self.unit = tag("span", f" ({self._form.unit})", class_="unit") if self._form.unit else Markup()
         info = METRICS.get(metric)
         self.formula = info.formula if info is not None else None
+
+    def _marked(self, is_best: list[bool]) -> list[bool]:
+        """Tell which numbers read like the best one; none where all do."""
+        texts = [self._form.number(value) for value in self._values]
+        best = {text for text, is_one in zip(texts, is_best, strict=True) if is_one}
+        return [text in best and len(set(texts)) > 1 for text in texts]
 
     def cell(self, index: int) -> Markup:
         text = self._form.number(self._values[index])

@@ -91,8 +91,7 @@ function chartLayout(chart) {
     hovermode: "closest",
     hoverlabel: { namelength: -1 },
     dragmode: isTouch.matches ? false : "zoom",
-    showlegend: chart.series.length > 1,
-    legend: { orientation: "h", y: -0.22, yanchor: "top", x: 0, font: { size: 12 } },
+    showlegend: false,
     modebar: { bgcolor: "rgba(0,0,0,0)", color: themed("--faint"), activecolor: text },
   };
 }
@@ -147,6 +146,7 @@ async function drawChart(element, chart) {
     modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
   };
   await Plotly.newPlot(element, traces, chartLayout(chart), config);
+  drawLegend(element, chart);
   element.removeAllListeners("plotly_relayout");
   element.on("plotly_relayout", (change) => {
     if (!("xaxis.range[0]" in change) && !("xaxis.range" in change) && !("xaxis.autorange" in change)) return;
@@ -154,6 +154,29 @@ async function drawChart(element, chart) {
     const [from, to] = all ? [low, high] : element.layout.xaxis.range;
     const thinned = data.map((one) => fit(one, from, to));
     Plotly.restyle(element, { x: thinned.map((one) => one.x), y: thinned.map((one) => one.y) });
+  });
+}
+
+// One button per curve, which hides and shows it.
+function drawLegend(element, chart) {
+  const legend = document.getElementById(`legend-${chart.id}`);
+  const names = chart.series.map((one) => one.name ?? model.runs[one.run].name);
+  legend.replaceChildren();
+  if (names.length < 2) return;
+  names.forEach((name, index) => {
+    const button = document.createElement("button");
+    const line = document.createElement("span");
+    button.type = "button";
+    button.setAttribute("aria-pressed", "true");
+    line.className = `line ${chart.mode ?? dashOfRun(chart.series[index].run)}`;
+    line.style.color = colourOfRun(chart.series[index].run);
+    button.append(line, name);
+    button.addEventListener("click", () => {
+      const isShown = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(isShown));
+      window.Plotly.restyle(element, { visible: isShown }, [index]);
+    });
+    legend.append(button);
   });
 }
 
