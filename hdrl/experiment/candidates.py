@@ -30,8 +30,8 @@ class Candidate:
         Name of a policy; empty for files.
     files
         A Python file (one), or models: one per training seed.
-    backfilling
-        What follows a Python file after ``+``.
+    suffix
+        What follows a Python file that defines a priority: ``"+easy-low_power"``.
     sha256
         Hash of each file.
     n_seeds
@@ -41,7 +41,7 @@ class Candidate:
     name: str
     policy: str = ""
     files: tuple[str, ...] = ()
-    backfilling: str = ""
+    suffix: str = ""
     sha256: tuple[str, ...] = ()
     n_seeds: int = 1
 
@@ -60,7 +60,7 @@ class Candidate:
         return {
             "policy": self.policy or None,
             "files": [Path(file).name for file in self.files],
-            "backfilling": self.backfilling or None,
+            "suffix": self.suffix or None,
             "sha256": list(self.sha256),
             "n_seeds": self.n_seeds,
         }
@@ -112,9 +112,9 @@ def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[
 
 def _read(sweep: Sweep, text: str) -> list[Candidate]:
     label, _, what = text.rpartition("=")
-    base, _, backfilling = what.partition("+")
-    if base.endswith((".py", *MODEL_SUFFIXES)):
-        return _files(sweep, label, base, backfilling)
+    base, suffix = _split(what)
+    if base:
+        return _files(sweep, label, base, suffix)
     if label:
         return [_policy(sweep, label, normalise_policy_name(what))]
     known = groups()
@@ -124,6 +124,15 @@ def _read(sweep: Sweep, text: str) -> list[Candidate]:
         return [_policy(sweep, name, name) for name in _matching(sweep, what)]
     name = normalise_policy_name(what)
     return [_policy(sweep, name, name)]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the path of a file and what follows it (``"+easy"``); two empty texts for what names no file."""
+    for ending in (".py", *MODEL_SUFFIXES):
+        base, found, suffix = text.rpartition(ending)
+        if found and suffix[:1] in ("", "+", "-"):
+            return base + found, suffix
+    return "", ""
 
 
 def _policy(sweep: Sweep, label: str, name: str) -> Candidate:
@@ -140,19 +149,18 @@ def _matching(sweep: Sweep, pattern: str) -> list[str]:
     return names
 
 
-def _files(sweep: Sweep, label: str, text: str, backfilling: str) -> list[Candidate]:
+def _files(sweep: Sweep, label: str, text: str, suffix: str) -> list[Candidate]:
     is_model = text.endswith(MODEL_SUFFIXES)
     paths = _paths(sweep, text)
     if not is_model and len(paths) > 1 and label:
         raise OptionsError(f"{sweep.where}: {label}={text} names {len(paths)} Python files, expected one")
-    suffix = f"+{backfilling}" if backfilling else ""
-    if is_model and backfilling:
+    if is_model and suffix:
         raise OptionsError(f"{sweep.where}: {text}{suffix}: a model decides itself about backfilling")
     if is_model and label:
         # The trainings of one method: the seeds of the candidate.
         n_seeds = len(paths) if len(paths) > 1 else sweep.seeds
         return [_of_files(label, paths, "", n_seeds)]
-    return [_of_files(label or _label(path, paths) + suffix, [path], backfilling, sweep.seeds) for path in paths]
+    return [_of_files(label or _label(path, paths) + suffix, [path], suffix, sweep.seeds) for path in paths]
 
 
 def _label(path: Path, paths: list[Path]) -> str:
@@ -160,7 +168,7 @@ def _label(path: Path, paths: list[Path]) -> str:
     return path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}"
 
 
-def _of_files(label: str, paths: list[Path], backfilling: str, n_seeds: int) -> Candidate:
+def _of_files(label: str, paths: list[Path], suffix: str, n_seeds: int) -> Candidate:
     hashes = []
     for path in paths:
         try:
@@ -170,7 +178,7 @@ def _of_files(label: str, paths: list[Path], backfilling: str, n_seeds: int) -> 
     return Candidate(
         label,
         files=tuple(str(path) for path in paths),
-        backfilling=backfilling,
+        suffix=suffix,
         sha256=tuple(hashes),
         n_seeds=n_seeds,
     )

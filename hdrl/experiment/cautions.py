@@ -33,8 +33,8 @@ class Caution:
     Attributes
     ----------
     kind
-        ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``overload``, ``few-windows``,
-        ``few-trainings``, ``weak-baseline``, ``chosen-on-test`` or ``best-of-many``.
+        ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
+        ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test`` or ``best-of-many``.
     text
         A sentence.
     """
@@ -52,6 +52,7 @@ def cautions(
     loads: NDArray[np.float64],
     candidates: Sequence[Candidate],
     clairvoyant: Sequence[str] = (),
+    exact: Sequence[str] = (),
     trained_on: Mapping[str, str] | None = None,
     training: Sequence[Case] = (),
 ) -> list[Caution]:
@@ -69,6 +70,8 @@ def cautions(
         Who was compared.
     clairvoyant
         Names of those who see true run times.
+    exact
+        Names of the workloads whose requested times are the run times.
     trained_on
         By name of a model, which of these windows it was trained on, in words.
     training
@@ -80,6 +83,7 @@ def cautions(
         *_overlap(cases),
         *(Caution("trained-on", f"{name} was trained on {what}") for name, what in (trained_on or {}).items()),
         *_clairvoyant(measured, clairvoyant),
+        *_exact(exact),
         *_overload(cases, loads),
         *_few_windows(deciding),
         *_few_trainings(candidates),
@@ -123,6 +127,15 @@ def _clairvoyant(measured: Measured, clairvoyant: Sequence[str]) -> Iterator[Cau
         yield Caution(
             "clairvoyant",
             f"{_listed(clairvoyant)} {verb} true run times, which no real scheduler knows, and the others do not",
+        )
+
+
+def _exact(exact: Sequence[str]) -> Iterator[Caution]:
+    if exact:
+        yield Caution(
+            "exact-estimates",
+            f"requested times are the true run times in {_listed(exact)}: policies that plan by them know what no real "
+            "scheduler knows, and gain by it to different degrees",
         )
 
 

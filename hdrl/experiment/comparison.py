@@ -25,7 +25,7 @@ from hdrl.experiment.comparisonsummary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.knowledge import clairvoyant_names, trained_on
+from hdrl.experiment.knowledge import clairvoyant_names, exact_estimates, trained_on
 from hdrl.experiment.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.pointstore import (
     PointStore,
@@ -257,6 +257,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         loads=case_loads,
         candidates=candidates,
         clairvoyant=clairvoyant_names(candidates),
+        exact=exact_estimates(sweep, plan.runner.workloads),
         trained_on=trained_on(candidates, plan.cases, plan.runner.workloads),
         training=plan.training,
     )

@@ -10,7 +10,11 @@ from hdrl.experiment.agentfile import load_agent
 from hdrl.experiment.candidates import Candidate
 from hdrl.experiment.cases import Case
 from hdrl.experiment.provenance import workload_sha256
+from hdrl.experiment.sweep import Sweep
 from hdrl.workload.model import Workload
+
+EXACT = "exact"
+"""The model of estimates that knows the run times."""
 
 
 def clairvoyant_names(candidates: Sequence[Candidate]) -> list[str]:
@@ -28,6 +32,18 @@ def _is_clairvoyant(candidate: Candidate) -> bool:
     policy = load_agent(Path(candidate.files[0]), lambda: "first-high_gflops").policy
     module = getattr(policy, "__globals__", {})
     return bool(getattr(policy, "clairvoyant", False) or module.get("clairvoyant", False))
+
+
+def exact_estimates(sweep: Sweep, workloads: Sequence[Workload]) -> list[str]:
+    """Return the names of the workloads whose requested times are the run times.
+
+    Parameters
+    ----------
+    sweep, workloads
+        What is compared.
+    """
+    names = [workload.name for workload in workloads if workload.origin.get("estimates") == EXACT]
+    return names + ([f"lublin@{load:g}" for load in sweep.loads] if sweep.generated_estimates == EXACT else [])
 
 
 def trained_on(candidates: Sequence[Candidate], cases: Sequence[Case], workloads: Sequence[Workload]) -> dict[str, str]:

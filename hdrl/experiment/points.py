@@ -139,8 +139,8 @@ class PointRunner:
         if not candidate.is_file:
             return simulate(self.platform, jobs, candidate.policy, seed=number, energy=self.energy)
         path = Path(candidate.files[0])
-        if candidate.backfilling:
-            return simulate(self.platform, jobs, f"{path}+{candidate.backfilling}", seed=number, energy=self.energy)
+        if candidate.suffix:
+            return simulate(self.platform, jobs, f"{path}{candidate.suffix}", seed=number, energy=self.energy)
         # Loaded anew for each point: what a policy remembers must not pass from one to the next.
         agent = load_agent(path, lambda: _no_pair(path))
         if agent.kind is not AgentKind.POLICY:

@@ -215,7 +215,8 @@ def looks_like_file(text: str) -> bool:
     text
         What a user wrote, without ``NAME=``.
     """
-    return "/" in text or text.partition("+")[0].endswith(FILE_SUFFIXES)
+    base = text.partition("+")[0]
+    return "/" in text or base.endswith(FILE_SUFFIXES) or ".py-" in base
 
 
 def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None) -> Sweep:

@@ -266,8 +266,17 @@ def test_generated_sequences_have_the_loads_that_are_asked_for(sweep, tmp_path: 
     assert np.mean([float(row["offered_load"]) for row in rows[:4]]) == pytest.approx(0.5, abs=0.02)
     assert np.mean([float(row["offered_load"]) for row in rows[4:]]) == pytest.approx(0.9, abs=0.02)
     assert len({row["makespan_s"] for row in rows}) == 8, "no two are the same"
+    assert [caution.kind for caution in result.cautions if caution.kind == "exact-estimates"] == []
     workloads = {row.workload for row in result.rows}
     assert workloads == {"all", "lublin@0.5", "lublin@0.9"}
+
+
+def test_exact_estimates_are_noticed(sweep, tmp_path: Path):
+    choices = {"loads": [0.5], "windows": {"length": 60, "count": 2}, "generated_estimates": "exact"}
+    asked = sweep(tmp_path, workload={"estimates": "exact"}, candidates=["fcfs"], **choices)
+    result = run_comparison(asked, out=tmp_path / "out", n_workers=1)
+    (text,) = [caution.text for caution in result.cautions if caution.kind == "exact-estimates"]
+    assert "true run times in log, lublin@0.5: " in text
 
 
 def test_a_warm_machine(sweep, tmp_path: Path):

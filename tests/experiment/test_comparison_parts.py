@@ -136,7 +136,10 @@ def test_files_become_candidates(tmp_path: Path):
     read = lambda *texts, **more: read_candidates(sweep(tmp_path, candidates=list(texts), **more))  # noqa: E731
     (plain,) = read("a/my.py")
     assert (plain.name, plain.is_file, plain.is_model, plain.n_seeds) == ("my.py", True, False, 1)
-    assert read("a/my.py+easy")[0].backfilling == "easy"
+    own = read("a/my.py+easy", "a/my.py-low_power", "a/my.py+easy_sjbf-low_power")
+    assert [one.suffix for one in own] == ["+easy", "-low_power", "+easy_sjbf-low_power"]
+    assert [one.name for one in own] == ["my.py+easy", "my.py-low_power", "my.py+easy_sjbf-low_power"]
+    assert {one.files for one in own} == {(str(tmp_path / "a/my.py"),)}
     assert [one.name for one in read("one=a/my.py", "two=b/my.py")] == ["one", "two"]
     with pytest.raises(OptionsError, match=r"two candidates are called 'my.py'; name them: NAME=b/my.py"):
         read("a/my.py", "b/my.py")
@@ -399,6 +402,11 @@ def test_clairvoyants_among_others_are_warned_of():
     assert "oracle sees true run times" in warned(numbers, clairvoyant=["oracle"])["clairvoyant"]
     assert "oracle, mine see true" in warned(numbers, clairvoyant=["oracle", "mine"])["clairvoyant"]
     assert "clairvoyant" not in warned(numbers, clairvoyant=["oracle", "mine", "base"])
+
+
+def test_exact_estimates_are_warned_of():
+    text = warned(measured(base=BASE, mine=BASE), exact=["log"])["exact-estimates"]
+    assert text.startswith("requested times are the true run times in log: ")
 
 
 def test_too_much_load_is_warned_of():
