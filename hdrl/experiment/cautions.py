@@ -20,10 +20,14 @@ from hdrl.experiment.comparisonsummary import (
     metric_words,
     number_words,
 )
-from hdrl.metrics.statistics import cautious_log_sd, windows_needed
+from hdrl.metrics.planning import cautious_log_sd, windows_needed
 
 FEW_TRAININGS = 10
 """Trainings below which the variation between them is hardly known."""
+
+
+MANY = 10_000
+"""Windows that nobody simulates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +161,11 @@ def _few_windows(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
             continue
         needed = windows_needed(row.ratio, cautious_log_sd(row.log_sd, row.n_windows))
         if row.n_windows < needed:
+            about = f"about {math.ceil(needed):,}" if needed < MANY else f"more than {MANY:,}"
             yield Caution(
                 "few-windows",
-                f"{row.candidate}: {row.n_windows} windows are few for a change of {abs(1 - row.ratio):.1%}; about "
-                f"{math.ceil(needed):,} would show it reliably",
+                f"{row.candidate}: {row.n_windows} windows are few for a change of {abs(1 - row.ratio):.1%}; {about} "
+                "would show it reliably",
             )
 
 

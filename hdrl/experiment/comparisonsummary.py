@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.metrics import METRICS
-from hdrl.metrics.statistics import (
-    Bootstrap,
-    Interval,
-    cautious_log_sd,
-    holm,
-    log_sd,
-    smallest_visible_change,
-    wilcoxon_p,
-)
+from hdrl.metrics.planning import cautious_log_sd, smallest_visible_change
+from hdrl.metrics.statistics import Bootstrap, Interval, holm, log_sd, wilcoxon_p
 
 FloatArray = NDArray[np.float64]
 
@@ -26,6 +19,9 @@ ALL = "all"
 """The row over all workloads."""
 
 SIGNIFICANT = 0.05
+
+SHORTEST_S = 1e-6
+"""Times below this count as zero, in seconds."""
 
 UNRUN = ("n_rejected", "n_unfinished", "n_not_started")
 """Counts of jobs that a candidate did not bring to an end."""
@@ -164,9 +160,9 @@ def summarise(
 
 def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> Iterator[SummaryRow]:
     windows = measured.windows_of(part)
-    tables = {name: measured.values[name][metric][windows] for name in measured.candidates}
-    exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     info = METRICS[metric]
+    tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
+    exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
     for name, table in tables.items():
         is_whole = exists.any() and not np.isnan(table[exists]).any()
@@ -201,6 +197,11 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> I
             n_unfinished=int(_n_unrun(values, is_failed)),
             n_failed=int(np.count_nonzero(is_failed)),
         )
+
+
+def _without_dust(table: FloatArray, unit: str) -> FloatArray:
+    """Return times with zero for what dates of six decimals cannot tell from it: its ratios would mean nothing."""
+    return np.where(np.abs(table) < SHORTEST_S, 0.0, table) if unit == "s" else table
 
 
 def _quantile(ordered: FloatArray, share: float) -> float:

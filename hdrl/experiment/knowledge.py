@@ -85,10 +85,11 @@ def _words(
     same = [case for case in shared if hashes[case.source] == record["workload_sha256"]]
     if same:
         return f"jobs of {len(same)} of the {len(cases)} windows that judge it ({same[0].workload}): it knows them"
-    # The same log with other memory, or fewer jobs, has another hash.
+    # The same log with other memory or another seed has another hash, but its jobs have the same places.
     alike = [case for case in shared if workloads[case.source].name == record.get("workload")]
     if alike:
-        return f"another version of {alike[0].workload}, perhaps on jobs of {len(alike)} of the {len(cases)} windows"
+        name = alike[0].workload
+        return f"{name}, made otherwise: probably jobs of {len(alike)} of the {len(cases)} windows that judge it"
     return ""
 
 

@@ -25,12 +25,8 @@ N_RESAMPLES = 5_000
 CONFIDENCE = 0.95
 """Share of intervals that would hold the true value."""
 
-CAUTIOUS_LOG_SD = 0.35
-"""Standard deviation of the log ratio of two schedules of a window that is assumed where too few were seen: the
-upper end of what paired comparisons of schedulers show (0.2 to 0.35)."""
-
-LEAST_LOG_SD = 0.2
-"""The lower end of it."""
+EQUAL = 1e-6
+"""Relative difference up to which two values of a window count as equal: simulators round dates."""
 
 _CHUNK = 4_000_000
 
@@ -173,51 +169,7 @@ def log_sd(values: ArrayLike, reference: ArrayLike) -> float:
     return float(np.std(logs, ddof=1)) if len(logs) > 1 else math.nan
 
 
-def cautious_log_sd(sd: float, n_windows: int) -> float:
-    """Return the standard deviation to plan with: the seen one, but not less than experience teaches.
-
-    Parameters
-    ----------
-    sd
-        What was seen, see `log_sd`; may be NaN.
-    n_windows
-        From how many windows; fewer than 20 say little about it.
-    """
-    least = LEAST_LOG_SD if n_windows >= 20 else CAUTIOUS_LOG_SD
-    return least if math.isnan(sd) else max(sd, least)
-
-
-def windows_needed(ratio: float, sd: float) -> float:
-    """Return how many windows show a ratio in four of five experiments, at the level of 5 %; infinity for ratio 1.
-
-    ``((1.96 + 0.84) sd / ln(ratio))^2``: for an sd of 0.35 some 370 windows for 5 %, 87 for 10 %, 20 for 20 %.
-
-    Parameters
-    ----------
-    ratio
-        The geometric-mean ratio, positive.
-    sd
-        Standard deviation of the log ratio per window.
-    """
-    effect = abs(math.log(ratio))
-    return math.inf if effect == 0 else (_PLAN * sd / effect) ** 2
-
-
-def smallest_visible_change(n_windows: int, sd: float) -> float:
-    """Return the relative change that so many windows show in four of five experiments, for instance 0.1.
-
-    Parameters
-    ----------
-    n_windows
-        Number of windows, at least 1.
-    sd
-        Standard deviation of the log ratio per window.
-    """
-    return 1 - math.exp(-_PLAN * sd / math.sqrt(n_windows))
-
-
 _NORMAL = NormalDist()
-_PLAN = _NORMAL.inv_cdf(0.975) + _NORMAL.inv_cdf(0.8)
 
 
 class Bootstrap:
@@ -378,6 +330,17 @@ def _tables(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatA
     ours, theirs = as_table(values), as_table(reference)
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} windows against {len(theirs)}: pairs need the same ones")
+    return _equalised(ours, theirs)
+
+
+def _equalised(ours: FloatArray, theirs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return copies in which windows whose values differ by rounding alone hold the same value throughout."""
+    ours, theirs = ours.copy(), theirs.copy()
+    if ours.size and theirs.size:
+        both = np.concatenate([ours, theirs], axis=1)
+        least, most = both.min(axis=1), both.max(axis=1)
+        same = most - least <= EQUAL * np.abs(most)
+        ours[same], theirs[same] = most[same, np.newaxis], most[same, np.newaxis]
     return ours, theirs
 
 
@@ -390,7 +353,7 @@ def _paired(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatA
 
 def _logs(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the logarithms of both tables; 0 on both sides where a window is zero throughout."""
-    ours, theirs = (table.copy() for table in _tables(values, reference))
+    ours, theirs = _tables(values, reference)
     both_zero = np.all(ours == 0, axis=1) & np.all(theirs == 0, axis=1)
     ours[both_zero], theirs[both_zero] = 1.0, 1.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -365,6 +365,18 @@ def test_a_missing_number_in_one_window_is_missing_altogether():
     assert both[1].ratio == pytest.approx(0.5)
 
 
+def test_times_that_dates_cannot_tell_from_zero_are_zero():
+    numbers = measured(base=BASE, mine=BASE)
+    for name, dust in (("base", 3e-10), ("mine", 2e-7)):
+        numbers.values[name]["mean_wait_s"][:] = dust
+    rows = rows_of(numbers, "mean_wait_s")
+    assert [(row.mean, row.ratio) for row in rows] == [(0.0, 1.0), (0.0, 1.0)]
+    numbers.values["mine"]["mean_wait_s"][0] = 5.0
+    row = rows_of(numbers, "mean_wait_s")[1]
+    assert row.mean == pytest.approx(5 / 8)
+    assert math.isnan(row.ratio), "five seconds are not ten thousand million times nothing"
+
+
 def test_zeros_everywhere():
     rows = rows_of(measured(base=np.zeros(8), mine=np.zeros(8)))
     assert (rows[1].mean, rows[1].ratio, rows[1].p) == (0.0, 1.0, 1.0)

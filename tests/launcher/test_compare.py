@@ -191,7 +191,7 @@ def test_a_model_knows_windows_that_it_was_trained_on(folder: Path):
     assert words(last_job=100) == "jobs of 1 of the 1 windows that judge it (log): it knows them"
     assert words(first_job=149, last_job=300).startswith("jobs of 1")
     assert words(first_job=150, last_job=300) == ""
-    assert words(last_job=100, workload_sha256="b").startswith("another version of log, perhaps on jobs of 1 of the 1")
+    assert words(last_job=100, workload_sha256="b").startswith("log, made otherwise: probably jobs of 1 of")
     assert words(last_job=100, workload_sha256="b", workload="other") == ""
     assert _words({}, [case], [Jobs()], ["a"]).startswith("jobs that its file does not tell")
 

@@ -5,17 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hdrl.metrics.statistics import (
-    Bootstrap,
-    cautious_log_sd,
-    geometric_mean_ratio,
-    holm,
-    log_ratios,
-    log_sd,
-    smallest_visible_change,
-    wilcoxon_p,
-    windows_needed,
-)
+from hdrl.metrics.planning import cautious_log_sd, smallest_visible_change, windows_needed
+from hdrl.metrics.statistics import Bootstrap, geometric_mean_ratio, holm, log_ratios, log_sd, wilcoxon_p
 
 scipy_stats = pytest.importorskip("scipy.stats", reason="scipy is not installed (extra report)")
 
@@ -91,6 +82,16 @@ def test_wilcoxon_of_degenerate_pairs():
     assert wilcoxon_p([1.0, 2.0, 3.0, 4.0, 9.0], [2.0, 4.0, 7.0, 9.0, 9.0]) == pytest.approx(2 / 16)
     # Ties among the differences raise no warning (warnings are errors here).
     assert 0 < wilcoxon_p(np.arange(1.0, 9), np.arange(1.0, 9) + np.array([1, 1, 1, 1, 2, 2, -1, 3])) < 0.1
+
+
+def test_what_differs_by_rounding_is_equal():
+    base = np.random.default_rng(8).lognormal(3, 1, 12)
+    nearly = base * (1 - 1e-9)
+    assert wilcoxon_p(nearly, base) == 1.0
+    assert geometric_mean_ratio(nearly, base) == 1.0
+    assert plain(12).ratio(nearly, base) == (1.0, 1.0, 1.0)
+    assert wilcoxon_p(base * (1 - 1e-5), base) < 0.001, "a real difference, however small"
+    assert np.all(base != nearly), "what is given stays as it is"
 
 
 def test_wilcoxon_averages_the_seeds_of_a_window():
