@@ -201,6 +201,29 @@ def test_waiting_shows_in_twelve_hours(log: Path) -> None:
         env.step(2)  # nothing will ever happen
 
 
+@pytest.mark.parametrize("max_jobs", [4, 40])
+@pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3"])
+@pytest.mark.parametrize("backfilling", ["none", "easy", "easy_priority"])
+def test_what_is_not_written_anew_is_still_right(max_jobs: int, order: str, backfilling: str) -> None:
+    env = JobPickVectorEnv(
+        3, n_procs=48, n_jobs=50, max_jobs=max_jobs, order=order, backfilling=backfilling, features=["free_processors"]
+    )
+    env.reset(seed=4)
+    pool, rng = env._pool, np.random.default_rng(0)
+    for _ in range(150):
+        env.step(np.where(env.action_masks(), rng.random((3, max_jobs)), -1).argmax(axis=1))
+        for row in range(3):
+            s = pool.scalars[row, 0]
+            jobs = pool.waiting[row, : min(s["n_waiting"], max_jobs)]
+            expected = np.zeros((max_jobs, 9), dtype=np.float32)
+            expected[:, 1:7] = 1
+            expected[: len(jobs), :8] = pool.templates[jobs]
+            expected[: len(jobs), 0] = np.minimum((s["message_s"] - pool.jobs["submit_s"][jobs]) / 43200, CAP)
+            expected[: len(jobs), 7] = np.where(pool.jobs["n_requested"][jobs] <= s["n_free"], CAP, 1e-5)
+            expected[: len(jobs), 8] = s["n_free"] / 48
+            np.testing.assert_allclose(env._observations[row], expected, rtol=1e-6)
+
+
 def test_further_features_by_hand(log: Path) -> None:
     env = JobPickEnv(
         workload=log, n_jobs="all", max_jobs=2, commitment="block", backfilling="easy_priority", features=list(FEATURES)
@@ -286,6 +309,27 @@ def test_rewards_sum_to_the_objective_that_the_trace_has(objective: str, backfil
             assert set(rewards[:-1]) <= {0.0}
         results.append(trace)
     assert trace_differences(*results) == []
+
+
+@pytest.mark.parametrize("objective", ["mean_bounded_slowdown", "mean_wait_s", "utilization"])
+@pytest.mark.parametrize("reference", ["fcfs", "sjf"])
+def test_relative_rewards_compare_with_a_priority(objective: str, reference: str) -> None:
+    """Always the first row in the order of a priority is what the priority does: its reward against itself is 0."""
+    envs = JobPickVectorEnv(
+        3, n_procs=64, n_jobs=60, objective=objective, reward="relative", reference=reference, order="sjf", max_jobs=64
+    )
+    envs.reset(seed=4)
+    rewards, terminations, info = np.zeros(3), np.zeros(3, dtype=bool), {}
+    while not terminations.all():
+        _, rewards, terminations, _, info = envs.step(np.zeros(3, dtype=np.int64))
+        if not terminations.all():
+            assert not rewards.any()
+    windows = [envs.window(row) for row in range(3)]
+    by_name = envs.run_priorities([reference, "sjf"], windows)
+    ratios = by_name["sjf"][objective] / by_name[reference][objective]
+    assert rewards == pytest.approx(np.log(ratios) * (1 if objective == "utilization" else -1), abs=1e-12)
+    assert (rewards == 0).all() == (reference == "sjf")
+    assert info["episode"]["objective"] == pytest.approx(by_name["sjf"][objective])
 
 
 def test_jobs_are_killed_at_their_walltimes_if_asked_for() -> None:

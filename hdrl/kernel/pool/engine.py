@@ -14,7 +14,7 @@ from hdrl.kernel.jit import jit
 from hdrl.kernel.pool.backfill import backfill, may_overtake, overtake, reserve
 from hdrl.kernel.pool.codes import BLOCK, CHOOSE, NO_KEY, OVER, OVERTAKE, STRICT_FCFS
 from hdrl.kernel.pool.events import next_event, start_at
-from hdrl.kernel.pool.queue import any_fits, best_place, place_of, sort_queue, submit_next
+from hdrl.kernel.pool.queue import NOWHERE, any_fits, best_place, place_of, sort_queue, submit_next
 
 
 @jit
@@ -38,6 +38,7 @@ def begin(state):
     s.area_s = 0.0
     s.told = 0.0
     s.changed_from = 0
+    s.moved_from = NOWHERE
     submit_next(state)
     if state.settings[0].is_one_by_one == 0:
         while s.next_job < s.end_job and state.jobs[s.next_job].submit_s <= s.message_s:

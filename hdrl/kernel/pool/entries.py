@@ -45,43 +45,51 @@ def _step(state, action):
     return gain if settings.objective == UTILIZATION else -gain
 
 
+@jit
+def _serve(batch, request, i, number, results):
+    """Carry out one request in one environment."""
+    lent = Pool(
+        batch.jobs,
+        batch.submit_s,
+        batch.sizes,
+        batch.templates,
+        batch.settings,
+        batch.columns,
+        batch.scalars[i],
+        batch.waiting[i],
+        batch.priorities[i],
+        batch.start_s[i],
+        batch.end_s[i],
+        batch.end_jobs[i],
+        batch.expected_s[i],
+        batch.expected_jobs[i],
+        batch.candidates[i],
+        batch.profile[i],
+        batch.observations[i],
+        batch.masks[i],
+        batch.rewards,
+        batch.is_over,
+    )
+    state = borrow(lent)
+    if request == _STEP:
+        batch.rewards[i] = _step(state, number)
+        batch.is_over[i] = state.scalars[0].stage == OVER
+    elif request == _RESET:
+        _reset(state)
+    else:
+        if request == _RUN:
+            engine.run_key(state, number)
+        for objective in range(N_OBJECTIVES):
+            results[i, objective] = objective_value(state, objective)
+
+
 @entry
-def _call(batch, request, first, last, chosen, numbers, results):
+def _call(arrays, request, first, last, chosen, numbers, results):
     """Carry out one request in the chosen environments of a range."""
+    batch = borrow(arrays)
     for i in range(first, last):
-        if not chosen[i]:
-            continue
-        lent = Pool(
-            batch.jobs,
-            batch.templates,
-            batch.settings,
-            batch.columns,
-            batch.scalars[i],
-            batch.waiting[i],
-            batch.priorities[i],
-            batch.start_s[i],
-            batch.end_s[i],
-            batch.end_jobs[i],
-            batch.expected_s[i],
-            batch.expected_jobs[i],
-            batch.candidates[i],
-            batch.profile[i],
-            batch.observations[i],
-            batch.masks[i],
-            batch.rewards,
-            batch.is_over,
-        )
-        state = borrow(lent)
-        if request == _STEP:
-            batch.rewards[i] = _step(state, numbers[i])
-            batch.is_over[i] = batch.scalars[i][0].stage == OVER
-        elif request == _RESET:
-            _reset(state)
-        else:
-            if request == _RUN:
-                engine.run_key(state, numbers[i])
-            for objective in range(N_OBJECTIVES):
-                results[i, objective] = objective_value(state, objective)
+        if chosen[i]:
+            _serve(batch, request, i, numbers[i] if len(numbers) > 0 else 0, results)
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)

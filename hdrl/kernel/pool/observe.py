@@ -15,6 +15,7 @@ from hdrl.kernel.pool import codes
 from hdrl.kernel.pool.backfill import may_overtake
 from hdrl.kernel.pool.codes import CHOOSE, OVER
 from hdrl.kernel.pool.events import has_event
+from hdrl.kernel.pool.queue import NOWHERE
 from hdrl.kernel.pool.state import N_PROFILE
 
 N_TEMPLATE = 8
@@ -40,24 +41,50 @@ def _write_padding(state, first, last, n_features):
 
 
 @jit
+def _move_up(state, n_features):
+    """Move the rows after that of a job which has gone up by one; return from which row on others are to be written."""
+    s = state.scalars[0]
+    n_kept = min(s.changed_from, s.n_shown)
+    if s.moved_from >= s.n_shown:
+        return n_kept
+    # Unsigned numbers are known not to count from the end, so that this is compiled to one move of memory.
+    step = np.uint64(n_features)
+    observations = state.observations
+    for i in range(np.uint64(s.moved_from) * step, np.uint64(s.n_shown - 1) * step):
+        observations[i] = observations[i + step]
+    return min(n_kept, s.n_shown - 1)
+
+
+@jit
 def _write_rows(state, n_shown, n_features):
     """Write the eight columns of the jobs that are shown."""
     s = state.scalars[0]
+    first = min(_move_up(state, n_features), n_shown)
     # Arrays in local variables: what is written could otherwise be the tuple that they are read from.
-    jobs, templates, waiting, observations = state.jobs, state.templates, state.waiting, state.observations
-    first = min(s.changed_from, n_shown)
-    for row in range(first, n_shown):
-        job = waiting[row]
-        at = row * n_features
-        for i in range(1, N_TEMPLATE - 1):
-            observations[at + i] = templates[job, i]
+    templates, submit_s, sizes = state.templates, state.submit_s, state.sizes
+    waiting, observations = state.waiting, state.observations
+    for row in range(np.uint64(first), np.uint64(n_shown)):
+        job = np.uint64(waiting[row])
+        at = row * np.uint64(n_features)
+        # First all are read and then all are written, so that this is compiled to few instructions.
+        a, b, c = templates[job, 1], templates[job, 2], templates[job, 3]
+        d, e, f = templates[job, 4], templates[job, 5], templates[job, 6]
+        observations[at + np.uint64(1)] = a
+        observations[at + np.uint64(2)] = b
+        observations[at + np.uint64(3)] = c
+        observations[at + np.uint64(4)] = d
+        observations[at + np.uint64(5)] = e
+        observations[at + np.uint64(6)] = f
     now_s, n_free = s.message_s, s.n_free
     begin = first if s.shown_s == now_s and s.shown_free == n_free else 0
-    for row in range(begin, n_shown):
-        job = waiting[row]
-        at = row * n_features
-        observations[at] = min((now_s - jobs[job].submit_s) * PER_LONGEST_WAIT, CAP)
-        observations[at + N_TEMPLATE - 1] = CAN_START if jobs[job].n_requested <= n_free else CANNOT_START
+    step, last = np.uint64(n_features), np.uint64(N_TEMPLATE - 1)
+    at = np.uint64(begin) * step
+    for row in range(np.uint64(begin), np.uint64(n_shown)):
+        job = np.uint64(waiting[row])
+        wait = (now_s - submit_s[job]) * PER_LONGEST_WAIT
+        observations[at] = wait if wait < CAP else CAP
+        observations[at + last] = CAN_START if sizes[job] <= n_free else CANNOT_START
+        at += step
 
 
 @jit
@@ -195,7 +222,8 @@ def observe(state):
         _write_padding(state, n_shown, s.n_shown, n_features)
     _write_masks(state, n_shown)
     s.n_shown = n_shown
-    s.changed_from = settings.max_jobs
+    s.changed_from = NOWHERE
+    s.moved_from = NOWHERE
     s.shown_s = s.message_s
     s.shown_free = s.n_free
 
@@ -206,4 +234,5 @@ def observe_anew(state):
     s = state.scalars[0]
     s.n_shown = state.settings[0].max_jobs
     s.changed_from = 0
+    s.moved_from = NOWHERE
     observe(state)

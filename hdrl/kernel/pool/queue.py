@@ -8,6 +8,7 @@ from hdrl.kernel.jit import jit
 from hdrl.kernel.keys import changes_with_time, job_key
 from hdrl.kernel.pool.codes import JOB_WFP3_INVERTED
 
+NOWHERE = 1 << 40  # as the place from which on something has changed
 _TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
 
 
@@ -43,6 +44,16 @@ def _rise(state, place):
 
 
 @jit
+def note_change(state, place):
+    """Note that other jobs are in the queue from a place on than the observation shows."""
+    s = state.scalars[0]
+    if s.moved_from != NOWHERE and place < s.n_shown - 1:  # then it is not just one job that has gone
+        place = min(place, s.moved_from)
+        s.moved_from = NOWHERE
+    s.changed_from = min(s.changed_from, place)
+
+
+@jit
 def submit_next(state):
     """Put the next job of the episode into the queue."""
     s = state.scalars[0]
@@ -53,7 +64,7 @@ def submit_next(state):
     state.start_s[job - s.first_job] = -1.0
     state.priorities[job - s.first_job] = pool_key(state, job, key)
     place = _rise(state, s.n_waiting)
-    s.changed_from = min(s.changed_from, place)
+    note_change(state, place)
     s.n_waiting += 1
 
 
@@ -70,7 +81,7 @@ def sort_queue(state):
     for place in range(1, s.n_waiting):
         to = _rise(state, place)
         if to != place:
-            s.changed_from = min(s.changed_from, to)
+            note_change(state, to)
 
 
 @jit
@@ -81,7 +92,10 @@ def take(state, place):
     s.n_waiting = last
     for i in range(place, last):
         waiting[i] = waiting[i + 1]
-    s.changed_from = min(s.changed_from, place)
+    if s.moved_from == NOWHERE and s.changed_from == NOWHERE:
+        s.moved_from = place
+    else:
+        note_change(state, place)
 
 
 @jit
@@ -111,8 +125,8 @@ def any_fits(state):
     s = state.scalars[0]
     if s.n_free == 0:
         return False
-    jobs, waiting, n_free = state.jobs, state.waiting, s.n_free
+    sizes, waiting, n_free = state.sizes, state.waiting, s.n_free
     for place in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
-        if jobs[waiting[place]].n_requested <= n_free:
+        if sizes[waiting[place]] <= n_free:
             return True
     return False

@@ -72,6 +72,7 @@ SCALARS_DTYPE = np.dtype(
         ("told", np.float64),
         ("n_shown", np.int64),
         ("changed_from", np.int64),
+        ("moved_from", np.int64),
         ("shown_s", np.float64),
         ("shown_free", np.int64),
     ]
@@ -83,15 +84,17 @@ places in the table: the episode's first job, the one after its last, the next t
 decided; ``chosen`` the job that waits for its start or its reservation, -1: none; ``is_reserved`` whether its
 reservation at this date is known: it can start at ``shadow_s`` with ``n_spare`` processors left over. The sums are over
 started jobs;
-``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows,
-good up to row ``changed_from``, for the date ``shown_s`` and ``shown_free`` free processors.
+``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
+for the date ``shown_s`` and ``shown_free`` free processors, of which those from
+``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row.
 """
 
 
 class Pool(NamedTuple):
     """The arrays of a batch, or without the leading axis of one environment.
 
-    Shared: ``jobs`` the table (`JOB_DTYPE`), ``templates`` what does not change in a job's row of the observation,
+    Shared: ``jobs`` the table (`JOB_DTYPE`), ``submit_s`` and ``sizes`` (processors) two columns of it for loops over
+    many jobs, ``templates`` what does not change in a job's row of the observation,
     float32 ``(n_table, 8)``, ``settings`` (`SETTINGS_DTYPE`, one row), ``columns`` the codes of further columns.
 
     With a leading axis: ``scalars`` (`SCALARS_DTYPE`, one row); ``waiting`` the jobs of the queue in the order in which
@@ -102,6 +105,8 @@ class Pool(NamedTuple):
     """
 
     jobs: NDArray[Any]
+    submit_s: NDArray[Any]
+    sizes: NDArray[Any]
     templates: NDArray[Any]
     settings: NDArray[Any]
     columns: NDArray[Any]
@@ -121,7 +126,7 @@ class Pool(NamedTuple):
     is_over: NDArray[Any]
 
 
-SHARED = ("jobs", "templates", "settings", "columns")
+SHARED = ("jobs", "submit_s", "sizes", "templates", "settings", "columns")
 """Names of the arrays that all environments of a batch share."""
 
 OUTPUTS = ("observations", "masks", "rewards", "is_over")
@@ -165,6 +170,8 @@ def new_pool(
         masks = np.zeros((n_envs, int(s["max_jobs"]) + int(s["has_skip"])), dtype=np.int8)
     return Pool(
         jobs=jobs,
+        submit_s=np.ascontiguousarray(jobs["submit_s"]),
+        sizes=jobs["n_requested"].astype(np.int32),
         templates=templates,
         settings=settings,
         columns=columns,
