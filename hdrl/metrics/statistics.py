@@ -76,7 +76,8 @@ def log_ratios(values: ArrayLike, reference: ArrayLike) -> FloatArray:
         If they have different windows.
     """
     ours, theirs = _logs(values, reference)
-    return ours.mean(axis=1) - theirs.mean(axis=1)
+    difference: FloatArray = ours.mean(axis=1) - theirs.mean(axis=1)
+    return difference
 
 
 def geometric_mean_ratio(values: ArrayLike, reference: ArrayLike) -> float:
@@ -247,7 +248,7 @@ class Bootstrap:
         self._checked(ours)
         if _usable_logs(values, reference) is None:
             return Interval(math.nan, math.nan, math.nan)
-        is_there = ~(np.isnan(ours).any(axis=1) | np.isnan(theirs).any(axis=1))
+        is_there = _complete(ours, theirs)
         difference = ours.mean(axis=1) - theirs.mean(axis=1)
         centre = float(difference[is_there].mean())
         if np.count_nonzero(is_there) < 2:
@@ -265,7 +266,7 @@ class Bootstrap:
         table = as_table(values)
         if len(table) != len(self._strata):
             raise ValueError(f"values of {len(table)} windows, expected {len(self._strata)}")
-        return table, ~np.isnan(table).any(axis=1)
+        return table, _complete(table)
 
     def _draw_windows(self) -> FloatArray:
         """Return how often each resample holds each window, shape ``(n_resamples, n_windows)``."""
@@ -344,10 +345,15 @@ def _equalised(ours: FloatArray, theirs: FloatArray) -> tuple[FloatArray, FloatA
     return ours, theirs
 
 
+def _complete(*tables: FloatArray) -> NDArray[np.bool_]:
+    """Tell of each window whether no value is missing."""
+    return np.asarray(~np.any([np.isnan(table).any(axis=1) for table in tables], axis=0), dtype=np.bool_)
+
+
 def _paired(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return both tables without the windows in which a value is missing."""
     ours, theirs = _tables(values, reference)
-    is_there = ~(np.isnan(ours).any(axis=1) | np.isnan(theirs).any(axis=1))
+    is_there = _complete(ours, theirs)
     return ours[is_there], theirs[is_there]
 
 
