@@ -12,24 +12,18 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, OutputError, ReadError
-from hdrl.metrics import METRICS
-from hdrl.simulation.outputs import (
-    ENERGY_COLUMNS,
-    JOB_COLUMNS,
-    MACHINE_STATE_COLUMNS,
-    PSTATE_CHANGE_COLUMNS,
-)
+from hdrl.experiment.runfiles import EVENTS_FOLDER, EVENTS_PREFIX, Form, json_object, run_files
 
 PROVENANCE, OPTIONS = "provenance.json", "options.resolved.json"
 
-SOFT_KEEPS = (PROVENANCE, OPTIONS)
-"""What a soft clean leaves: all that is needed to make the rest again."""
+SOFT_KEEPS = (PROVENANCE, OPTIONS, "model.pt")
+"""What a soft clean leaves: all that is needed to make the rest again, and what took long."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_HEAD = 65_536
@@ -105,14 +99,25 @@ def clean_runs(plans: Sequence[CleanPlan]) -> None:
         try:
             with _opened(plan.folder) as handle:
                 for name in plan.files:
-                    if stat.S_ISREG(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
-                        os.unlink(name, dir_fd=handle)
+                    _unlink(name, handle)
             if plan.removes_folder:
                 _remove_empty(plan)
         except FileNotFoundError as error:
             raise OutputError(f"{plan.folder}: changed meanwhile ({error.filename} is gone)") from None
         except OSError as error:
             raise OutputError(f"{plan.folder}: cannot be cleaned ({error.strerror or error})") from None
+
+
+def _unlink(name: str, handle: int) -> None:
+    """Delete a regular file of an open folder; what has become something else stays."""
+    below, _, own = name.rpartition("/")
+    if below:
+        with _opened(below, handle) as inner:
+            _unlink(own, inner)
+        with contextlib.suppress(OSError):  # the last file takes its folder along
+            os.rmdir(below, dir_fd=handle)
+    elif stat.S_ISREG(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=handle)
 
 
 def _remove_empty(plan: CleanPlan) -> None:
@@ -153,9 +158,9 @@ def _check_place(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def _opened(folder: str | Path, above: int | None = None) -> Iterator[int]:
     """Open a folder, so that what is done in it is done there whatever happens to its path."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
     try:
         yield handle
     finally:
@@ -165,12 +170,14 @@ def _opened(folder: Path) -> Iterator[int]:
 def _plan(folder: Path, *, soft: bool) -> CleanPlan:
     provenance = _provenance(folder)
     options = _unchanged_options(folder, provenance)
-    known = dict(_FORMS)
-    if options is not None and options.get("simulator") != "embedded":
-        sources = [path.name for path in folder.glob("workload_*.json")]
-        known |= _FORMS_OUTSIDE | dict.fromkeys(sources, _FORMS_OUTSIDE["workload.json"])
+    known = run_files(options)
+    if "workload.json" in known:  # one for each source
+        known |= dict.fromkeys([path.name for path in folder.glob("workload_*.json")], known["workload.json"])
     files, kept = [], {}
     for path in sorted(folder.iterdir()):
+        if path.name == EVENTS_FOLDER and "model.pt" in known and _is_of_events(path):
+            files += [f"{EVENTS_FOLDER}/{inside.name}" for inside in sorted(path.iterdir())]
+            continue
         reason = _reason_to_keep(path, known, soft=soft, is_changed=options is None)
         if reason:
             kept[path.name] = reason
@@ -181,20 +188,30 @@ def _plan(folder: Path, *, soft: bool) -> CleanPlan:
     return CleanPlan(folder, tuple(files), kept)
 
 
-def _reason_to_keep(path: Path, known: dict[str, Callable[[str], bool]], *, soft: bool, is_changed: bool) -> str:
+def _reason_to_keep(path: Path, known: dict[str, Form], *, soft: bool, is_changed: bool) -> str:
     """Return why a file stays; nothing if it goes."""
     name = path.name
-    if name not in known and name not in SOFT_KEEPS:
+    if name not in known and name not in (PROVENANCE, OPTIONS):
         return "not made by the run"
     if not stat.S_ISREG(path.lstat().st_mode):
         return "no regular file"
     if soft and name in SOFT_KEEPS:
-        return "needed to repeat the run"
+        return "needed to repeat the run" if name != "model.pt" else "takes a training to make again"
     if name == OPTIONS and is_changed:
         return "changed since the run"
     if name in known and not known[name](_head(path)):
         return "looks like no file of a run"
     return ""
+
+
+def _is_of_events(path: Path) -> bool:
+    """Tell whether a folder holds TensorBoard's events and nothing else."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    inside = list(path.iterdir())
+    return bool(inside) and all(
+        one.name.startswith(EVENTS_PREFIX) and stat.S_ISREG(one.lstat().st_mode) for one in inside
+    )
 
 
 def _head(path: Path) -> str:
@@ -206,7 +223,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
     path = folder / PROVENANCE
     if path.is_symlink() or not path.is_file():
         raise ReadError(folder, f"is no run of hdrl: its {PROVENANCE} is no regular file")
-    data = _object(path.read_text(encoding="utf-8", errors="replace"))
+    data = json_object(path.read_text(encoding="utf-8", errors="replace"))
     hashes = [data.get(part, {}).get("sha256") if isinstance(data.get(part), dict) else None for part in _HASHED]
     versions = data.get("versions")
     is_ours = isinstance(versions, dict) and isinstance(versions.get("hdrl"), str)
@@ -223,65 +240,6 @@ def _unchanged_options(folder: Path, provenance: dict[str, Any]) -> dict[str, An
     path = folder / OPTIONS
     if path.is_symlink() or not path.is_file():
         return None
-    options = _object(path.read_text(encoding="utf-8", errors="replace"))
+    options = json_object(path.read_text(encoding="utf-8", errors="replace"))
     text = json.dumps(options, sort_keys=True, separators=(",", ":"))
     return options if hashlib.sha256(text.encode()).hexdigest() == provenance["options"]["sha256"] else None
-
-
-# ---- what the files of a run look like
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _starts(*beginnings: str) -> Callable[[str], bool]:
-    return lambda text: text.startswith(beginnings)
-
-
-def _is_numbers(text: str) -> bool:
-    """Tell whether lines, of which the last may be cut off, are numbers."""
-    try:
-        return all(float(line) == float(line) for line in text.split("\n")[:-1])
-    except ValueError:
-        return False
-
-
-def _is_any(text: str) -> bool:
-    """Tell that there is nothing to tell: a log may hold anything."""
-    del text
-    return True
-
-
-def _has_keys(known: Callable[[str], bool]) -> Callable[[str], bool]:
-    return lambda text: bool(data := _object(text)) and all(map(known, data))
-
-
-_FORMS: dict[str, Callable[[str], bool]] = {
-    "out_jobs.csv": _starts(",".join(JOB_COLUMNS) + "\n"),
-    "out_schedule.csv": _starts("batsim_version,"),
-    "out_machine_states.csv": _starts(",".join(MACHINE_STATE_COLUMNS) + "\n"),
-    "out_pstate_changes.csv": _starts(",".join(PSTATE_CHANGE_COLUMNS) + "\n"),
-    "out_consumed_energy.csv": _starts(",".join(ENERGY_COLUMNS) + "\n"),
-    "overutilizations.json": _starts('{"core": ['),
-    "metrics.json": _has_keys(METRICS.__contains__),
-    "timing.json": _has_keys(lambda key: key.endswith("_s")),
-    "losses.log": _is_numbers,
-    "rewards.log": _is_numbers,
-    "makespans.log": _is_numbers,
-    "probs.json": _starts('{"probs": ['),
-    "training.csv": _starts("iteration,"),
-    "episodes.csv": _starts("iteration,", "episode,"),
-}
-
-_FORMS_OUTSIDE: dict[str, Callable[[str], bool]] = {
-    "batsim.log": _is_any,
-    "platform.xml": lambda text: "<platform" in text,
-    "workload.json": lambda text: text.startswith("{") and '"nb_res"' in text,
-    "out_schedule.trace": _is_any,
-}
-"""What runs with Batsim or the exact engine leave besides."""

@@ -61,9 +61,8 @@ def draw_rectangles(
     shape = (max(120, IMAGE_ROWS // n_parts), IMAGE_COLUMNS)
     picture = painted(x, y, shape, colour, palette, extent=((low_x, high_x), (low_y, high_y)))
     picture[..., 3] = np.where(picture[..., 3] > 0, np.maximum(picture[..., 3] ** 0.7, min_opacity), 0.0)
-    ax.imshow(
-        picture, extent=(low_x, high_x, low_y, high_y), origin="lower", aspect="auto", interpolation="antialiased"
-    )
+    pixels = np.round(255 * picture).astype(np.uint8)
+    ax.imshow(pixels, extent=(low_x, high_x, low_y, high_y), origin="lower", aspect="auto", interpolation="antialiased")
 
 
 def _shapes(

@@ -112,9 +112,8 @@ def test_folders_with_the_names_of_files_stay(run):
         ("metrics.json", "[1, 2]"),
         ("timing.json", "{}"),
         ("overutilizations.json", "{}"),
-        ("losses.log", "error: disk full\n"),
-        ("training.csv", "day,distance\n"),
-        ("probs.json", "[]"),
+        ("losses.log", "1.0\n"),
+        ("model.pt", "PK"),
         ("platform.xml", "<?xml version='1.0'?><platform/>"),
         ("workload.json", '{"nb_res": 4, "jobs": [], "profiles": {}}'),
         ("batsim.log", "mine"),
@@ -136,35 +135,110 @@ def test_options_that_were_changed_stay(run):
     assert names(run) == {"options.resolved.json"}
 
 
-def test_files_of_batsim_go_where_it_ran(run):
-    """The options say which simulator ran, the provenance vouches for the options."""
+def change_options(run: Path, **changes: object) -> None:
+    """Make the run one with other options: the provenance vouches for them."""
     import hashlib
 
-    options = json.loads((run / "options.resolved.json").read_text()) | {"simulator": "batsim"}
+    options = json.loads((run / "options.resolved.json").read_text())
+    for key, value in changes.items():
+        if key == "agent_type":
+            options["pybatsim"]["agent"]["type"] = value
+        else:
+            options[key] = value
     (run / "options.resolved.json").write_text(json.dumps(options))
     provenance = json.loads((run / "provenance.json").read_text())
     text = json.dumps(options, sort_keys=True, separators=(",", ":"))
     provenance["options"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (run / "provenance.json").write_text(json.dumps(provenance))
+
+
+def test_files_of_batsim_go_where_it_ran(run):
+    change_options(run, simulator="batsim")
     (run / "platform.xml").write_text("<?xml version='1.0'?>\n<platform/>")
     (run / "workload.json").write_text('{"nb_res": 4}')
     (run / "workload_w1.json").write_text('{"nb_res": 4}')
     (run / "batsim.log").write_text("x")
     (run / "platform.json").write_text("mine")
+    (run / "model.pt").write_text("PK")
     assert clean(run).exit_code == 0
-    assert names(run) == {"platform.json"}
+    assert names(run) == {"platform.json", "model.pt"}
 
 
-def test_logs_of_a_training_go(run):
-    for name, text in {
-        "losses.log": "1.5\n-2\n",
-        "rewards.log": "",
-        "probs.json": '{"probs": [[1]]}',
-        "training.csv": "iteration,loss\n",
-    }.items():
+TRAINED = {
+    "losses.log": "1.5\n-2\n",
+    "rewards.log": "",
+    "makespans.log": "4\n",
+    "probs.json": '{"probs": [[1]]}',
+    "training.csv": "iteration,loss\n1,\n2,0.5\n",
+    "episodes.csv": "episode,return\n",
+    "resume.json": '{"where": "", "folder": "", "options": {}}',
+    "checkpoint.pt": "PK",
+    "best.pt": "PK",
+    "model.pt": "PK",
+}
+
+
+@pytest.fixture
+def trained(run) -> Path:
+    """Return the folder of a training."""
+    change_options(run, agent_type="LEARNING")
+    for name, text in TRAINED.items():
         (run / name).write_text(text)
-    assert clean(run).exit_code == 0
-    assert not run.exists()
+    (run / "tensorboard").mkdir()
+    (run / "tensorboard" / "events.out.tfevents.1.host").write_text("x")
+    (run / "tensorboard" / "events.out.tfevents.2.host").write_text("x")
+    return run
+
+
+def test_a_training_goes_altogether(trained):
+    assert "the folder and its 20 files deleted" in clean(trained).output
+    assert not trained.exists()
+
+
+def test_a_soft_clean_of_a_training_leaves_the_model(trained):
+    said = clean(trained, "--soft").output
+    assert names(trained) == {"options.resolved.json", "provenance.json", "model.pt"}
+    assert "model.pt stays: takes a training to make again" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("model.pt", "not torch's"),
+        ("losses.log", "error: disk full\n"),
+        ("training.csv", "day,distance\nmonday,4\n"),
+        ("episodes.csv", "a,b\n1\n"),
+        ("probs.json", "[]"),
+        ("resume.json", '{"cv": 1}'),
+    ],
+)
+def test_look_alikes_in_a_training_stay(trained, name, text):
+    (trained / name).write_text(text)
+    clean(trained)
+    assert names(trained) == {name}
+
+
+def test_folders_of_events_with_something_else_stay(trained):
+    (trained / "tensorboard" / "notes").write_text("mine")
+    assert "tensorboard stays: not made by the run" in clean(trained).output
+    assert len(names(trained / "tensorboard")) == 3
+
+
+def test_a_folder_of_events_that_is_a_link_stays(trained, tmp_path):
+    (trained / "tensorboard").rename(tmp_path / "elsewhere")
+    (trained / "tensorboard").symlink_to(tmp_path / "elsewhere")
+    clean(trained)
+    assert len(names(tmp_path / "elsewhere")) == 2
+    assert names(trained) == {"tensorboard"}
+
+
+def test_a_folder_of_events_that_becomes_a_link_stays(trained, tmp_path):
+    plans = cleaning.clean_plans([trained])
+    (trained / "tensorboard").rename(tmp_path / "elsewhere")
+    (trained / "tensorboard").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="cannot be cleaned"):
+        cleaning.clean_runs(plans)
+    assert len(names(tmp_path / "elsewhere")) == 2
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_large_gantt_chart_is_one_image(tmp_path):
     (image,) = axes.images
     assert image.get_extent() == pytest.approx([0, 4003 / 60, 0, 4])
     opacity = image.get_array()[..., 3]
-    assert np.count_nonzero(opacity[:, 10:-10] < 0.99) == 0, "all cores are busy"
+    assert np.count_nonzero(opacity[:, 10:-10] < 252) == 0, "all cores are busy"
     assert not axes.collections
 
 
