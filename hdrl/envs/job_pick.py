@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from inspect import signature
 from pathlib import Path
@@ -13,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import EpisodePlan, Part, Start, Window, plan_episodes
-from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, job_pick_options
+from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, job_pick_options
 from hdrl.envs.machines import WorkloadLike, pool_inputs
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.pool_trace import pool_trace
@@ -89,7 +90,9 @@ class JobPickVectorEnv(NativeVectorEnv):
     objective
         A name of `hdrl.envs.job_pick_options.OBJECTIVES`.
     reward
-        ``"end"`` or ``"shaped"``.
+        ``"end"``, ``"shaped"`` or ``"relative"``.
+    reference
+        The priority that a relative reward refers to.
     max_jobs
         Rows of the observation.
     order
@@ -145,6 +148,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         backfilling: str | None = None,
         objective: str = "mean_bounded_slowdown",
         reward: str = "end",
+        reference: str = "f4",
         max_jobs: int = 128,
         order: str = "fcfs",
         features: Iterable[str] = (),
@@ -164,6 +168,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             backfilling=backfilling,
             objective=objective,
             reward=reward,
+            reference=reference,
             order=order,
             features=features,
             skip=skip,
@@ -195,6 +200,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         )
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+        self._references: dict[Window, float] = {}
 
     def _plan(self, n_jobs: int | str, start: Start, part: Part) -> EpisodePlan:
         if isinstance(n_jobs, str) and n_jobs != "all":
@@ -246,6 +252,23 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
         entries.step_rows(self._pool, first, last, chosen, self._actions)
+        if self.options.reward == RELATIVE:
+            self._compare(first + np.flatnonzero(self._terminations[first:last] & chosen[first:last]))
+
+    def _compare(self, rows: NDArray[np.int64]) -> None:
+        """Replace the last rewards of episodes by what the agent gained over the reference."""
+        windows = [self.window(row) for row in rows.tolist()]
+        missing = list(dict.fromkeys(window for window in windows if window not in self._references))
+        if missing:
+            name = self.options.reference
+            values = self.run_priorities(name, missing)[name][self.options.objective]
+            self._references.update(zip(missing, values.tolist(), strict=True))
+        for row, window in zip(rows.tolist(), windows, strict=True):
+            value, reference = abs(float(self._rewards[row])), self._references[window]
+            if self.options.objective == "utilization":
+                self._rewards[row] = math.log(value / reference)
+            else:
+                self._rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
 
     def _episode_info(self, row: int) -> dict[str, float]:
         window = self.window(row)

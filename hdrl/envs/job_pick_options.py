@@ -34,7 +34,10 @@ COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
 BACKFILLINGS: dict[str, int] = {"none": kernel_codes.NO_BACKFILLING, **EASY, "rlscheduler": codes.STRICT_FCFS}
 """Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
 
-REWARDS: dict[str, bool] = {"end": False, "shaped": True}
+RELATIVE = "relative"
+"""The reward that compares an episode with what a fixed priority makes of it."""
+
+REWARDS: dict[str, bool] = {"end": False, "shaped": True, RELATIVE: False}
 """When rewards are given, and whether each step gets what it adds."""
 
 FEATURES: dict[str, tuple[int, ...]] = {
@@ -86,7 +89,7 @@ class JobPickOptions:
 
     Attributes
     ----------
-    commitment, backfilling, objective, reward, order, features, has_skip, max_jobs, compatibility
+    commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility
         See `hdrl.envs.job_pick.JobPickVectorEnv`; all of them chosen.
     """
 
@@ -94,6 +97,7 @@ class JobPickOptions:
     backfilling: str
     objective: str
     reward: str
+    reference: str
     order: str
     features: tuple[str, ...]
     has_skip: bool
@@ -159,6 +163,7 @@ def job_pick_options(
     backfilling: str | None,
     objective: str,
     reward: str,
+    reference: str,
     order: str,
     features: Iterable[str],
     skip: bool,
@@ -169,7 +174,7 @@ def job_pick_options(
 
     Parameters
     ----------
-    commitment, backfilling, objective, reward, order, features, skip, max_jobs, compatibility
+    commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility
         See `hdrl.envs.job_pick.JobPickVectorEnv`.
 
     Raises
@@ -189,6 +194,7 @@ def job_pick_options(
         ("backfilling", backfilling, BACKFILLINGS),
         ("objective", objective, OBJECTIVES),
         ("reward", reward, REWARDS),
+        ("reference", reference, PRIORITIES),
         ("order", order, PRIORITIES),
     ):
         number_of(what, name, known)
@@ -203,6 +209,7 @@ def job_pick_options(
         backfilling=backfilling,
         objective=objective,
         reward=reward,
+        reference=reference,
         order=order,
         features=_features(features),
         has_skip=bool(skip),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -315,21 +316,19 @@ def test_rewards_sum_to_the_objective_that_the_trace_has(objective: str, backfil
 @pytest.mark.parametrize("reference", ["fcfs", "sjf"])
 def test_relative_rewards_compare_with_a_priority(objective: str, reference: str) -> None:
     """Always the first row in the order of a priority is what the priority does: its reward against itself is 0."""
-    envs = JobPickVectorEnv(
-        3, n_procs=64, n_jobs=60, objective=objective, reward="relative", reference=reference, order="sjf", max_jobs=64
-    )
-    envs.reset(seed=4)
-    rewards, terminations, info = np.zeros(3), np.zeros(3, dtype=bool), {}
-    while not terminations.all():
-        _, rewards, terminations, _, info = envs.step(np.zeros(3, dtype=np.int64))
-        if not terminations.all():
-            assert not rewards.any()
-    windows = [envs.window(row) for row in range(3)]
-    by_name = envs.run_priorities([reference, "sjf"], windows)
-    ratios = by_name["sjf"][objective] / by_name[reference][objective]
-    assert rewards == pytest.approx(np.log(ratios) * (1 if objective == "utilization" else -1), abs=1e-12)
-    assert (rewards == 0).all() == (reference == "sjf")
-    assert info["episode"]["objective"] == pytest.approx(by_name["sjf"][objective])
+    arguments: dict[str, Any] = {"n_procs": 16, "n_jobs": 200, "order": "sjf", "max_jobs": 200, "objective": objective}
+    env = JobPickEnv(reward="relative", reference=reference, **arguments)
+    _, info = env.reset(seed=4)
+    rewards, terminated = [], False
+    while not terminated:
+        _, reward, terminated, _, info = env.step(0)
+        rewards.append(reward)
+    by_name = env.batch.run_priorities([reference, "sjf"], [env.batch.window(0)])
+    ratio = by_name["sjf"][objective][0] / by_name[reference][objective][0]
+    assert not any(rewards[:-1])
+    assert rewards[-1] == pytest.approx(math.log(ratio) * (1 if objective == "utilization" else -1), abs=1e-12)
+    assert (rewards[-1] == 0) == (reference == "sjf")
+    assert info["episode"]["objective"] == pytest.approx(by_name["sjf"][objective][0])
 
 
 def test_jobs_are_killed_at_their_walltimes_if_asked_for() -> None:
