@@ -137,7 +137,18 @@ def test_runs_of_different_workloads_have_no_verdict(tmp_path: Path):
     make_run(tmp_path / "b", policy="two", metrics={METRIC: 8.0}, workload="other")
     found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"]), METRIC)
     assert "no common question" in found.verdict
+    assert "is-best" not in headline_table(read_report_runs([tmp_path / "a", tmp_path / "b"]), METRIC)
     assert "2 different workloads" in found.warnings[0]
+
+
+def test_runs_of_other_programs_are_told_apart_by_their_jobs(tmp_path: Path):
+    for name, n_jobs in (("a", 12), ("b", 12), ("c", 13)):
+        run = make_run(tmp_path / name, n_jobs=n_jobs)
+        for file in ("provenance.json", "options.resolved.json", "metrics.json"):
+            (run / file).unlink()
+    same = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"]), METRIC)
+    assert same.verdict.startswith("a and b share the lowest mean bounded slowdown")
+    assert "no common" in findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "c"]), METRIC).verdict
 
 
 def test_repeated_runs_are_averaged_and_seeds_compared(tmp_path: Path):

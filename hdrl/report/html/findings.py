@@ -76,6 +76,17 @@ def findings_of_runs(runs: Sequence[Run], metric: str) -> Findings:
     )
 
 
+def is_comparable(runs: Sequence[Run]) -> bool:
+    """Tell whether the runs differ in the policy and the seed only, as far as they tell.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    """
+    return not _differences(runs)
+
+
 def best_of(values: Sequence[float], metric: str, *, allowed: Sequence[bool]) -> list[bool]:
     """Tell which of several values are the best; none where all are equal or nothing is better.
 
@@ -171,7 +182,7 @@ def _certainty(groups: Sequence[_Group], metric: str) -> str:
 def _differences(runs: Sequence[Run]) -> list[str]:
     """Say what the runs do not have in common besides the policy and the seed."""
     parts: tuple[tuple[str, Callable[[Run], Any]], ...] = (
-        ("platforms", lambda run: run.origin("platform").get("sha256")),
+        ("platforms", lambda run: run.origin("platform").get("sha256") or run.data.n_cores),
         ("workloads", _workload_key),
         ("simulators", lambda run: run.options.get("simulator")),
         ("compatibility modes", lambda run: run.options.get("compatibility")),
@@ -188,6 +199,9 @@ def _differences(runs: Sequence[Run]) -> list[str]:
 def _workload_key(run: Run) -> Any:
     """Return what tells workloads apart that are the same but for the seed of their draws."""
     workload = run.origin("workload")
+    if not workload.get("sha256"):  # a folder of another program: what its jobs tell
+        data = run.data
+        return sorted(zip(data.job_id.tolist(), data.submit_s.tolist(), data.cores.tolist(), strict=True))
     origin = workload.get("origin")
     if not isinstance(origin, dict) or "seed" not in origin:
         return workload.get("sha256")

@@ -161,7 +161,7 @@ def page(
 def _header(findings: Findings, facts: Sequence[tuple[str, str]]) -> Markup:
     shown = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts]
     pieces = [
-        tag("p", "Report of a comparison of scheduling policies", class_="kicker"),
+        tag("p", "Scheduling report", class_="kicker"),
         tag("h1", findings.question),
         tag("p", findings.verdict, class_="verdict"),
         tag("p", findings.certainty, class_="certainty") if findings.certainty else Markup(),

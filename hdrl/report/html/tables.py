@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hdrl.metrics import METRICS
-from hdrl.report.html.findings import best_of
+from hdrl.report.html.findings import best_of, is_comparable
 from hdrl.report.html.markup import Markup, joined, tag
 from hdrl.report.html.numbers import metric_form, metric_label
 from hdrl.report.html.sources import Run
@@ -40,7 +40,8 @@ def headline_table(runs: Sequence[Run], metric: str) -> Markup:
     """
     names = [name for name in HEADLINES if name != metric and any(name in run.metrics for run in runs)]
     names = [metric, *COUNTS, *names]
-    columns = [_Column(name, [run.metric(name) for run in runs], runs) for name in names]
+    can_win = _can_win(runs)
+    columns = [_Column(name, [run.metric(name) for run in runs], can_win) for name in names]
     head = tag(
         "tr",
         tag("th", "run", scope="col"),
@@ -74,10 +75,11 @@ def metrics_table(runs: Sequence[Run]) -> Markup:
         *(tag("th", _swatch(index), run.name, scope="col", class_="number") for index, run in enumerate(runs)),
     )
     body = []
+    can_win = _can_win(runs)
     for name in METRICS:
         if not any(name in run.metrics for run in runs):
             continue
-        row = _Column(name, [run.metric(name) for run in runs], runs)
+        row = _Column(name, [run.metric(name) for run in runs], can_win)
         cells = [row.cell(index) for index in range(len(runs))]
         body.append(tag("tr", tag("th", row.label, row.unit, scope="row", title=row.formula), *cells))
     return table("All metrics", head, body)
@@ -206,10 +208,10 @@ def download(name: str, text: str) -> Markup:
 class _Column:
     """The values of one metric in all runs, written in one form."""
 
-    def __init__(self, metric: str, values: list[float], runs: Sequence[Run]) -> None:
+    def __init__(self, metric: str, values: list[float], can_win: Sequence[bool]) -> None:
         self._values = values
         self._form = metric_form(metric, values)
-        self._best = self._marked(best_of(values, metric, allowed=[run.n_unrun == 0 for run in runs]))
+        self._best = self._marked(best_of(values, metric, allowed=can_win))
         self._is_bad = [metric in COUNTS[1:] and value > 0 for value in values]
         self.label = metric_label(metric)
         self.unit = tag("span", f" ({self._form.unit})", class_="unit") if self._form.unit else Markup()
@@ -227,6 +229,12 @@ class _Column:
         if self._best[index]:
             return tag("td", tag("span", "best ", class_="best"), tag("b", text), class_="number is-best")
         return tag("td", text, class_="number is-bad" if self._is_bad[index] else "number")
+
+
+def _can_win(runs: Sequence[Run]) -> list[bool]:
+    """Tell which runs may be the best: those that ran all jobs, of runs that can be compared at all."""
+    is_fair = is_comparable(runs)
+    return [is_fair and run.n_unrun == 0 for run in runs]
 
 
 def _swatch(index: int) -> Markup:

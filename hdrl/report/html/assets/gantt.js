@@ -183,7 +183,7 @@ class Gantt {
     }
     context.textAlign = "right";
     context.textBaseline = "middle";
-    for (const tick of niceTicks(c0, c1, Math.max(3, area.h / 50))) {
+    for (const tick of niceTicks(c0, c1, Math.max(3, area.h / 50), 1)) {
       const y = area.y + ((tick - c0) / (c1 - c0)) * area.h;
       context.moveTo(area.x - 4, y);
       context.lineTo(area.x + area.w, y);
@@ -338,8 +338,8 @@ class Gantt {
   }
 }
 
-function niceTicks(low, high, most) {
-  const rough = (high - low) / most;
+function niceTicks(low, high, most, least = 0) {
+  const rough = Math.max(least, (high - low) / most);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
   const ticks = [];
