@@ -58,7 +58,9 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     **Rewards.** Minus the objective (plus for utilisation): ``"end"``: 0 until the last step, which gets all;
     ``"shaped"``: each step what it adds to the objective over the jobs that have been started, so that the sum is
-    the same.
+    the same; ``"relative"``: the last step minus the logarithm of the objective divided by what the priority
+    ``reference`` makes of the same jobs (both at least 1; plus for utilisation), since windows of jobs differ by
+    orders of magnitude.
 
     **Starting state.** The first job of the episode has just been submitted to the empty machine.
 
@@ -190,6 +192,13 @@ class JobPickVectorEnv(NativeVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
+        columns, n_procs = self.inputs.columns, self.platform.n_cores
+        self._shared: dict[str, NDArray[Any]] = {
+            "jobs": job_table(columns),
+            "templates": row_templates(columns, n_procs),
+            "settings": self.options.settings(n_procs, columns.requested_time_s),
+            "columns": np.array(self.options.columns, dtype=np.int64),
+        }
         self._pool = self._new_pool(
             self.num_envs,
             self.plan.max_jobs,
@@ -214,16 +223,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         )
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
-        columns = self.inputs.columns
-        return new_pool(
-            n_envs,
-            n_jobs,
-            jobs=job_table(columns),
-            templates=row_templates(columns, self.platform.n_cores),
-            settings=self.options.settings(self.platform.n_cores, columns.requested_time_s),
-            columns=np.array(self.options.columns, dtype=np.int64),
-            **outputs,
-        )
+        return new_pool(n_envs, n_jobs, **self._shared, **outputs)
 
     # ------------------------------------------------------------------ hooks of the batch
 
