@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.distributed import check_place, default_workers, run_tasks
-from hdrl.errors import MissingExtra, OptionsError
+from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.candidates import Candidate, read_candidates
 from hdrl.experiment.cases import Case, read_workloads, test_cases, train_cases
 from hdrl.experiment.cautions import cautions
@@ -25,7 +25,7 @@ from hdrl.experiment.comparisonsummary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.knowledge import clairvoyant_names, exact_estimates, trained_on
+from hdrl.experiment.knowledge import check_files, clairvoyant_names, exact_estimates, trained_on
 from hdrl.experiment.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.pointstore import (
     PointStore,
@@ -113,6 +113,12 @@ def run_comparison(
         n_simulated = len(store.results) - n_before
         write_json(out / "timing.json", {"simulated": n_simulated, "seconds": time.perf_counter() - began_s})
         store.discard()
+    except HdrlError:
+        if not store.results:
+            # Nothing was lost: whoever corrects the mistake may use the folder again.
+            (out / "sweep.json").unlink(missing_ok=True)
+            store.discard()
+        raise
     finally:
         store.close()
     return dataclasses.replace(result, n_simulated=n_simulated)
@@ -155,6 +161,7 @@ def _plan(sweep: Sweep) -> _Plan:
     workloads = read_workloads(sweep, platform)
     cases = test_cases(sweep, workloads)
     training = train_cases(sweep, workloads, shares) if shares is not None else []
+    check_files(candidates)
     everybody = {candidate.name: candidate for candidate in (*opponents, *candidates)}
     runner = PointRunner(
         sweep=sweep,

@@ -1,12 +1,14 @@
-"""What candidates know that they should not: true run times, or the windows that judge them."""
+"""What files of candidates hold: something that decides, and whether it knows what it should not."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.experiment.agentfile import load_agent
+from hdrl.errors import OptionsError
+from hdrl.experiment.agentfile import AgentKind, Policy, load_agent
 from hdrl.experiment.candidates import Candidate
 from hdrl.experiment.cases import Case
 from hdrl.experiment.provenance import workload_sha256
@@ -15,6 +17,53 @@ from hdrl.workload.model import Workload
 
 EXACT = "exact"
 """The model of estimates that knows the run times."""
+
+
+def check_files(candidates: Sequence[Candidate]) -> None:
+    """Check before anything is simulated that the files of candidates can be used.
+
+    Parameters
+    ----------
+    candidates
+        The candidates.
+
+    Raises
+    ------
+    HdrlError
+        If a Python file defines no policy, or a model cannot be read.
+    """
+    for candidate in candidates:
+        if candidate.is_file:
+            policy_of(candidate)
+        if candidate.is_model:
+            from hdrl.experiment.modeluse import Model
+
+            for file in candidate.files:
+                Model(file)
+
+
+def policy_of(candidate: Candidate) -> Policy:
+    """Return what a Python file decides by, loaded anew.
+
+    Parameters
+    ----------
+    candidate
+        The candidate.
+
+    Raises
+    ------
+    HdrlError
+        If the file defines nothing of the kind.
+    """
+    path = Path(candidate.files[0])
+    agent = load_agent(path, lambda: _no_pair(path))
+    if agent.kind is not AgentKind.POLICY:
+        raise OptionsError(f"{path}: an agent that learns is compared by its model (*.pt), which hdrl-launch trains")
+    return f"{path}{candidate.suffix}" if candidate.suffix else agent.policy
+
+
+def _no_pair(path: Path) -> str:
+    raise OptionsError(f"{path}: an agent that asks for a policy pair cannot be compared by itself; write policy(view)")
 
 
 def clairvoyant_names(candidates: Sequence[Candidate]) -> list[str]:
@@ -29,7 +78,7 @@ def clairvoyant_names(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _is_clairvoyant(candidate: Candidate) -> bool:
-    policy = load_agent(Path(candidate.files[0]), lambda: "first-high_gflops").policy
+    policy = policy_of(dataclasses.replace(candidate, suffix=""))
     module = getattr(policy, "__globals__", {})
     return bool(getattr(policy, "clairvoyant", False) or module.get("clairvoyant", False))
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hdrl.errors import DecisionError, HdrlError, OptionsError, SimulationError
-from hdrl.experiment.agentfile import AgentKind, blame, load_agent
+from hdrl.errors import DecisionError, HdrlError, SimulationError
+from hdrl.experiment.agentfile import blame
 from hdrl.experiment.candidates import Candidate
 from hdrl.experiment.cases import Case
+from hdrl.experiment.knowledge import policy_of
 from hdrl.experiment.sweep import Sweep
 from hdrl.metrics import METRICS, compute_metrics
 from hdrl.platform.model import Platform
@@ -139,16 +140,10 @@ class PointRunner:
         if not candidate.is_file:
             return simulate(self.platform, jobs, candidate.policy, seed=number, energy=self.energy)
         path = Path(candidate.files[0])
-        if candidate.suffix:
-            return simulate(self.platform, jobs, f"{path}{candidate.suffix}", seed=number, energy=self.energy)
         # Loaded anew for each point: what a policy remembers must not pass from one to the next.
-        agent = load_agent(path, lambda: _no_pair(path))
-        if agent.kind is not AgentKind.POLICY:
-            raise OptionsError(
-                f"{path}: an agent that learns is compared by its model (*.pt), which hdrl-launch trains"
-            )
+        policy = policy_of(candidate)
         try:
-            return simulate(self.platform, jobs, agent.policy, seed=number, energy=self.energy)
+            return simulate(self.platform, jobs, policy, seed=number, energy=self.energy)
         except HdrlError:
             raise
         except Exception as error:
@@ -220,10 +215,6 @@ def _pieces(points: Sequence[Point], cases: Sequence[Case], target: float) -> It
             piece, cost = [], 0
     if piece:
         yield piece
-
-
-def _no_pair(path: Path) -> str:
-    raise OptionsError(f"{path}: an agent that asks for a policy pair cannot be compared by itself; write policy(view)")
 
 
 def _counted(trace: Trace, warm_up: int) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -85,9 +86,11 @@ class PointStore:
         self._file.close()
 
     def discard(self) -> None:
-        """Delete the file, once its content is in the results."""
+        """Delete the file, and the folder if nothing else is in it."""
         self._file.close()
         self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._path.parent.rmdir()
 
     def _lock(self, folder: Path) -> None:
         try:

@@ -318,7 +318,11 @@ def test_a_candidate_that_cannot_go_on_is_told_and_has_no_numbers(sweep, tmp_pat
 def test_a_mistake_in_a_file_of_the_user_ends_it_with_its_line(sweep, tmp_path: Path):
     (tmp_path / "bad.py").write_text("def policy(view):\n    return view.nothing\n")
     with pytest.raises(HdrlError, match=r"bad\.py:2: AttributeError"):
-        run_comparison(sweep(tmp_path, candidates=["bad.py"]), out=tmp_path / "out", n_workers=1)
+        run_comparison(sweep(tmp_path, candidates=["bad.py", "fcfs"]), out=tmp_path / "out", n_workers=1)
+    assert not (tmp_path / "out").exists(), "nothing was finished, nothing is left"
+    (tmp_path / "worse.py").write_text("def policy(view:\n")
+    with pytest.raises(HdrlError, match=r"worse\.py:1: "):
+        run_comparison(sweep(tmp_path, candidates=["worse.py"]), out=tmp_path / "out", n_workers=1)
 
 
 def test_the_best_heuristic_is_chosen_by_earlier_jobs(sweep, tmp_path: Path):
