@@ -306,7 +306,8 @@ def test_without_matplotlib(run, monkeypatch):
 
 def test_only_drawing_loads_what_draws_and_pyplot_is_left_alone(run):
     code = (
-        "import sys, hdrl.report.data, hdrl.report.side_by_side, hdrl.report.export; from hdrl.report.kinds import draw\n"
+        "import sys, hdrl.report.data, hdrl.report.side_by_side, hdrl.report.export\n"
+        "from hdrl.report.kinds import draw\n"
         "print([m for m in ('matplotlib', 'pandas', 'polars', 'scipy.stats', 'torch', 'plotly') if m in sys.modules])\n"
         f"draw('gantt', [{str(run)!r}]); print('matplotlib.figure' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
