@@ -131,7 +131,7 @@ class Agent(nn.Module):
         int
             Number of the action.
         """
-        raise NotImplementedError
+        raise NotImplementedError("the agent does not define decide")
 
     def alter(self, action: int, environment: Environment) -> None:
         """Carry out an action.
@@ -205,7 +205,7 @@ class LearningAgent(Agent):
 
     def loss(self) -> Tensor:
         """Return what the optimiser makes smaller, a scalar with a gradient."""
-        raise NotImplementedError
+        raise NotImplementedError("the agent does not define loss")
 
     def transform_rewards(self) -> list[float]:
         """Return the discounted returns, standardised over the simulation.
@@ -292,7 +292,7 @@ class PolicyLearningAgent(LearningAgent):
         torch.Tensor
             Probabilities, shape ``(1, action_size)``.
         """
-        raise NotImplementedError
+        raise NotImplementedError("the agent does not define forward_policy")
 
     def get_action(self, probabilities: Tensor) -> int:
         """Draw an action and note the logarithm of its probability; an agent in test mode takes the best.
@@ -371,7 +371,7 @@ class ValueLearningAgent(LearningAgent):
         torch.Tensor
             The value, shape ``(1, 1)``.
         """
-        raise NotImplementedError
+        raise NotImplementedError("the agent does not define forward_value")
 
     def value_loss(self, rews: list[float]) -> list[Tensor]:
         """Return the Huber loss (with delta 1) of each estimate.

@@ -203,13 +203,15 @@ class HDeepRMLearner:
             values = {}
             if agent.rewards:
                 loss = agent.loss()
-                values["loss"] = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+                if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+                    raise AgentError(f"{self._path}: loss() returned {loss!r:.80}, expected a tensor of one number")
+                values["loss"] = float(loss.detach())
                 if not math.isfinite(values["loss"]):
                     raise AgentError(f"{self._path}: the loss is {values['loss']}, expected a finite number")
                 optimizer = self._adam(agent)
                 optimizer.load_state_dict(self._optimizer)
                 optimizer.zero_grad()
-                if isinstance(loss, torch.Tensor) and loss.requires_grad:
+                if loss.requires_grad:
                     loss.backward()  # type: ignore[no-untyped-call]
                     optimizer.step()
                 self._optimizer = optimizer.state_dict()
@@ -361,6 +363,8 @@ def _blamed(path: Path) -> Iterator[None]:
         raise AgentError(f"{path}: {error}") from None
     except HdrlError:
         raise
+    except NotImplementedError as error:  # a method of the base that an agent has to override
+        raise AgentError(f"{path}: {error or 'a method is missing that its base does not define'}") from error
     except Exception as error:
         blamed = blame(error, path)
         if blamed is None:

@@ -1,0 +1,252 @@
+"""Agents of HDeepRM's API: its learning experiment, its options, its model files, what is told of their mistakes."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="agents that learn need torch")
+pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
+
+import hdrl  # noqa: E402
+from hdrl.errors import HdrlError  # noqa: E402
+from hdrl.experiment import AgentError, evaluate_model, load_agent, resumed_options, run_experiment  # noqa: E402
+from hdrl.experiment.hdeeprmlearner import HDeepRMEnvironment  # noqa: E402
+from hdrl.experiment.run import RunResult  # noqa: E402
+from hdrl.options import parse_options, read_options  # noqa: E402
+
+_spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
+worlds: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(worlds)
+
+EXAMPLES = worlds.ROOT / "examples"
+
+
+def train(folder: Path, agent: str, *overrides: str, out: str = "out") -> RunResult:
+    (folder / "mine.py").write_text(agent)
+    options = read_options(worlds.options_file(folder), overrides=[f"pybatsim.agent.file={folder}/mine.py", *overrides])
+    return run_experiment(options, out=folder / out)
+
+
+def refused(folder: Path, text: str, agent: str, *overrides: str) -> None:
+    with pytest.raises(HdrlError, match=text) as caught:
+        train(folder, agent, *overrides)
+    assert "\n" not in str(caught.value)
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("agent", ["REINFORCE", "ACTOR_CRITIC"])
+@pytest.mark.parametrize("compatibility", ["null", "hdeeprm-0.3.1"])
+def test_hdeeprms_learning_experiment_reaches_the_best_makespan(
+    tmp_path: Path, agent: str, compatibility: str, seed: int
+):
+    n = 500 if agent == "REINFORCE" else 200
+    result = train(tmp_path, getattr(worlds, agent), f"runs={n}", f"seed={seed}", f"compatibility={compatibility}")
+    makespans = [float(line) for line in (tmp_path / "out" / "makespans.log").read_text().splitlines()]
+    assert len(makespans) == n
+    assert np.mean(np.isclose(makespans[-50:], worlds.BEST_MAKESPAN_S)) > 1.5 * 2 / 5, "by chance two of five are best"
+    if compatibility == "null":
+        assert result.runs[0].metrics["makespan_s"] == pytest.approx(worlds.BEST_MAKESPAN_S, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["reinforce.py", "actor_critic.py", "preferences.py"])
+def test_the_example_agents_run(tmp_path: Path, name: str):
+    example = read_options(
+        EXAMPLES / "learning.json",
+        overrides=[f"pybatsim.agent.file={EXAMPLES / name}", "runs=3", "learning.tensorboard=false"],
+    )
+    result = run_experiment(example, out=tmp_path / "out")
+    assert result.training.n_iterations == 3
+    assert result.runs[0].metrics["makespan_s"] >= worlds.BEST_MAKESPAN_S
+
+
+def test_the_files_are_those_of_hdeeprm(tmp_path: Path):
+    train(tmp_path, worlds.REINFORCE, "runs=4")
+    for name in ("losses.log", "rewards.log", "makespans.log"):
+        lines = (tmp_path / "out" / name).read_text().splitlines()
+        assert len([float(line) for line in lines]) == 4, name
+    probabilities = json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]
+    assert np.sum(probabilities, axis=0) == pytest.approx(np.ones(4), abs=1e-5)
+
+
+def test_equal_seeds_give_equal_bytes_whatever_the_agent_draws_from(tmp_path: Path):
+    agent = worlds.REINFORCE.replace("import torch\n", "import random\nimport numpy as np\nimport torch\n").replace(
+        "return functional", "observation = observation + random.random() * np.random.rand()\n        return functional"
+    )
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    train(tmp_path, agent, "runs=5", out="a")
+    assert torch.equal(torch.rand(3), expected), "the global generators are as they were"
+    train(tmp_path, agent, "runs=5", out="b")
+    assert worlds.repeatable_files(tmp_path / "a") == worlds.repeatable_files(tmp_path / "b")
+
+
+def test_what_is_resumed_is_what_was_never_interrupted(tmp_path: Path):
+    train(tmp_path, worlds.ACTOR_CRITIC, "runs=9", out="whole")
+    train(tmp_path, worlds.ACTOR_CRITIC, "runs=4", out="parts")
+    longer = resumed_options(tmp_path / "parts", ["runs=9"])
+    run_experiment(longer, out=tmp_path / "parts", resumes=True)
+    whole, parts = (worlds.repeatable_files(tmp_path / name) for name in ("whole", "parts"))
+    assert not [name for name in whole if whole[name] != parts.get(name)]
+    (tmp_path / "mine.py").write_text(worlds.ACTOR_CRITIC + "\n")
+    with pytest.raises(HdrlError, match=r"mine.py: has changed since the training in .*parts began"):
+        run_experiment(resumed_options(tmp_path / "parts", ["runs=12"]), out=tmp_path / "parts", resumes=True)
+
+
+def test_weights_go_on_from_run_to_run(tmp_path: Path):
+    """HDeepRM begins anew with every run, unless it reads the file that it has written."""
+    train(tmp_path, worlds.REINFORCE, "runs=30", "pybatsim.agent.lr=0.05")
+    probabilities = np.array(json.loads((tmp_path / "out" / "probs.json").read_text())["probs"])
+    steps = np.abs(np.diff(probabilities, axis=1)).max(axis=0)
+    assert steps.max() < 0.5
+    assert np.abs(probabilities[:, -1] - probabilities[:, 0]).max() > 2 * steps[0]
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.3.1"])
+def test_model_files_of_hdeeprm_are_read(tmp_path: Path, version: str):
+    """0.3.1 writes weights and optimiser, 0.1.0 the weights alone."""
+    (tmp_path / "mine.py").write_text(worlds.REINFORCE)
+    cls = load_agent(tmp_path / "mine.py", str).learner
+    made = cls(0.99, 16, 5, 21)
+    with torch.no_grad():
+        made.last.bias += torch.tensor([0.0, 50.0, 0.0, 0.0, 0.0])
+    optimizer = torch.optim.Adam(made.parameters(), lr=0.5)
+    content = {"model_state_dict": made.state_dict(), "optimizer_state_dict": optimizer.state_dict()}
+    torch.save(made.state_dict() if version == "0.1.0" else content, tmp_path / "hdeeprm.pt")
+    given = f"pybatsim.agent.input_model={tmp_path}/hdeeprm.pt"
+    tested = train(tmp_path, worlds.REINFORCE, given, "pybatsim.agent.run=test")
+    assert tested.runs[0].metrics["makespan_s"] == pytest.approx(worlds.BEST_MAKESPAN_S, abs=1e-6)
+    train(tmp_path, worlds.REINFORCE, given, "runs=1", out="trained")
+    assert json.loads((tmp_path / "trained" / "probs.json").read_text())["probs"][1][0] > 0.999
+
+
+def test_a_model_needs_its_agent_file(tmp_path: Path):
+    train(tmp_path, worlds.REINFORCE, "runs=2")
+    platform = hdrl.read_platform("learning")
+    workload = hdrl.read_workload(worlds.ROOT / "workloads" / "learning.json", platform, custom=True)
+    model = tmp_path / "out" / "model.pt"
+    with pytest.raises(HdrlError, match=r"is a model of the agent file mine.py, which must be given, or lie beside it"):
+        evaluate_model(model, platform, workload)
+    given = evaluate_model(model, platform, workload, agent_file=tmp_path / "mine.py")
+    (tmp_path / "out" / "mine.py").write_text(worlds.REINFORCE)
+    beside = evaluate_model(model, platform, workload)
+    assert given.end_s == beside.end_s
+
+
+def test_options_of_both_versions_train(tmp_path: Path):
+    """0.1.0 has no actions, no observation and no type: all pairs and the normal observation."""
+    older = {
+        **{key: worlds.OPTIONS[key] for key in ("seed", "nb_resources", "nb_jobs", "platform_file_path", "workload")},
+        "workload_file_path": "",
+        "pybatsim": {
+            "log_level": "WARNING",
+            "env": {"objective": "makespan", "queue_sensitivity": 0.05},
+            "agent": {"run": "train", "hidden": 16, "lr": 0.005, "gamma": 0.99},
+        },
+        "learning": {"tensorboard": False},
+    }
+    (tmp_path / "mine.py").write_text(worlds.REINFORCE)
+    options = parse_options(older, overrides=[f"pybatsim.agent.file={tmp_path}/mine.py", "runs=3"])
+    result = run_experiment(options, out=tmp_path / "out")
+    assert result.training.n_iterations == 3
+    assert len(json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]) == 37
+
+
+def test_of_several_classes_hdeeprm_takes_the_first(tmp_path: Path):
+    two = worlds.REINFORCE + "\n\nclass Another(PolicyLearningAgent):\n    pass\n"
+    refused(tmp_path, r"mine.py: defines 2 agents \(Mine, Another\), expected one", two)
+    path = tmp_path / "mine.py"
+    assert load_agent(path, str, takes_first=True).learner.__name__ == "Another"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (
+            "def forward_policy(self, observation):",
+            "def nothing(self):",
+            r"mine.py: the agent does not define forward_policy$",
+        ),
+        ("dim=1)", "dim=1)[:, :3]", None),
+        ("super(Mine, self).__init__(gamma)", "super(Mine, self).__init__()", r"mine.py:10: TypeError"),
+        (
+            "def forward(self",
+            "def decide(self",
+            r"mine.py: decided for action None, expected a whole number from 0 to 4",
+        ),
+        ("def forward(self", "def alter(self", r"mine.py: Mine.alter carried out no action"),
+        ("def forward(self", "def loss(self", r"mine.py: loss\(\) returned None, expected a tensor"),
+    ],
+)
+def test_mistakes_of_agents_are_one_line(tmp_path: Path, old: str, new: str, text: str | None):
+    agent = worlds.REINFORCE.replace(old, new)
+    assert agent != worlds.REINFORCE
+    if text is None:
+        train(tmp_path, agent)
+        return
+    refused(tmp_path, text, agent)
+
+
+def test_a_loss_that_is_no_number_ends_the_training(tmp_path: Path):
+    agent = worlds.REINFORCE + "\n    def loss(self):\n        return super().loss() * float('nan')\n"
+    refused(tmp_path, "the loss is nan, expected a finite number", agent)
+
+
+def test_settings_of_our_agents_are_refused(tmp_path: Path):
+    refused(
+        tmp_path,
+        "learning.settings is given, but mine.py has HDeepRM's API",
+        worlds.REINFORCE,
+        'learning.settings={"lr": 1}',
+    )
+    refused(tmp_path, "learning.n_envs is 4, but agents of HDeepRM's API", worlds.REINFORCE, "learning.n_envs=4")
+
+
+class FakeEnv:
+    """Three actions, of which only the last is legal at first."""
+
+    action_space = type("Discrete", (), {"n": 3})()
+    observation_space = type("Box", (), {"shape": (2,)})()
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def reset(self, *, seed: int, options: dict[str, int]):
+        self.began_with = seed, options
+        return np.array([1, 2], dtype=np.float32), {"action_mask": np.array([0, 0, 1])}
+
+    def step(self, action: int):
+        self.taken.append(action)
+        ended = len(self.taken) == 2
+        info = {"action_mask": np.array([1, 1, 1])} | ({"episode": {"r": 7.0, "l": 2}} if ended else {})
+        return np.array([3, 4], dtype=np.float32), 3.5, ended, False, info
+
+
+def test_the_environment_in_hdeeprms_words():
+    environment = HDeepRMEnvironment(FakeEnv())
+    assert (environment.action_size, environment.observation_size) == (3, 2)
+    environment.begin(5, 9)
+    assert environment.env.began_with == (5, {"episode": 9})
+    assert environment.observation().tolist() == [1, 2]
+    assert environment.action_mask.tolist() == [False, False, True]
+    environment.step(0)
+    assert environment.env.taken == [2], "an illegal action stands for the first legal one"
+    assert (environment.reward(), environment.has_ended) == (3.5, False)
+    environment.step(np.int64(1))
+    assert environment.has_ended
+    assert environment.episode["r"] == 7.0
+    for wrong in (3, -1, 1.0, None, True, "first"):
+        with pytest.raises(AgentError, match="expected a whole number from 0 to 2"):
+            environment.step(wrong)
+
+
+def test_nothing_is_written_into_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    train(tmp_path, worlds.REINFORCE, "runs=2")
+    assert not list(Path().iterdir())

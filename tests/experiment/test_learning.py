@@ -1,0 +1,304 @@
+"""Trainings from options to a folder: what they leave, that they repeat, that they go on."""
+
+import contextlib
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="agents that learn need torch")
+
+pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
+
+import hdrl  # noqa: E402
+from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
+from hdrl.experiment import Model, Progress, evaluate_model, resumed_options, run_experiment  # noqa: E402
+from hdrl.experiment.run import RunResult  # noqa: E402
+from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
+from hdrl.options import Options, read_options  # noqa: E402
+
+_spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
+worlds: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(worlds)
+
+
+REPLAY = {"warm_up": 16, "updates_per_iteration": 4, "batch_size": 16, "capacity": 256}
+"""Settings of algorithms that replay, for a world of two jobs."""
+
+SETTINGS = {"ppo": {"n_steps": 4}, "d3qn": REPLAY, "sac": REPLAY}
+"""Settings of algorithms that would otherwise do too much in a test."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def options(folder: Path, *overrides: str, **changes: Any) -> Options:
+    return read_options(worlds.options_file(folder, **changes), overrides=overrides)
+
+
+def train(folder: Path, out: str, *overrides: str, progress: Progress | None = None, **changes: Any) -> RunResult:
+    changes = {"algorithm": "reinforce", "n_envs": 4, "iterations": 12} | changes
+    return run_experiment(options(folder, *overrides, **changes), out=folder / out, progress=progress)
+
+
+def stops_after(n: int) -> Progress:
+    """Return a progress that has had enough after some iterations."""
+    done: list[int] = []
+
+    @contextlib.contextmanager
+    def stoppable() -> Iterator[Callable[[], bool]]:
+        yield lambda: bool(done) and done[-1] >= n
+
+    return Progress(
+        message=lambda text: None,
+        jobs=lambda finished, total: None,
+        training=lambda iteration, total, values: done.append(iteration),
+        stoppable=stoppable,
+    )
+
+
+def refused(folder: Path, kind: type[HdrlError], text: str, *overrides: str, **changes: Any) -> None:
+    with pytest.raises(kind, match=text) as caught:
+        train(folder, "out", *overrides, **changes)
+    assert "\n" not in str(caught.value)
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "iterations"),
+    [
+        ("reinforce", {}, 60),
+        ("a2c", {}, 80),
+        ("ppo", {"n_steps": 8, "minibatch_size": 32}, 30),
+        ("d3qn", REPLAY | {"updates_per_iteration": 8, "epsilon_steps": 200, "target_every": 20}, 30),
+    ],
+)
+def test_built_in_agents_find_the_best_pair(tmp_path: Path, algorithm: str, settings: dict, iterations: int):
+    result = train(tmp_path, "out", algorithm=algorithm, settings=settings, iterations=iterations, n_envs=8)
+    assert result.runs[0].metrics["makespan_s"] == pytest.approx(worlds.BEST_MAKESPAN_S, abs=1e-6)
+
+
+def test_a_training_leaves_a_model_its_logs_and_what_the_model_does(tmp_path: Path):
+    result = train(tmp_path, "out", algorithm="ppo", settings={"n_steps": 4}, tensorboard=True)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    run = {
+        "out_jobs.csv",
+        "out_schedule.csv",
+        "metrics.json",
+        "options.resolved.json",
+        "provenance.json",
+        "timing.json",
+    }
+    hdeeprm = {"losses.log", "rewards.log", "makespans.log", "probs.json"}
+    assert names >= run | hdeeprm | {"training.csv", "episodes.csv", "model.pt", "checkpoint.pt", "tensorboard"}
+    assert len(list((tmp_path / "out" / "tensorboard").iterdir())) == 1
+    training = hdrl_table(tmp_path / "out" / "training.csv")
+    assert len(training["iteration"]) == 12
+    assert training["n_steps"][-1] == result.training.n_steps
+    shares = np.sum([column for name, column in training.items() if name.startswith("probability.")], axis=0)
+    assert shares == pytest.approx(np.ones(12), abs=1e-5)
+    assert "probability.first-high_mem_bw" in training
+    makespans = [float(line) for line in (tmp_path / "out" / "makespans.log").read_text().splitlines()]
+    assert len(makespans) == result.training.n_episodes
+    assert min(makespans) >= worlds.BEST_MAKESPAN_S
+    probabilities = json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]
+    assert (len(probabilities), len(probabilities[0])) == (5, 12)
+
+
+def hdrl_table(path: Path) -> dict[str, np.ndarray]:
+    header, *lines = path.read_text().splitlines()
+    rows = [[float(value or "nan") for value in line.split(",")] for line in lines]
+    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(header.split(","))}
+
+
+@pytest.mark.parametrize("algorithm", ["reinforce", "d3qn"])
+def test_equal_seeds_give_equal_bytes(tmp_path: Path, algorithm: str):
+    changes = {"algorithm": algorithm, "settings": SETTINGS.get(algorithm, {})}
+    train(tmp_path, "a", **changes)
+    train(tmp_path, "b", **changes)
+    train(tmp_path, "c", "seed=4", **changes)
+    first, second = (worlds.repeatable_files(tmp_path / name) for name in "ab")
+    assert first == second
+    other = worlds.repeatable_files(tmp_path / "c")
+    assert {name for name in first if first[name] != other[name]} >= {"model.pt", "training.csv", "rewards.log"}
+
+
+@pytest.mark.parametrize("algorithm", ["reinforce", "ppo", "d3qn", "sac"])
+def test_what_is_interrupted_and_resumed_is_what_was_never_interrupted(tmp_path: Path, algorithm: str):
+    settings = SETTINGS.get(algorithm, {})
+    changes = {"algorithm": algorithm, "settings": settings, "validation_every": 3, "checkpoint_every": 5}
+    train(tmp_path, "whole", **changes)
+    stopped = train(tmp_path, "parts", progress=stops_after(7), **changes)
+    assert not stopped.training.is_complete
+    assert not stopped.runs
+    assert (tmp_path / "parts" / "model.pt").is_file(), "what is reached can be used"
+    assert not (tmp_path / "parts" / "metrics.json").exists()
+    resumed = run_experiment(resumed_options(tmp_path / "parts"), out=tmp_path / "parts", resumes=True)
+    assert resumed.training.is_complete
+    whole, parts = (worlds.repeatable_files(tmp_path / name) for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    assert not [name for name in whole if whole[name] != parts[name]]
+
+
+def test_a_crash_costs_what_came_after_the_last_checkpoint(tmp_path: Path):
+    train(tmp_path, "whole", checkpoint_every=5)
+
+    def crash(iteration: int, total: int, values: object) -> None:
+        if iteration == 9:
+            raise RuntimeError("the power is out")
+
+    progress = Progress(lambda text: None, lambda finished, total: None, crash)
+    with pytest.raises(RuntimeError):
+        train(tmp_path, "parts", progress=progress, checkpoint_every=5)
+    assert len((tmp_path / "parts" / "training.csv").read_text().splitlines()) == 1 + 9
+    run_experiment(resumed_options(tmp_path / "parts"), out=tmp_path / "parts", resumes=True)
+    assert worlds.repeatable_files(tmp_path / "whole") == worlds.repeatable_files(tmp_path / "parts")
+
+
+def test_a_training_that_fails_before_its_first_checkpoint_leaves_nothing(tmp_path: Path):
+    def crash(iteration: int, total: int, values: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, "out", progress=Progress(lambda text: None, lambda finished, total: None, crash))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_training_can_be_made_longer(tmp_path: Path):
+    train(tmp_path, "out", iterations=6)
+    longer = resumed_options(tmp_path / "out", ["learning.iterations=12"])
+    run_experiment(longer, out=tmp_path / "out", resumes=True)
+    train(tmp_path, "whole", iterations=12)
+    assert (tmp_path / "out" / "model.pt").read_bytes() == (tmp_path / "whole" / "model.pt").read_bytes()
+
+
+def test_a_training_goes_on_from_run_to_run(tmp_path: Path):
+    result = train(tmp_path, "out", "runs=3", iterations=4)
+    assert result.training.n_iterations == 12
+    train(tmp_path, "whole", iterations=12)
+    assert (tmp_path / "out" / "training.csv").read_bytes() == (tmp_path / "whole" / "training.csv").read_bytes()
+
+
+def test_a_training_that_goes_on_keeps_its_options(tmp_path: Path):
+    train(tmp_path, "out", iterations=3)
+    other = resumed_options(tmp_path / "out", ["pybatsim.agent.lr=0.1"])
+    with pytest.raises(OptionsError, match=r"was trained with pybatsim.agent.lr = 0.005, not 0.1"):
+        run_experiment(other, out=tmp_path / "out", resumes=True)
+    with pytest.raises(ReadError, match="no such folder, expected that of a training"):
+        resumed_options(tmp_path / "none")
+    with pytest.raises(ReadError, match=r"has no resume.json"):
+        resumed_options(tmp_path)
+    with pytest.raises(OutputError, match="--resume goes on with the training in it"):
+        train(tmp_path, "out", iterations=3)
+
+
+def test_validation_keeps_the_best_model(tmp_path: Path):
+    changes = {"algorithm": "reinforce", "n_envs": 8, "iterations": 40, "validation_every": 1}
+    result = train(tmp_path, "out", "pybatsim.agent.lr=0.3", **changes)
+    training = hdrl_table(tmp_path / "out" / "training.csv")
+    best = int(np.argmin(training["validation_makespan_s"])) + 1
+    assert result.training.best_iteration == best
+    assert load_checkpoint(tmp_path / "out" / "model.pt").notes["reached"]["best_iteration"] == best
+    assert result.runs[0].metrics["makespan_s"] == pytest.approx(training["validation_makespan_s"].min(), abs=1e-6)
+
+
+def test_a_model_file_is_all_that_using_it_needs(tmp_path: Path):
+    trained = train(tmp_path, "out", iterations=60, n_envs=8)
+    platform = hdrl.read_platform("learning")
+    workload = hdrl.read_workload(worlds.ROOT / "workloads" / "learning.json", platform, custom=True)
+    trace = evaluate_model(tmp_path / "out" / "model.pt", platform, workload, seed=3)
+    assert hdrl.compute_metrics(trace)["makespan_s"] == pytest.approx(trained.runs[0].metrics["makespan_s"])
+    model = Model(tmp_path / "out" / "model.pt")
+    assert model.algorithm == "reinforce"
+    assert (model.trained_on["first_job"], model.trained_on["last_job"], model.trained_on["n_jobs"]) == (0, 1, 2)
+
+
+def test_a_test_takes_the_best_actions_of_a_model(tmp_path: Path):
+    train(tmp_path, "out", f"pybatsim.agent.output_model={tmp_path}/mine.pt", iterations=60, n_envs=8)
+    assert (tmp_path / "mine.pt").read_bytes() == (tmp_path / "out" / "model.pt").read_bytes()
+    tested = train(
+        tmp_path, "test", "pybatsim.agent.run=test", f"pybatsim.agent.input_model={tmp_path}/mine.pt", "runs=2"
+    )
+    assert [run.metrics["makespan_s"] for run in tested.runs] == pytest.approx([worlds.BEST_MAKESPAN_S] * 2, abs=1e-6)
+    assert sorted(path.name for path in (tmp_path / "test").iterdir()) == ["run_0", "run_1"]
+    provenance = json.loads((tmp_path / "test" / "run_0" / "provenance.json").read_text())
+    assert len(provenance["agent"]["model_sha256"]) == 64
+
+
+def test_training_starts_from_a_model(tmp_path: Path):
+    train(tmp_path, "first", iterations=60, n_envs=8)
+    given = f"pybatsim.agent.input_model={tmp_path}/first/model.pt"
+    train(tmp_path, "second", given, iterations=1, n_envs=8)
+    before, after = (hdrl_table(tmp_path / name / "training.csv") for name in ("first", "second"))
+    good = ["probability.shortest-high_mem_bw", "probability.first-high_mem_bw"]
+    assert sum(after[name][0] for name in good) > 0.9 > 2 * sum(before[name][0] for name in good)
+
+
+def test_the_random_agent_needs_no_model(tmp_path: Path):
+    result = train(tmp_path, "out", "pybatsim.agent.run=test", algorithm="random")
+    assert result.runs[0].metrics["makespan_s"] in (
+        pytest.approx(5.25, abs=1e-6),
+        pytest.approx(6.363636, abs=1e-5),
+        pytest.approx(7.0, abs=1e-6),
+    )
+
+
+def test_episodes_are_windows_of_their_part(tmp_path: Path):
+    swf = "".join(f"{i + 1} {10 * i} 0 20 1 -1 -1 1 30 -1 1 1 1 1 1 -1 -1 -1\n" for i in range(50))
+    (tmp_path / "jobs.swf").write_text(swf)
+    changes = {"episodes": {"n_jobs": 5, "train": [0, 0.5]}, "iterations": 2, "validation_every": 1}
+    result = train(
+        tmp_path,
+        "out",
+        *("workload.custom=null", f"workload_file_path={tmp_path}/jobs.swf", "nb_jobs=50", "workload.memory=none"),
+        **changes,
+    )
+    assert result.runs[0].n_jobs == 15, "the last 30 % are for the test"
+    trained_on = load_checkpoint(tmp_path / "out" / "model.pt").notes["trained_on"]
+    assert (trained_on["first_job"], trained_on["last_job"], trained_on["n_jobs"]) == (0, 24, 50)
+
+
+def test_a_part_must_have_room_for_an_episode(tmp_path: Path):
+    text = r"learning.episodes.train holds 1 of the 2 jobs, expected at least learning.episodes.n_jobs = 2"
+    refused(tmp_path, OptionsError, text, episodes={"n_jobs": 2})
+
+
+def test_mistakes_write_nothing(tmp_path: Path):
+    refused(tmp_path, OptionsError, "learning.algorithm: no algorithm 'pppo'; did you mean 'ppo'", algorithm="pppo")
+    refused(
+        tmp_path, OptionsError, "learning.settings has no key 'hiden'; did you mean 'hidden'", settings={"hiden": 1}
+    )
+    refused(
+        tmp_path, OptionsError, "learning.arguments has no key 'rewrd'; did you mean 'reward'", arguments={"rewrd": 1}
+    )
+    refused(tmp_path, OptionsError, "names none; name a Python file or one of", algorithm=None)
+    refused(tmp_path, OptionsError, "simulator is 'exact'", "simulator=exact")
+    refused(tmp_path, OptionsError, r"'test', which needs a model \(--inmodel FILE\)", "pybatsim.agent.run=test")
+    refused(tmp_path, OutputError, "no such folder", f"pybatsim.agent.output_model={tmp_path}/none/m.pt")
+    refused(tmp_path, ReadError, "no such file", f"pybatsim.agent.input_model={tmp_path}/none.pt")
+    (tmp_path / "bad.pt").write_bytes(b"PK\x03\x04 no model")
+    refused(tmp_path, ReadError, "bad.pt: is no model file", f"pybatsim.agent.input_model={tmp_path}/bad.pt")
+
+
+def test_models_that_do_not_fit_are_told(tmp_path: Path):
+    train(tmp_path, "trained", iterations=1)
+    given = f"pybatsim.agent.input_model={tmp_path}/trained/model.pt"
+    test = "pybatsim.agent.run=test"
+    refused(tmp_path, OptionsError, "is a model of reinforce, not of a2c", given, algorithm="a2c")
+    refused(tmp_path, LearningError, r"made for observations Box\(21,\)", given, test, "pybatsim.env.observation=small")
+    refused(
+        tmp_path, OptionsError, "was trained with queue_sensitivity", given, test, "pybatsim.env.queue_sensitivity=0.5"
+    )
+    refused(tmp_path, LearningError, "model.pt: the saved weights do not fit", given, "pybatsim.agent.hidden=17")
+    gaia = hdrl.read_platform("gaia")
+    jobs = hdrl.read_workload("lublin_gaia_1000", gaia, n_jobs=5)
+    assert evaluate_model(tmp_path / "trained" / "model.pt", gaia, jobs).workload.n_jobs == 5, "minimal fits anywhere"

@@ -1,0 +1,110 @@
+"""hdrl-launch with agents that learn: what people type, and what they see."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+pytest.importorskip("torch", reason="agents that learn need torch")
+pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
+
+from hdrl.launcher.launch import launch
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENT = ROOT / "examples" / "learning.json"
+QUIETLY = ("--set", "learning.tensorboard=false")
+BEST_MAKESPAN_S = 5.25
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(launch, [str(argument) for argument in arguments], prog_name="hdrl-launch")
+
+
+def good(*arguments: object) -> Result:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr or result.exception
+    return result
+
+
+def refused(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def makespan(folder: Path) -> float:
+    return json.loads((folder / "metrics.json").read_text())["makespan_s"]
+
+
+@pytest.mark.parametrize("order", ["agent options", "options -a agent"])
+def test_a_built_in_agent_by_name(tmp_path: Path, order: str):
+    words = {"agent": "reinforce", "options": EXPERIMENT}
+    typed = [words.get(word, word) for word in order.split()]
+    result = good(*typed, *QUIETLY, "--set", "learning.n_envs=8", "-nr", 60, "--out", tmp_path / "out")
+    assert "reinforce, 2 jobs" in result.stdout
+    assert "trained in 60 iterations, 480 decisions, 480 episodes" in result.stdout
+    assert f"model in {tmp_path / 'out' / 'model.pt'}\n" in result.stdout
+    assert "iteration 60 of 60: return -5.25" in result.stderr
+    assert makespan(tmp_path / "out") == pytest.approx(BEST_MAKESPAN_S, abs=1e-6)
+
+
+def test_train_then_test_with_the_model(tmp_path: Path):
+    agent = ROOT / "examples" / "actor_critic.py"
+    model = tmp_path / "model.pt"
+    good(agent, EXPERIMENT, *QUIETLY, "-nr", 200, "-om", model, "--out", tmp_path / "train", "--quiet")
+    assert model.is_file()
+    test = ("--set", "pybatsim.agent.run=test")
+    good(agent, EXPERIMENT, *test, "-im", model, "--out", tmp_path / "test", "--quiet")
+    assert makespan(tmp_path / "test") == pytest.approx(BEST_MAKESPAN_S, abs=1e-6)
+    assert not (tmp_path / "test" / "training.csv").exists()
+    assert "no such file, expected a model" in refused(agent, EXPERIMENT, *test, "-im", tmp_path / "none.pt")
+
+
+def test_resume_goes_on(tmp_path: Path):
+    good("reinforce", EXPERIMENT, *QUIETLY, "-nr", 3, "--out", tmp_path / "out", "--quiet")
+    result = good("--resume", tmp_path / "out", "-nr", 5, "--quiet")
+    assert result.stdout == f"{tmp_path / 'out'}\n"
+    assert len((tmp_path / "out" / "training.csv").read_text().splitlines()) == 1 + 5
+    assert "--resume goes on with the training in it" in refused("reinforce", EXPERIMENT, "--out", tmp_path / "out")
+    assert "says it all" in refused("--resume", tmp_path / "out", EXPERIMENT)
+    assert "expected that of a training" in refused("--resume", tmp_path / "none")
+    assert "was trained with seed" in refused("--resume", tmp_path / "out", "--seed", 3)
+
+
+def test_a_learning_agent_must_be_named(tmp_path: Path):
+    assert "names none; name a Python file or one of" in refused(EXPERIMENT, "--out", tmp_path / "out")
+    assert "did you mean 'reinforce'" in refused("reinforc", EXPERIMENT, "--out", tmp_path / "out")
+    assert "--simulator" not in refused("ppo", EXPERIMENT, "--simulator", "exact", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_classic_takes_the_options_of_a_learning_agent_for_what_it_can(tmp_path: Path):
+    pair = "pybatsim.agent.policy_pair=first-high_mem_bw"
+    good("classic", EXPERIMENT, "--set", pair, "--out", tmp_path / "out", "--quiet")
+    assert makespan(tmp_path / "out") == pytest.approx(BEST_MAKESPAN_S, abs=1e-6)
+
+
+def test_ctrl_c_saves_what_is_reached(tmp_path: Path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", "from hdrl.launcher.launch import launch; launch(prog_name='hdrl-launch')"]
+    command += ["reinforce", str(EXPERIMENT), *QUIETLY, "-nr", "1000000", "--out", str(out), "--quiet"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline_s = time.monotonic() + 240
+    while not (out / "checkpoint.pt").is_file() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert told.startswith("hdrl-launch: error: interrupted after ")
+    assert told.endswith(f"iterations; hdrl-launch --resume {out} goes on\n")
+    n_iterations = int(told.split()[4].replace(",", ""))
+    assert len((out / "training.csv").read_text().splitlines()) == 1 + n_iterations
+    good("--resume", out, "-nr", n_iterations + 2, "--quiet")
+    assert len((out / "training.csv").read_text().splitlines()) == 1 + n_iterations + 2
