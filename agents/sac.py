@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hdrl.learn.config import NetworkConfig
-from hdrl.learn.masking import entropy_of, log_prob_of
+from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
@@ -141,7 +141,7 @@ class SAC(ActorCriticAgent):
         with torch.no_grad():
             log_probs = torch.log_softmax(self.network.logits(batch.next_observations, batch.next_masks), -1)
             worth = self._smaller(self.targets, batch.next_observations, batch.next_masks)
-            expected = (log_probs.exp() * worth).sum(-1) + self.alpha * entropy_of(log_probs)
+            expected = (probabilities_of(log_probs) * worth).sum(-1) + self.alpha * entropy_of(log_probs)
             targets = batch.returns + batch.discounts * expected
         loss = torch.zeros(())
         for critic in self.critics:
@@ -155,7 +155,7 @@ class SAC(ActorCriticAgent):
         with torch.no_grad():
             worth = self._smaller(self.critics, batch.observations, batch.masks)
         entropies = entropy_of(log_probs)
-        loss = -((log_probs.exp() * worth).sum(-1) + self.alpha * entropies).mean()
+        loss = -((probabilities_of(log_probs) * worth).sum(-1) + self.alpha * entropies).mean()
         self._descend("actor", loss)
         if self.config.is_alpha_learned:
             missing = entropies.detach() - self.config.target_entropy * self._largest_entropies(batch)

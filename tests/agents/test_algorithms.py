@@ -1,0 +1,264 @@
+"""Every algorithm learns what is easy to learn, does not learn what cannot be learned, and never breaks a mask."""
+
+import math
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
+
+from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
+from hdrl.errors import LearningError, OptionsError, UnknownName  # noqa: E402
+from hdrl.learn import Trainer, evaluate  # noqa: E402
+from hdrl.testing.toys import BanditEnvs, ConstantEnvs, IdentityEnvs, ShortestRowEnvs, ToyEnvs  # noqa: E402
+
+REPLAY = {"warm_up": 64, "batch_size": 32, "updates_per_iteration": 16}
+Q_LEARNING = {**REPLAY, "lr": 1e-2, "epsilon_steps": 500, "target_every": 20}
+LEARNERS = {
+    "reinforce": {"lr": 3e-2},
+    "a2c": {"lr": 2e-2, "n_steps": 8},
+    "ppo": {"lr": 1e-2, "n_steps": 16, "minibatch_size": 64},
+    "dqn": Q_LEARNING,
+    "d3qn": Q_LEARNING,
+    "sac": {**REPLAY, "lr": 1e-2, "tau": 0.05, "target_entropy": 0.2},
+}
+VARIANTS = {
+    "reinforce with a baseline": {"lr": 3e-2, "has_baseline": True},
+    "dqn double": {**Q_LEARNING, "is_double": True},
+    "dqn dueling": {**Q_LEARNING, "is_dueling": True},
+    "dqn prioritised": {**Q_LEARNING, "is_prioritised": True},
+    "dqn n-step": {**Q_LEARNING, "n_return_steps": 3},
+}
+ALL = {**LEARNERS, **VARIANTS}
+TASKS = [(name, seed) for name in LEARNERS for seed in (1, 2, 3)] + [(name, 1) for name in VARIANTS]
+
+
+def train(name: str, envs: ToyEnvs, seed: int, n_steps: int, **settings) -> Trainer:
+    width = {"hidden": (16,)} if "network" not in settings else {}
+    arguments = {"gamma": 0.5, **width, **ALL.get(name, {}), **settings}
+    spaces = (envs.single_observation_space, envs.single_action_space)
+    trainer = Trainer(make_agent(name.split()[0], *spaces, seed=seed, **arguments), envs, seed=seed, n_threads=1)
+    trainer.run(n_steps=n_steps)
+    return trainer
+
+
+def mean_return(trainer: Trainer, envs: ToyEnvs, n: int = 200) -> float:
+    return float(np.mean([episode["return"] for episode in evaluate(trainer.agent, envs, n, seed=99)]))
+
+
+@pytest.mark.parametrize(("name", "seed"), TASKS)
+def test_it_learns_to_say_what_it_sees(name: str, seed: int) -> None:
+    mode = AutoresetMode.SAME_STEP if seed == 2 else AutoresetMode.NEXT_STEP
+    envs = IdentityEnvs(16, is_masked=True, autoreset_mode=mode)
+    assert mean_return(train(name, envs, seed, 1500), envs, 32) >= 9.0  # of 10; guessing earns 4
+
+
+@pytest.mark.parametrize(("name", "seed"), TASKS)
+def test_it_learns_the_best_arm_of_each_context(name: str, seed: int) -> None:
+    envs = BanditEnvs(16, noise=0.2, autoreset_mode=AutoresetMode.SAME_STEP)
+    trainer = train(name, envs, seed, 2000)
+    chosen = trainer.agent.act(torch.eye(envs.n_contexts), None, explore=False).actions
+    assert chosen.tolist() == envs.best(np.arange(envs.n_contexts)).tolist()
+
+
+@pytest.mark.parametrize("name", ["hdeeprm_reinforce", "hdeeprm_actor_critic"])
+def test_the_networks_of_hdeeprm_learn_to_say_what_they_see(name: str) -> None:
+    envs = IdentityEnvs(16)
+    trainer = train(name, envs, 1, 6000, hidden=(32,), lr=1e-2, entropy_coef=0.02)
+    assert mean_return(trainer, envs, 32) >= 9.0
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_it_learns_nothing_where_rewards_have_nothing_to_do_with_actions(name: str) -> None:
+    trainer = train(name, IdentityEnvs(16, n_actions=8, is_shuffled=True), 1, 1500)
+    assert mean_return(trainer, IdentityEnvs(16, n_actions=8), 32) < 5.0  # learning the true task earns 9
+
+
+@pytest.mark.parametrize("network", ["kernel", "attention"])
+@pytest.mark.parametrize("name", ["reinforce", "a2c", "ppo", "d3qn", "sac"])
+def test_it_learns_to_pick_the_shortest_job(name: str, network: str) -> None:
+    envs = ShortestRowEnvs(16, n_rows=6, n_jobs=(2, 6), length=10)
+    sizes = {"hidden": (32,), "attention_heads": 1, "attention_width": 16}
+    trainer = train(name, envs, 1, 4000, network=network, **sizes)
+    guess = float(np.mean([1 / n for n in range(2, 7)]))
+    assert mean_return(trainer, envs, 40) >= 8.0 > 10 * guess
+
+
+NEXT_STEP, SAME_STEP = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("a2c", NEXT_STEP),
+        ("a2c", SAME_STEP),
+        ("ppo", NEXT_STEP),
+        ("dqn", NEXT_STEP),
+        ("dqn n-step", SAME_STEP),
+        ("sac", SAME_STEP),
+    ],
+)
+def test_an_episode_that_is_cut_off_is_worth_what_would_have_followed(name: str, mode: AutoresetMode) -> None:
+    def value(*, is_truncated: bool) -> float:
+        envs = ConstantEnvs(8, length=2, is_truncated=is_truncated, autoreset_mode=mode)
+        fixed = {"sac": {"is_alpha_learned": False, "alpha": 1e-3, "tau": 0.2}, "a2c": {"lr": 3e-2}}
+        trainer = train(name, envs, 1, 1600, gamma=0.75, max_grad_norm=None, **fixed.get(name, {}))
+        agent, seen = trainer.agent, torch.ones((1, 1))
+        if name == "sac":
+            return float(agent.critics[0].logits(seen, None).detach().mean())
+        if name.startswith("dqn"):
+            return float(agent.action_values(agent.network, seen, None).detach().mean())
+        return float(agent.values(seen, None))
+
+    assert value(is_truncated=True) == pytest.approx(4.0, abs=0.4)  # 1 / (1 - 0.75)
+    # Ending by itself, the first step is worth 1.75 and the second 1; they look the same.
+    assert value(is_truncated=False) == pytest.approx(1.375, abs=0.3)
+
+
+class Watched(IdentityEnvs):
+    """Refuses illegal actions, as its base does, and counts the legal ones."""
+
+    n_stepped = 0
+
+    def step(self, actions):
+        type(self).n_stepped += 1
+        return super().step(actions)
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_masks_are_never_broken(name: str) -> None:
+    if name == "rlscheduler":
+        pytest.skip("its network takes tables; the tests of picking jobs watch it")
+    envs = Watched(4, n_actions=6, is_masked=True, length=7)
+    extra = {"warm_up": 20, "batch_size": 8} if name in ("dqn", "d3qn", "sac") else {}
+    agent = make_agent(name, envs.single_observation_space, envs.single_action_space, seed=3, **extra)
+    Trainer(agent, envs, seed=3).run(n_steps=200)
+    evaluate(agent, envs, 8)
+    mask = torch.rand((500, 6), generator=torch.Generator().manual_seed(0)) < 0.4
+    mask[:, 0] |= ~mask.any(-1)
+    observations = torch.rand((500, 6))
+    probabilities = agent.probabilities(observations, mask)
+    assert (probabilities[~mask] == 0.0).all()
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(500))
+    for explore in (True, False):
+        actions = agent.act(observations, mask, explore=explore).actions
+        assert mask.gather(1, actions.unsqueeze(-1)).all()
+
+
+def test_the_temperature_of_sac_aims_at_its_share_of_the_legal_entropy() -> None:
+    envs = ConstantEnvs(4, length=5)  # nothing to gain, so that entropy alone counts
+    trainer = train("sac", envs, 1, 1000, target_entropy=0.5, alpha=1.0)
+    p = trainer.agent.probabilities(torch.ones((1, 1)), None)[0]
+    assert float(-(p * p.log()).sum()) > 0.45 * math.log(2)
+    assert trainer.agent.alpha < 1.0  # more entropy than asked for makes it cheaper
+
+
+def test_the_share_of_random_actions_of_dqn_falls_as_set() -> None:
+    envs = IdentityEnvs(4)
+    settings = {"epsilon_first": 0.8, "epsilon_last": 0.2, "epsilon_steps": 100, "warm_up": 10}
+    agent = make_agent("dqn", envs.single_observation_space, envs.single_action_space, **settings)
+    seen = torch.eye(4)
+    for _ in range(50):
+        agent.act(seen[:1], None, explore=True)
+    assert agent.epsilon == pytest.approx(0.5)
+    agent.act(seen, None, explore=False)
+    assert agent.epsilon == pytest.approx(0.5)
+    agent.n_explored = 10**6
+    assert agent.epsilon == pytest.approx(0.2)
+    best = int(agent.act(seen[:1], None, explore=False).actions)
+    expected = [0.05] * 4
+    expected[best] += 0.8
+    assert agent.probabilities(seen[:1], None)[0].tolist() == pytest.approx(expected)
+
+
+def test_double_learning_lets_the_other_network_judge() -> None:
+    from hdrl.learn import Transitions
+
+    envs = IdentityEnvs(2)
+    spaces = (envs.single_observation_space, envs.single_action_space)
+    agent = make_agent("dqn", *spaces, is_double=True, seed=1)
+    seen = torch.eye(4)
+    with torch.no_grad():
+        for parameter in agent.target.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(4))
+    judged = agent.action_values(agent.target, seen, None)
+    mask = torch.ones((4, 4), dtype=torch.bool)
+    mask[:, int(agent.action_values(agent.network, seen, None)[0].argmax())] = False
+    for legal in (None, mask):
+        chosen = agent.action_values(agent.network, seen, legal).argmax(-1)
+        nothing = torch.zeros(4)
+        batch = Transitions(seen, None, chosen, nothing, nothing, seen, legal, nothing + 1, chosen)
+        found = agent._next_values(batch)
+        torch.testing.assert_close(found, judged[torch.arange(4), chosen])
+        assert not torch.allclose(found, judged.amax(-1))
+
+
+def test_importance_weights_multiply_each_loss_before_the_mean() -> None:
+    from hdrl.learn import Transitions
+
+    envs = IdentityEnvs(2)
+    spaces = (envs.single_observation_space, envs.single_action_space)
+    agent = make_agent("dqn", *spaces, seed=1)
+    seen, actions = torch.eye(4), torch.arange(4)
+    values = agent.action_values(agent.network, seen, None).detach()[actions, actions]
+    errors, weights = torch.tensor([0.1, 0.2, 3.0, 0.0]), torch.tensor([1.0, 0.5, 0.25, 1.0])
+    batch = Transitions(seen, None, actions, values + errors, torch.zeros(4), seen, None, weights, actions)
+    # Huber: half the square below 1, the error less a half beyond.
+    expected = (1.0 * 0.005 + 0.5 * 0.02 + 0.25 * 2.5) / 4
+    assert agent.learn(batch)["loss"] == pytest.approx(expected, rel=1e-4)
+    assert batch.errors.tolist() == pytest.approx(errors.tolist(), abs=1e-6)
+
+
+def test_ppo_ends_an_update_when_the_policy_has_moved_too_far() -> None:
+    envs = IdentityEnvs(8)
+    settings = {"n_epochs": 50, "lr": 3e-2, "n_steps": 16, "minibatch_size": None}
+    spaces = (envs.single_observation_space, envs.single_action_space)
+    told = []
+    for target in (None, 0.01):
+        agent = make_agent("ppo", *spaces, seed=1, target_kl=target, **settings)
+        Trainer(agent, envs, seed=1).run(1, on_iteration=told.append)
+    assert told[0].losses["n_epochs"] == 50
+    assert told[1].losses["n_epochs"] < 10
+    assert told[1].losses["approx_kl"] < told[0].losses["approx_kl"]
+
+
+def test_the_preset_of_rlscheduler_has_its_settings() -> None:
+    envs = ShortestRowEnvs(2, n_rows=128, n_features=8, n_jobs=(1, 128))
+    agent = make_agent("rlscheduler", envs.single_observation_space, envs.single_action_space)
+    config = agent.config
+    assert (config.gamma, config.gae_lambda, config.clip, config.target_kl) == (1.0, 0.97, 0.2, 0.01)
+    assert (config.lr, config.value_lr, config.n_epochs) == (3e-4, 1e-3, 80)
+    rates = [group["lr"] for group in agent.optimizer.param_groups]
+    weights = [sum(p.numel() for p in group["params"]) for group in agent.optimizer.param_groups]
+    assert rates == [3e-4, 1e-3]
+    assert weights[0] == 961
+
+
+def test_every_setting_is_described_and_every_default_is_valid() -> None:
+    for name in ALGORITHMS:
+        algorithm = ALGORITHMS[name]
+        config = algorithm.config()
+        assert type(config).of(config.as_json()) == config
+        for field, info in type(config).model_fields.items():
+            assert info.description, f"{name}.{field}"
+
+
+def test_wrong_settings_are_told_in_one_line() -> None:
+    spaces = (IdentityEnvs(1).single_observation_space, IdentityEnvs(1).single_action_space)
+    cases = [
+        ({"gama": 0.9}, "ppo has no key 'gama'; did you mean 'gamma'?"),
+        ({"gamma": 1.5}, "ppo: gamma is 1.5, expected less than or equal to 1"),
+        ({"lr": "fast"}, "ppo: lr is 'fast', expected a valid number"),
+        ({"n_steps": 2.5}, "ppo: n_steps is 2.5, expected a valid integer"),
+        ({"activation": "swish"}, "ppo: activation is 'swish', expected 'relu', 'tanh' or 'leaky_relu'"),
+        ({"hidden": [0]}, "ppo: hidden.0 is 0, expected greater than or equal to 1"),
+    ]
+    for settings, message in cases:
+        with pytest.raises(OptionsError) as error:
+            make_agent("ppo", *spaces, **settings)
+        assert str(error.value) == message
+    with pytest.raises(UnknownName, match="no algorithm 'd3nq'; did you mean 'd3qn'"):
+        make_agent("d3nq", *spaces)
+    with pytest.raises(LearningError, match="actions are Box"):
+        make_agent("ppo", spaces[0], spaces[0])
