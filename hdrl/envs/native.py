@@ -24,8 +24,15 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hdrl.envs.masks import LegalMultiDiscrete
-from hdrl.envs.seeds import checked_seed, episode_seed, fresh_seed, seed_key
-from hdrl.errors import DecisionError, OptionsError, suggest
+from hdrl.envs.requests import (
+    check_reset_options,
+    episode_of_each_row,
+    read_autoreset_mode,
+    rows_to_reset,
+    seed_of_each_row,
+)
+from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
+from hdrl.errors import DecisionError, OptionsError
 from hdrl.kernel.pool.actions import first_illegal
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -34,30 +41,6 @@ Info: TypeAlias = dict[str, Any]
 Options: TypeAlias = dict[str, Any]
 StateDict: TypeAlias = dict[str, NDArray[Any]]
 """Everything that an environment needs to go on as if it had not been interrupted: arrays by name."""
-
-
-def autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """Return a mode of autoreset by its name.
-
-    Parameters
-    ----------
-    mode
-        A mode, or the text ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such mode.
-    """
-    known = {one.value: one for one in AutoresetMode}
-    if isinstance(mode, AutoresetMode):
-        return mode
-    if mode not in known:
-        raise OptionsError(f"autoreset_mode is {mode!r}; {suggest(str(mode), known)}")
-    return known[mode]
-
-
-_read_mode = autoreset_mode  # arguments of the same name hide it
 
 
 class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
@@ -116,7 +99,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise OptionsError(f"{name} is {value!r}, expected a whole number of at least 1")
         self.num_envs = int(num_envs)
-        self.autoreset_mode = _read_mode(autoreset_mode)
+        self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
         self.single_observation_space = observation_space
@@ -216,12 +199,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             If a seed or an option is wrong.
         """
         given = dict(options or {})
-        chosen = self._reset_mask(given.pop("reset_mask", None))
+        chosen = rows_to_reset(given.pop("reset_mask", None), self.num_envs)
         rows = np.flatnonzero(chosen).tolist()
-        self._check_options(given)
+        check_reset_options(given, self._option_names)
+        episodes = episode_of_each_row(given.pop("episode"), self.num_envs) if "episode" in given else None
         self._seed(seed, rows)
-        if "episode" in given:
-            self._set_episodes(given.pop("episode"), rows)
+        if episodes is not None:
+            self._next_episodes[rows] = episodes[rows]
         for row in rows:
             self._begin_next(row, given)
         self._run(self._reset_rows, chosen)
@@ -351,34 +335,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     # ------------------------------------------------------------------ parts
 
-    def _reset_mask(self, mask: object) -> BoolArray:
-        if mask is None:
-            return self._all
-        array = np.asarray(mask)
-        if array.shape != (self.num_envs,) or array.dtype != np.bool_ or not array.any():
-            raise OptionsError(
-                f"reset_mask is of {array.dtype} and shape {array.shape},"
-                f" expected booleans of shape {(self.num_envs,)} with at least one true"
-            )
-        return array
-
-    def _check_options(self, options: Options) -> None:
-        known = ("episode", *sorted(self._option_names))
-        for name in options:
-            if name not in known:
-                raise OptionsError(f"no reset option {name!r}; {suggest(str(name), ('reset_mask', *known))}")
-
     def _seed(self, seed: int | Sequence[int | None] | None, rows: list[int]) -> None:
-        seeds: list[int | None]
-        if seed is None:
-            seeds = [None] * self.num_envs
-        elif isinstance(seed, (int, np.integer)):
-            first = checked_seed(seed)
-            seeds = [checked_seed(first + row) for row in range(self.num_envs)]
-        else:
-            seeds = [None if one is None else checked_seed(one) for one in seed]
-            if len(seeds) != self.num_envs:
-                raise OptionsError(f"seed has {len(seeds)} numbers, expected one for each of {self.num_envs} rows")
+        seeds = seed_of_each_row(seed, self.num_envs)
         for row in range(self.num_envs):
             chosen = seeds[row] if row in rows else None
             if chosen is None and self._is_seeded:
@@ -387,15 +345,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._keys[row] = seed_key(int(self._seeds[row]))
             self._next_episodes[row] = 0
         self._is_seeded = True
-
-    def _set_episodes(self, episodes: object, rows: list[int]) -> None:
-        array = np.asarray(episodes)
-        good = array.dtype.kind in "iu" and array.shape in ((), (self.num_envs,)) and bool(np.all(array >= 0))
-        if not good:
-            raise OptionsError(
-                f"episode is {episodes!r}, expected a number from 0 on, or one for each of {self.num_envs} rows"
-            )
-        self._next_episodes[rows] = np.broadcast_to(array, self.num_envs)[rows]
 
     def _begin_next(self, row: int, options: Options) -> None:
         episode = int(self._next_episodes[row])

@@ -1,0 +1,127 @@
+"""What users ask a batch of environments for, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.envs.seeds import checked_seed
+from hdrl.errors import OptionsError, suggest
+
+
+def read_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """Return a mode of autoreset by its name.
+
+    Parameters
+    ----------
+    mode
+        A mode, or the text ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such mode.
+    """
+    known = {one.value: one for one in AutoresetMode}
+    if isinstance(mode, AutoresetMode):
+        return mode
+    if mode not in known:
+        raise OptionsError(f"autoreset_mode is {mode!r}; {suggest(str(mode), known)}")
+    return known[mode]
+
+
+def rows_to_reset(mask: object, num_envs: int) -> NDArray[np.bool_]:
+    """Return which rows are to begin an episode.
+
+    Parameters
+    ----------
+    mask
+        Booleans of shape ``(num_envs,)`` with at least one true; ``None``: all rows.
+    num_envs
+        Number of rows.
+
+    Raises
+    ------
+    OptionsError
+        If it is something else.
+    """
+    if mask is None:
+        return np.ones(num_envs, dtype=np.bool_)
+    array = np.asarray(mask)
+    if array.shape != (num_envs,) or array.dtype != np.bool_ or not array.any():
+        raise OptionsError(
+            f"reset_mask is of {array.dtype} and shape {array.shape},"
+            f" expected booleans of shape {(num_envs,)} with at least one true"
+        )
+    return array
+
+
+def check_reset_options(options: Iterable[str], more: Iterable[str]) -> None:
+    """Refuse options of a reset that nobody knows.
+
+    Parameters
+    ----------
+    options
+        Names of the options.
+    more
+        Names that the environment knows besides ``reset_mask`` and ``episode``.
+
+    Raises
+    ------
+    OptionsError
+        If there is another one.
+    """
+    known = ("episode", *sorted(more))
+    for name in options:
+        if name not in known:
+            raise OptionsError(f"no reset option {name!r}; {suggest(str(name), ('reset_mask', *known))}")
+
+
+def seed_of_each_row(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int | None]:
+    """Return the seed of each row, ``None`` where none is given.
+
+    Parameters
+    ----------
+    seed
+        The seed of the first row, the others following; or one of each row; or ``None``.
+    num_envs
+        Number of rows.
+
+    Raises
+    ------
+    OptionsError
+        If one is no seed, or their number differs.
+    """
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, (int, np.integer)):
+        first = checked_seed(seed)
+        return [checked_seed(first + row) for row in range(num_envs)]
+    seeds = [None if one is None else checked_seed(one) for one in seed]
+    if len(seeds) != num_envs:
+        raise OptionsError(f"seed has {len(seeds)} numbers, expected one for each of {num_envs} rows")
+    return seeds
+
+
+def episode_of_each_row(episodes: object, num_envs: int) -> NDArray[np.int64]:
+    """Return the number of the episode with which each row is to begin, shape ``(num_envs,)``.
+
+    Parameters
+    ----------
+    episodes
+        A number from 0 on, or one for each row.
+    num_envs
+        Number of rows.
+
+    Raises
+    ------
+    OptionsError
+        If it is something else.
+    """
+    array = np.asarray(episodes)
+    if array.dtype.kind not in "iu" or array.shape not in ((), (num_envs,)) or not np.all(array >= 0):
+        raise OptionsError(f"episode is {episodes!r}, expected a number from 0 on, or one for each of {num_envs} rows")
+    return np.broadcast_to(array, num_envs).astype(np.int64)
