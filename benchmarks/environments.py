@@ -82,8 +82,8 @@ def measure_job_pick(report: Report) -> None:
     }
     add_rates(report, measure_in_turn(envs), {main: JOB_PICK_AT_LEAST})
     report.notes.append(
-        "JobPick: 4,096 jobs of the Lublin-Feitelson model on 256 processors, episodes of 256; 128 rows of 8 columns and"
-        " the mask are written in every step."
+        "JobPick: 4,096 jobs of the Lublin-Feitelson model on 256 processors, episodes of 256; 128 rows of 8 columns"
+        " and the mask are written in every step."
     )
     for env in envs.values():
         env.close()
