@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.options import Options, RealBatsimOptions, WorkloadOptions
+from hdrl.options import LearningOptions, Options, RealBatsimOptions, WorkloadOptions
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -93,7 +93,11 @@ def test_the_table_of_options_is_complete():
     named = set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE))
     hdeeprm = {"seed", "nb_resources", "nb_jobs", "workload_file_path", "platform_file_path", "pybatsim"}
     assert named == set(Options.model_fields) - hdeeprm
-    for block, fields in (("workload", WorkloadOptions.model_fields), ("batsim", RealBatsimOptions.model_fields)):
+    for block, fields in (
+        ("workload", WorkloadOptions.model_fields),
+        ("batsim", RealBatsimOptions.model_fields),
+        ("learning", LearningOptions.model_fields),
+    ):
         row = next(line for line in README.splitlines() if line.startswith(f"| `{block}` |"))
         assert set(re.findall(r"`(\w+)`", row)) - {block} == set(fields)
 
