@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_the_same_runs_give_the_same_page(tmp_path: Path):
     run = make_run(tmp_path / "a")
     assert build_report([run]) == build_report([run])
+
+
+def test_without_plotly_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    make_run(tmp_path / "a")
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    done = CliRunner().invoke(cli, ["report", str(tmp_path / "a"), "-o", str(tmp_path / "page.html")])
+    assert (done.exit_code, done.output) == (2, "cli: error: this needs plotly: pip install 'hdrl[report]'\n")
+    assert not (tmp_path / "page.html").exists()
