@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, PlatformError
 from hdrl.kernel.pool.table import JobColumns
 from hdrl.platform import read_platform
-from hdrl.platform.build import platform_from_tree
-from hdrl.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
-from hdrl.platform.pstates import pstate_rules
+from hdrl.platform.homogeneous import PREFIX
+from hdrl.platform.model import Platform
 from hdrl.workload import check_fits, file_format, lublin_log, read_swf, read_workload, workload_from_swf
 from hdrl.workload.model import NO_WALLTIME, Workload
 from hdrl.workload.read import find_workload
@@ -23,43 +22,11 @@ from hdrl.workload.statistics import reference_run_times
 
 WorkloadLike: TypeAlias = Workload | str | Path
 
-_WIRE = Link("wire", 10.0, 0.0)
-_PLENTY_GB = 1e9
 _HEADER_PROCESSORS = ("MaxProcs", "MaxNodes")
 
 DEFAULT_N_JOBS = 4096
 DEFAULT_N_PROCS = 256
 DEFAULT_SEED = 2009
-
-
-def homogeneous_platform(n_procs: int) -> Platform:
-    """Return a platform of one node with identical cores of 1 Gflop/s and more memory than any job takes.
-
-    Parameters
-    ----------
-    n_procs
-        Number of cores, at least 1.
-
-    Raises
-    ------
-    OptionsError
-        If it is none.
-    """
-    if isinstance(n_procs, bool) or not isinstance(n_procs, (int, np.integer)) or n_procs < 1:
-        raise OptionsError(f"n_procs is {n_procs!r}, expected a whole number of at least 1")
-    kind = ProcessorType(
-        name="processor",
-        kind="CPU",
-        microarchitecture="",
-        cores=int(n_procs),
-        clock_ghz=1.0,
-        flops_per_cycle=1.0,
-        memory_bandwidth_gbps=1e9,
-        power_w=100.0 * int(n_procs),
-    )
-    node = NodeType("node", ((kind, 1),), _PLENTY_GB)
-    cluster = Cluster("cluster", (NodeGroup(node, 1),), _WIRE)
-    return platform_from_tree(f"homogeneous_{int(n_procs)}", (cluster,), _WIRE, pstate_rules())
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +130,10 @@ def _machine(
         return machine
     if any(isinstance(one, Workload) for one in workloads):
         raise OptionsError("platform is missing: a Workload needs the one that it was made for")
-    return homogeneous_platform(_processors_of(workloads[0]) if n_procs is None else n_procs)
+    n = _processors_of(workloads[0]) if n_procs is None else n_procs
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise OptionsError(f"n_procs is {n!r}, expected a whole number of at least 1")
+    return read_platform(f"{PREFIX}{n}")
 
 
 def _processors_of(workload: WorkloadLike | None) -> int:

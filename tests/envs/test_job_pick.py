@@ -15,7 +15,6 @@ import hdrl
 from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS, Window
 from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.job_pick_options import FEATURES, OBJECTIVES
-from hdrl.envs.machines import homogeneous_platform
 from hdrl.errors import HdrlError
 from hdrl.kernel.pool import entries
 from hdrl.testing import check_trace, trace_differences
@@ -103,7 +102,7 @@ def test_playing_the_first_row_is_first_come_first_served() -> None:
 @pytest.mark.parametrize("backfilling", ["none", "easy", "easy_sjbf", "easy_priority"])
 def test_a_priority_gives_the_schedule_of_the_embedded_simulator(backfilling: str) -> None:
     # Dates without coincidences: Batsim tells simultaneous events one after the other, the pool looks at all of them.
-    platform = homogeneous_platform(64)
+    platform = hdrl.read_platform("homogeneous:64")
     log = lublin_log(600, 64, seed=3, load=1.1)
     rng, rows = np.random.default_rng(5), log.rows.copy()
     for name in ("submit_s", "run_s", "requested_s"):
@@ -127,7 +126,7 @@ def test_a_priority_gives_the_schedule_of_the_embedded_simulator(backfilling: st
 @pytest.mark.parametrize("policy", ["f4+easy_sjbf", "sjf+easy", "wfp3+easy_priority", "f4"])
 def test_start_dates_on_lublin_1_are_those_of_the_embedded_simulator(policy: str) -> None:
     priority, _, backfilling = policy.partition("+")
-    platform = homogeneous_platform(256)
+    platform = hdrl.read_platform("homogeneous:256")
     log, rng = read_swf(LUBLIN), np.random.default_rng(1)
     rows = log.rows.copy()
     for name in ("submit_s", "run_s"):
@@ -440,12 +439,12 @@ def test_mistakes_are_told_in_one_line(arguments: dict[str, Any], message: str) 
 
 
 def test_jobs_that_never_fit_are_refused(log: Path) -> None:
-    with pytest.raises(HdrlError, match="asks for 4 cores, platform homogeneous_3 has 3"):
+    with pytest.raises(HdrlError, match="asks for 4 cores, platform 'homogeneous:3' has 3"):
         JobPickEnv(workload=log, n_procs=3, n_jobs="all")
 
 
 def test_a_workload_without_its_platform_is_refused(log: Path) -> None:
-    workload = workload_from_swf(read_swf(log), homogeneous_platform(4))
+    workload = workload_from_swf(read_swf(log), hdrl.read_platform("homogeneous:4"))
     with pytest.raises(HdrlError, match="platform is missing"):
         JobPickEnv(workload=workload)
 
