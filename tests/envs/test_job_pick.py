@@ -439,7 +439,7 @@ def test_mistakes_are_told_in_one_line(arguments: dict[str, Any], message: str) 
 
 
 def test_jobs_that_never_fit_are_refused(log: Path) -> None:
-    with pytest.raises(HdrlError, match="asks for 4 cores, platform 'homogeneous:3' has 3"):
+    with pytest.raises(HdrlError, match="asks for 4 cores, platform homogeneous:3 has 3"):
         JobPickEnv(workload=log, n_procs=3, n_jobs="all")
 
 
