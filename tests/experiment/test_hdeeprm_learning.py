@@ -38,13 +38,20 @@ def refused(folder: Path, text: str, agent: str, *overrides: str) -> None:
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("agent", ["REINFORCE", "ACTOR_CRITIC"])
-@pytest.mark.parametrize("compatibility", ["null", "hdeeprm-0.3.1"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("agent", "n", "compatibility"),
+    [
+        ("REINFORCE", 500, "null"),
+        ("ACTOR_CRITIC", 200, "null"),
+        # The rewards of HDeepRM are all positive here, and one per simulation is not standardised: without a critic
+        # whatever is drawn first may win.
+        ("ACTOR_CRITIC", 200, "hdeeprm-0.3.1"),
+    ],
+)
 def test_hdeeprms_learning_experiment_reaches_the_best_makespan(
-    tmp_path: Path, agent: str, compatibility: str, seed: int
+    tmp_path: Path, agent: str, n: int, compatibility: str, seed: int
 ):
-    n = 500 if agent == "REINFORCE" else 200
     result = train(tmp_path, getattr(worlds, agent), f"runs={n}", f"seed={seed}", f"compatibility={compatibility}")
     makespans = [float(line) for line in (tmp_path / "out" / "makespans.log").read_text().splitlines()]
     assert len(makespans) == n
