@@ -158,7 +158,6 @@ def main() -> None:
     # The first batches compile, and queues are short in them.
     for function in functions.values():
         function()
-        function()
     seconds = time_in_turn(functions, N_ROUNDS)
     rates = {name: [BATCH / second for second in measured] for name, measured in seconds.items()}
     ratio = ""
