@@ -139,7 +139,7 @@ class PPO(ActorCriticAgent):
             if log.is_stopped and self.config.is_shared:
                 break
             order = torch.randperm(n, generator=self.generator)
-            for index in order.split(size):
+            for index in torch.split(order, size):
                 self._update(sample.at(index), log)
             log.n_epochs += not log.is_stopped
         self.n_updates += 1

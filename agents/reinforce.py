@@ -94,7 +94,7 @@ class Reinforce(ActorCriticAgent):
         targets = returns.flatten()
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
-        for part in index.split(CHUNK):
+        for part in torch.split(index, CHUNK):
             share = len(part) / len(index)
             for name, value in self._accumulate(batch, part, targets[part], share).items():
                 sums[name] = sums.get(name, 0.0) + share * value

@@ -94,17 +94,17 @@ class SAC(ActorCriticAgent):
     ) -> None:
         super().__init__(observation_space, action_space, config, generator, has_critic=False)
         settings = self.config
-        self.critics = nn.ModuleList(self._build() for _ in range(2))
-        self.targets = nn.ModuleList(self._build() for _ in range(2))
+        self.critics = [self._build() for _ in range(2)]
+        self.targets = [self._build() for _ in range(2)]
         self._move_targets(1.0)
-        self.targets.requires_grad_(requires_grad=False)
-        self.temperature = nn.Module()
-        self.temperature.log_alpha = nn.Parameter(torch.tensor(math.log(settings.alpha)))
-        self.modules.update(critics=self.critics, targets=self.targets, temperature=self.temperature)
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(settings.alpha)))
+        critics, targets = nn.ModuleList(self.critics), nn.ModuleList(self.targets).requires_grad_(requires_grad=False)
+        temperature = nn.ParameterDict({"log_alpha": self.log_alpha})
+        self.modules.update(critics=critics, targets=targets, temperature=temperature)
         rates = {
             "actor": (self.network, settings.lr),
-            "critics": (self.critics, settings.value_lr or settings.lr),
-            "temperature": (self.temperature, settings.alpha_lr or settings.lr),
+            "critics": (critics, settings.value_lr or settings.lr),
+            "temperature": (temperature, settings.alpha_lr or settings.lr),
         }
         for name, (module, lr) in rates.items():
             self.optimizers[name] = torch.optim.Adam(module.parameters(), lr=lr, fused=True)
@@ -126,7 +126,7 @@ class SAC(ActorCriticAgent):
     @property
     def alpha(self) -> float:
         """The temperature now."""
-        return math.exp(float(self.temperature.log_alpha.detach()))
+        return math.exp(float(self.log_alpha.detach()))
 
     def learn(self, batch: Transitions) -> dict[str, float]:
         """Make one step of critics, actor and temperature on a batch of transitions."""
@@ -159,7 +159,7 @@ class SAC(ActorCriticAgent):
         self._descend("actor", loss)
         if self.config.is_alpha_learned:
             missing = entropies.detach() - self.config.target_entropy * self._largest_entropies(batch)
-            self._descend("temperature", (self.temperature.log_alpha * missing).mean())
+            self._descend("temperature", (self.log_alpha * missing).mean())
         return {"policy_loss": float(loss.detach()), "entropy": float(entropies.detach().mean())}
 
     def _largest_entropies(self, batch: Transitions) -> Tensor:
@@ -174,7 +174,7 @@ class SAC(ActorCriticAgent):
         step_clipped(optimizer, self.config.max_grad_norm)
 
     @staticmethod
-    def _smaller(critics: nn.ModuleList, observations: Tensor, mask: Tensor | None) -> Tensor:
+    def _smaller(critics: list[ActorCritic], observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the smaller of both critics' values of each action; 0 for illegal ones, which have no probability."""
         values = torch.minimum(*(critic.logits(observations, mask) for critic in critics))
         return values if mask is None else values.masked_fill(~mask, 0.0)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from hdrl.errors import LearningError
-from hdrl.learn.config import Config
+from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.memory import Memory
 from hdrl.learn.spaces import n_actions_of, observation_shape_of
 
@@ -75,13 +75,13 @@ class Agent(abc.ABC):
         If a space is of another kind.
     """
 
-    Config: ClassVar[type[Config]] = Config
+    Config: ClassVar[type[BaseConfig]] = BaseConfig
 
     def __init__(
         self,
         observation_space: gym.Space[Any],
         action_space: gym.Space[Any],
-        config: Config | None = None,
+        config: BaseConfig | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         self.observation_space = observation_space

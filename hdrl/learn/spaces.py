@@ -11,6 +11,8 @@ from gymnasium import spaces
 
 from hdrl.errors import LearningError
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 def observation_shape_of(space: gym.Space[Any]) -> tuple[int, ...]:
     """Return the shape of the observations of a space.
@@ -143,6 +145,6 @@ def shown(space: gym.Space[Any]) -> str:
 
 def _bound(array: np.ndarray[Any, Any]) -> float | list[Any]:
     """Return one number for a bound that is the same everywhere; infinities become the largest number."""
-    finite = np.nan_to_num(array.astype(np.float64), posinf=np.finfo(np.float32).max, neginf=np.finfo(np.float32).min)
+    finite = np.nan_to_num(array.astype(np.float64), posinf=_LARGEST, neginf=-_LARGEST)
     first = float(finite.flat[0])
     return first if bool((finite == first).all()) else finite.tolist()

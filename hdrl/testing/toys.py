@@ -214,7 +214,7 @@ class IdentityEnvs(ToyEnvs):
     def rewards_of(self, actions: Array) -> Array:
         """Return 1 for the right action."""
         right = self.random.integers(self.n_actions, size=self.num_envs) if self.is_shuffled else self.symbols
-        return (actions == right).astype(np.float64)
+        return np.equal(actions, right).astype(np.float64)
 
     def observe(self) -> Array:
         """Return the symbols, one-hot."""
@@ -268,7 +268,8 @@ class BanditEnvs(ToyEnvs):
 
     def rewards_of(self, actions: Array) -> Array:
         """Return noisy rewards."""
-        return (actions == self.best(self.contexts)) + self.noise * self.random.standard_normal(self.num_envs)
+        noise = self.noise * self.random.standard_normal(self.num_envs)
+        return np.equal(actions, self.best(self.contexts)) + noise
 
     def observe(self) -> Array:
         """Return the contexts, one-hot."""
@@ -350,7 +351,8 @@ class ShortestRowEnvs(ToyEnvs):
     def rewards_of(self, actions: Array) -> Array:
         """Return 1 for the shortest job."""
         lengths = np.where(self.filled != 0, self.tables[:, :, 1], np.inf)
-        return (actions == lengths.argmin(-1)).astype(np.float64)
+        shortest: Array = lengths.argmin(-1)
+        return np.equal(actions, shortest).astype(np.float64)
 
     def observe(self) -> Array:
         """Return the tables."""

@@ -34,12 +34,12 @@ ALL = {**LEARNERS, **VARIANTS}
 TASKS = [(name, seed) for name in LEARNERS for seed in (1, 2, 3)] + [(name, 1) for name in VARIANTS]
 
 
-def train(name: str, envs: ToyEnvs, seed: int, n_steps: int, **settings) -> Trainer:
+def train(name: str, envs: ToyEnvs, seed: int, until: int, **settings) -> Trainer:
     width = {"hidden": (16,)} if "network" not in settings else {}
     arguments = {"gamma": 0.5, **width, **ALL.get(name, {}), **settings}
     spaces = (envs.single_observation_space, envs.single_action_space)
     trainer = Trainer(make_agent(name.split()[0], *spaces, seed=seed, **arguments), envs, seed=seed, n_threads=1)
-    trainer.run(n_steps=n_steps)
+    trainer.run(n_steps=until)
     return trainer
 
 
@@ -102,7 +102,7 @@ NEXT_STEP, SAME_STEP = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
 def test_an_episode_that_is_cut_off_is_worth_what_would_have_followed(name: str, mode: AutoresetMode) -> None:
     def value(*, is_truncated: bool) -> float:
         envs = ConstantEnvs(8, length=2, is_truncated=is_truncated, autoreset_mode=mode)
-        fixed = {"sac": {"is_alpha_learned": False, "alpha": 1e-3, "tau": 0.2}, "a2c": {"lr": 3e-2}}
+        fixed = {"sac": {"is_alpha_learned": False, "alpha": 1e-3, "tau": 0.2}, "a2c": {"lr": 2e-2, "n_steps": 2}}
         trainer = train(name, envs, 1, 1600, gamma=0.75, max_grad_norm=None, **fixed.get(name, {}))
         agent, seen = trainer.agent, torch.ones((1, 1))
         if name == "sac":

@@ -74,7 +74,8 @@ class ActorCritic(nn.Module, abc.ABC):
         share
             How far, 0 to 1; 1 copies them.
         """
-        mine, theirs = list(self.parameters()), list(other.parameters())
+        mine: list[Tensor] = list(self.parameters())
+        theirs: list[Tensor] = list(other.parameters())
         if share >= 1.0:
             torch._foreach_copy_(mine, theirs)
         else:

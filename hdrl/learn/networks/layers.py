@@ -36,7 +36,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None
         Orthogonal weights of this gain and zero biases; ``None``: torch's own choice, uniform within
         ``1 / sqrt(n_in)``.
     """
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         if gain is None:
             bound = 1.0 / math.sqrt(n_in)

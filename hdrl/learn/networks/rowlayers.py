@@ -52,7 +52,7 @@ class RowLayers(nn.Sequential):
         rows
             Shape ``(k, sizes[0])``.
         """
-        result: Tensor = _Layers.apply(rows, self.is_open, *self.parameters())
+        result: Tensor = _Layers.apply(rows, self.is_open, *self.parameters())  # type: ignore[no-untyped-call]
         return result
 
 
@@ -71,7 +71,7 @@ class _Layers(torch.autograd.Function):
         return layers[-1]
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         n_layers = len(ctx.saved_tensors) // 2
         layers, weights = ctx.saved_tensors[: n_layers + 1], ctx.saved_tensors[n_layers + 1 :]
