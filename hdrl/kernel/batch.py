@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from hdrl.kernel import codes, decide, engine
 from hdrl.kernel.borrow import borrow
-from hdrl.kernel.jit import entry
+from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.state import State
+
+SHARED = ("steps", "ladders", "contention", "by_speed", "by_power")
+"""Arrays that never change: the environments of a batch may share them, with a leading axis of length 1."""
 
 
 def stack(states: Sequence[State]) -> State:
@@ -46,53 +49,70 @@ def cut(batch: State, index: int) -> State:
     return State(*(array[index] for array in batch))
 
 
+@jit
+def lend(batch, index):
+    """Return the arrays of one environment of a borrowed batch.
+
+    Only a function without reference counting may do that: counted views of the same arrays do not survive being
+    borrowed. What all environments share has a leading axis of length 1.
+    """
+    shared = min(index, len(batch.steps) - 1)
+    return State(
+        batch.scalars[index],
+        batch.jobs[index],
+        batch.steps[shared],
+        batch.order[index],
+        batch.submitters[index],
+        batch.cores[index],
+        batch.ladders[shared],
+        batch.processors[index],
+        batch.nodes[index],
+        batch.contention[shared],
+        batch.by_speed[shared],
+        batch.by_power[shared],
+        batch.sleeps[index],
+        batch.tasks[index],
+        batch.box[index],
+        batch.late[index],
+        batch.events[index],
+        batch.ops[index],
+        batch.pool[index],
+        batch.scratch[index],
+        batch.finished[index],
+        batch.queue[index],
+        batch.expected[index],
+        batch.candidates[index],
+        batch.groups[index],
+        batch.group_keys[index],
+        batch.dirty[index],
+        batch.twister[index],
+        batch.completed[index],
+        batch.allocated[index],
+        batch.machine_log[index],
+        batch.pstate_log[index],
+        batch.pstate_cores[index],
+        batch.energy_log[index],
+        batch.core_fails[index],
+        batch.memory_fails[index],
+        batch.spans[index],
+    )
+
+
+@jit
+def _run_pair(batch, index, job_key, core_key):
+    state = borrow(lend(batch, index))
+    engine.begin(state)
+    status = codes.PAUSED
+    while status == codes.PAUSED:
+        status = decide.run_pair(state, job_key, core_key, codes.NO_BACKFILLING, 1 << 30)
+    return status
+
+
 @entry
 def _run_pairs(batch, job_keys, core_keys, statuses):
+    lent = borrow(batch)
     for i in range(len(statuses)):
-        lent = State(
-            batch.scalars[i],
-            batch.jobs[i],
-            batch.steps[i],
-            batch.order[i],
-            batch.submitters[i],
-            batch.cores[i],
-            batch.ladders[i],
-            batch.processors[i],
-            batch.nodes[i],
-            batch.contention[i],
-            batch.by_speed[i],
-            batch.by_power[i],
-            batch.sleeps[i],
-            batch.tasks[i],
-            batch.box[i],
-            batch.late[i],
-            batch.events[i],
-            batch.ops[i],
-            batch.pool[i],
-            batch.scratch[i],
-            batch.finished[i],
-            batch.queue[i],
-            batch.expected[i],
-            batch.candidates[i],
-            batch.groups[i],
-            batch.group_keys[i],
-            batch.dirty[i],
-            batch.twister[i],
-            batch.completed[i],
-            batch.allocated[i],
-            batch.machine_log[i],
-            batch.pstate_log[i],
-            batch.pstate_cores[i],
-            batch.energy_log[i],
-            batch.core_fails[i],
-            batch.memory_fails[i],
-            batch.spans[i],
-        )
-        state = borrow(lent)
-        engine.begin(state)
-        statuses[i] = codes.PAUSED
-        while statuses[i] == codes.PAUSED:
-            statuses[i] = decide.run_pair(state, job_keys[i], core_keys[i], codes.NO_BACKFILLING, 1 << 30)
+        statuses[i] = _run_pair(lent, i, job_keys[i], core_keys[i])
 
 
 def run_pairs(batch: State, job_keys: Sequence[int], core_keys: Sequence[int]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -14,12 +15,43 @@ from hdrl.kernel.twister import twister_state
 from hdrl.platform import read_platform
 from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, Workload
 
-_STAMP = CACHE_FOLDER / f"compiled-numba-{numba.__version__}"
+_WHOLE = "compiled"
 
 
-def is_compiled() -> bool:
-    """Tell whether the kernel's compiled code is in the cache, or compilation is switched off."""
-    return bool(numba.config.DISABLE_JIT) or _STAMP.exists()
+def _stamp(name: str) -> Path:
+    return CACHE_FOLDER / f"{name}-numba-{numba.__version__}"
+
+
+def is_compiled(name: str = _WHOLE) -> bool:
+    """Tell whether compiled code is in the cache, or compilation is switched off.
+
+    Parameters
+    ----------
+    name
+        What of it; by default the simulator.
+    """
+    return bool(numba.config.DISABLE_JIT) or _stamp(name).exists()
+
+
+def compile_once(name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:
+    """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
+
+    Parameters
+    ----------
+    name
+        What is compiled.
+    text
+        What to say before it takes long.
+    run
+        Calls the functions in question.
+    message
+        Told the text.
+    """
+    if is_compiled(name):
+        return
+    message(text)
+    run()
+    _stamp(name).touch()
 
 
 def warm_up(message: Callable[[str], None]) -> None:
@@ -30,11 +62,7 @@ def warm_up(message: Callable[[str], None]) -> None:
     message
         Told what is going on before anything takes long.
     """
-    if is_compiled():
-        return
-    message("compiling the simulator (the first time only, about half a minute)")
-    _simulate_once()
-    _STAMP.touch()
+    compile_once(_WHOLE, "compiling the simulator (the first time only, about half a minute)", _simulate_once, message)
 
 
 def _simulate_once() -> None:

@@ -73,15 +73,21 @@ def _group_key(state, group, core_key):
 
 
 @jit
-def _core_of_group(state, group, job, core_key):
-    """Return the lowest free core of a group with memory for the job, or -1."""
+def _can_give(state, group, job, core_key):
+    """Tell whether a group has a free core and memory for the job; its cores need not be looked at for that."""
+    if core_key == codes.CORE_HIGH_MEM:
+        node = state.nodes[group]
+        return node.n_free_cores > 0 and node.free_memory_mib >= state.jobs[job].memory_mib
+    row = state.processors[group]
+    return row.n_busy < row.end_core - row.first_core and has_memory(state, group, job)
+
+
+@jit
+def _core_of_group(state, group, core_key):
+    """Return the lowest free core of a group that has one."""
     if core_key != codes.CORE_HIGH_MEM:
-        if not has_memory(state, group, job):
-            return -1
         return _lowest_free_core(state, group)
     node = state.nodes[group]
-    if node.n_free_cores == 0 or node.free_memory_mib < state.jobs[job].memory_mib:
-        return -1
     for processor in range(node.first_processor, node.end_processor):
         core = _lowest_free_core(state, processor)
         if core >= 0:
@@ -116,7 +122,7 @@ def _gather_groups(state, job, core_key):
     n_all = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
     size = 0
     for group in range(n_all):
-        if _core_of_group(state, group, job, core_key) >= 0:
+        if _can_give(state, group, job, core_key):
             state.groups[size] = group
             state.group_keys[size] = _group_key(state, group, core_key)
             size += 1
@@ -131,13 +137,12 @@ def _take_from_best_group(state, core_key, job, n):
     size = _gather_groups(state, job, core_key)
     while n > 0 and size > 0:
         group = state.groups[0]
-        core = _core_of_group(state, group, job, core_key)
-        if core < 0:
+        if not _can_give(state, group, job, core_key):
             size -= 1
             state.groups[0] = state.groups[size]
             state.group_keys[0] = state.group_keys[size]
         else:
-            _take_core(state, core, job)
+            _take_core(state, _core_of_group(state, group, core_key), job)
             n -= 1
             state.group_keys[0] = _group_key(state, group, core_key)
         if size > 0:
@@ -182,12 +187,17 @@ def _eligible_core(state, job, index):
 @jit
 def _take_at_random(state, job, n):
     """Take ``n`` cores, each drawn from all that are eligible then; return how many are still missing."""
+    memory_mib = state.jobs[job].memory_mib
+    n_eligible = _eligible_cores(state, job)
     while n > 0:
-        n_eligible = _eligible_cores(state, job)
         if n_eligible == 0:
             return n
-        _take_core(state, _eligible_core(state, job, draw_below(state.twister, n_eligible)), job)
+        core = _eligible_core(state, job, draw_below(state.twister, n_eligible))
+        _take_core(state, core, job)
         n -= 1
+        # One fewer, and all of its node if that has not enough memory any more.
+        node = state.nodes[state.processors[state.cores[core].processor].node]
+        n_eligible -= 1 if node.free_memory_mib >= memory_mib else node.n_free_cores + 1
     return 0
 
 

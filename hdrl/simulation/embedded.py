@@ -44,6 +44,32 @@ def first_state(platform: Platform, workload: Workload, *, seed: int, energy: bo
     return new_state(platform, workload, twister=twister, energy=energy, compatible=compatible)
 
 
+def check_platform(platform: Platform, *, energy: bool) -> None:
+    """Raise an error if a platform is not for the embedded simulator.
+
+    Parameters
+    ----------
+    platform
+        The platform.
+    energy
+        Whether energy is to be accounted for.
+
+    Raises
+    ------
+    SimulationError
+        If the platform has what only the exact simulator knows, or does not say what its hosts draw.
+    """
+    if platform.message_latency_s.any() or platform.loopback_latency_s:
+        raise SimulationError(
+            f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"
+        )
+    if energy and not platform.has_power:
+        raise SimulationError(
+            f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
+            "simulate it without energy"
+        )
+
+
 class EmbeddedSimulator:
     """One simulation on the compiled kernel.
 
@@ -79,15 +105,7 @@ class EmbeddedSimulator:
         energy: bool = True,
         compatibility: str | None = None,
     ) -> None:
-        if platform.message_latency_s.any() or platform.loopback_latency_s:
-            raise SimulationError(
-                f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"
-            )
-        if energy and not platform.has_power:
-            raise SimulationError(
-                f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
-                "simulate it without energy"
-            )
+        check_platform(platform, energy=energy)
         self.platform = platform
         self.workload = workload
         self._seed = seed

@@ -1,0 +1,218 @@
+"""Episodes: a whole batch of environments goes on to its next decisions in one compiled call.
+
+An agent chooses a policy pair, or nothing (void), at each *decision point*: a message that says that jobs came or
+ended, while jobs wait. An episode is the flow of decisions from one point to the next, until all jobs have ended.
+
+Void waits for the next submission or end of a job. Where neither can come any more (no job runs and none is to be
+submitted), void is not legal; should it be chosen all the same, the first pair is carried out in its place. In
+HDeepRM's mode the agent is asked again at once after a void when no more jobs come, and void is not legal after
+`MAX_VOIDS` of them in a row (HDeepRM ends with an error about then).
+"""
+
+from __future__ import annotations
+
+from hdrl.kernel import codes, decide, engine, observe, reward
+from hdrl.kernel.batch import lend
+from hdrl.kernel.borrow import borrow
+from hdrl.kernel.cluster import add_pstate_ops
+from hdrl.kernel.jit import entry, jit
+from hdrl.kernel.observe import Watch
+
+BEGIN, STEP, RESUME = range(3)
+"""What a call does with a row: begin its episode, carry out an action, or go on after its logs have been enlarged."""
+
+MAX_VOIDS = 10_000
+"""How often in a row HDeepRM's mode takes void when it is asked again at once."""
+
+_BUDGET = 1 << 30
+
+
+@jit
+def _void_is_legal(state, watch):
+    s = state.scalars[0]
+    w = watch.rows[0]
+    if s.compatible == 1:
+        return w.n_voids < MAX_VOIDS
+    return s.n_running > 0 or s.n_submitted < w.n_jobs
+
+
+@jit
+def _take_in(state, watch):
+    """Follow what the last answer did and what the message tells, before the decision system hears it."""
+    s = state.scalars[0]
+    reward.count_starts_of_answer(state, watch)
+    n_queue = s.n_queue
+    for i in range(s.n_events):
+        event = state.events[i]
+        if event.kind == codes.TOLD_SUBMITTED:
+            observe.see_arrival(state, watch, event.subject, n_queue)
+            n_queue += 1
+            reward.count_submission(state, watch, event.subject)
+        elif event.kind == codes.TOLD_COMPLETED:
+            reward.count_end(state, watch, event.subject)
+
+
+@jit
+def _pay_present(state, watch):
+    """Pay the last action by the present moment, once."""
+    w = watch.rows[0]
+    if w.acted == 1:
+        w.acted = 0
+        if w.instantaneous == 1:
+            reward.pay_present(state, watch)
+
+
+@jit
+def _is_asked_again(state, watch):
+    """Tell whether HDeepRM would ask without any news: after a void, when no more jobs come."""
+    s = state.scalars[0]
+    return s.compatible == 1 and s.no_more_jobs == 1 and watch.rows[0].n_voids > 0 and s.n_queue > 0
+
+
+@jit
+def _go_on(state, watch, is_answered):
+    """Answer, and simulate until a decision is due; return ``MESSAGE`` then, or what the simulation stopped for."""
+    while True:
+        if not is_answered:
+            decide.answer(state)
+        is_answered = True
+        status = engine.advance(state, _BUDGET)
+        if status == codes.PAUSED:
+            continue
+        if status != codes.MESSAGE:
+            return status
+        _take_in(state, watch)
+        due = decide.hear(state)
+        if state.scalars[0].ended == 0:
+            _pay_present(state, watch)
+        if due or _is_asked_again(state, watch):
+            return codes.MESSAGE
+        is_answered = False
+
+
+@jit
+def _start_jobs(state, watch, action):
+    """Start jobs by the policy pair of an action."""
+    s = state.scalars[0]
+    first_op, n_queue = s.n_ops, s.n_queue
+    decide.schedule(state, watch.pairs[action, 0], watch.pairs[action, 1], watch.pairs[action, 2])
+    for i in range(first_op, s.n_ops):
+        if state.ops[i].kind == codes.EXECUTE:
+            observe.see_departure(state, watch, state.ops[i].subject, n_queue)
+            n_queue -= 1
+
+
+@jit
+def _carry_out(state, watch, action):
+    """Carry out an action at a decision point; return whether the agent is asked again at once."""
+    s = state.scalars[0]
+    w = watch.rows[0]
+    if action == w.void_action and not _void_is_legal(state, watch):
+        action = 0
+    if w.n_actions < len(watch.history):
+        watch.history[w.n_actions] = action
+    w.n_actions += 1
+    w.acted = 1
+    if action != w.void_action:
+        w.n_voids = 0
+        _start_jobs(state, watch, action)
+        return False
+    s.n_decisions += 1
+    s.news = 0
+    w.n_voids += 1
+    if not _is_asked_again(state, watch):
+        return False
+    add_pstate_ops(state)
+    _pay_present(state, watch)
+    return True
+
+
+@jit
+def _begin(state, watch):
+    w = watch.rows[0]
+    reward.forget(watch)
+    w.n_actions = w.n_voids = w.n_queue_seen = 0
+    w.acted = 0
+    engine.begin(state)
+
+
+@jit
+def _play(state, watch, request, action):
+    """Bring one row to its next decision point, or to its end."""
+    w = watch.rows[0]
+    w.reward = 0.0
+    w.status = codes.MESSAGE
+    if request == BEGIN:
+        _begin(state, watch)
+    if request != STEP or not _carry_out(state, watch, action):
+        w.status = _go_on(state, watch, request != STEP)
+    # What there was before the first decision is paid with it: the rewards then add up to the objective.
+    if request == STEP and w.instantaneous == 0:
+        reward.pay_growth(state, watch, w.status == codes.ENDED)
+
+
+@jit
+def _lend_watch(watches, index):
+    return Watch(
+        watches.rows[index],
+        watches.ordered[index],
+        watches.history[index],
+        watches.pairs[0],
+        watches.limits[0],
+        watches.speed_share[0],
+        watches.power_share[0],
+    )
+
+
+@jit
+def _write_mask(state, watch, masks, row, ended):
+    """Write which actions are legal; after the end, action 0 alone."""
+    for action in range(masks.shape[1]):
+        masks[row, action] = 0 if ended and action > 0 else 1
+    void_action = watch.rows[0].void_action
+    if void_action > 0 and not ended and not _void_is_legal(state, watch):
+        masks[row, void_action] = 0
+
+
+@jit
+def _play_row(batch, watches, request, row, action, observations, masks, results):
+    """Bring a row to its next decision point, or to its end; return the reward and whether it has ended."""
+    state = borrow(lend(batch, row))
+    watch = borrow(_lend_watch(watches, row))
+    _play(state, watch, request, action)
+    ended = watch.rows[0].status != codes.MESSAGE
+    _write_mask(state, watch, masks, row, ended)
+    observe.write_observation(state, watch, observations[row])
+    if ended:
+        for objective in range(results.shape[1]):
+            results[row, objective] = reward.objective_so_far(state, watch, objective, ended)
+    return watch.rows[0].reward, ended
+
+
+@entry
+def play(batch, watches, request, first, last, chosen, actions, observations, masks, rewards, terminations, results):
+    """Bring the chosen rows among ``first:last`` to their next decision points, or to their ends.
+
+    Parameters
+    ----------
+    batch
+        The arrays of `State` with a leading axis (of length 1 for `hdrl.kernel.batch.SHARED`), of rows without logs.
+    watches
+        What accompanies them, likewise.
+    request
+        ``BEGIN``, ``STEP`` or ``RESUME``.
+    first, last, chosen
+        Which rows: those with ``chosen[row]``.
+    actions
+        What each row carries out, for ``STEP``.
+    observations, masks, rewards, terminations
+        What is written: float32 ``(n_rows, n_values)``, int8 ``(n_rows, n_actions)``, float64 and bool ``(n_rows,)``.
+    results
+        Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end.
+    """
+    lent, lent_watches = borrow(batch), borrow(watches)
+    for i in range(first, last):
+        if chosen[i]:
+            paid, ended = _play_row(lent, lent_watches, request, i, actions[i], observations, masks, results)
+            if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
+                rewards[i], terminations[i] = paid, ended

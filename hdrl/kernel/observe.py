@@ -1,0 +1,228 @@
+"""What an agent that chooses policy pairs sees: the observations of HDeepRM, in its layout and order.
+
+A *watch* accompanies the state of one environment: what the observation, the reward and the flow of decisions need
+beyond the simulation itself. Nothing in it acts back on the simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.kernel.cluster import remaining
+from hdrl.kernel.jit import jit
+
+NORMAL, SMALL, MINIMAL = range(3)
+"""How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
+
+N_ATTRIBUTES = 4
+"""Attributes of a waiting job that are observed: requested time, cores, memory and memory bandwidth per core."""
+
+N_QUARTILES = 5
+"""Of each attribute: minimum, lower quartile, median, upper quartile and maximum."""
+
+N_QUEUE_VALUES = N_ATTRIBUTES * N_QUARTILES + 1
+"""Values that describe the queue: the quartiles and the change of its length."""
+
+WATCH_DTYPE = np.dtype(
+    (
+        np.record,
+        [
+            # what never changes
+            ("void_action", np.int64),
+            ("detail", np.int64),
+            ("objective", np.int64),
+            ("instantaneous", np.int8),
+            ("queue_sensitivity", np.float64),
+            # the flow of decisions
+            ("n_jobs", np.int64),
+            ("n_actions", np.int64),
+            ("n_voids", np.int64),
+            ("acted", np.int8),
+            ("status", np.int64),
+            # the observation
+            ("n_queue_seen", np.int64),
+            # the reward
+            ("reward", np.float64),
+            ("objective_before", np.float64),
+            ("waiting_weight", np.float64),
+            ("waiting_since", np.float64),
+            ("n_busy_cores", np.float64),
+            ("busy_since", np.float64),
+            ("busy_s", np.float64),
+            ("last_end_s", np.float64),
+            ("turnaround_s", np.float64),
+            ("slowdown", np.float64),
+            ("bounded_slowdown", np.float64),
+        ],
+    )
+)
+"""The scalars of a watch.
+
+``void_action`` is the number of the action that starts nothing, -1 without one; ``detail`` `NORMAL`, `SMALL` or
+`MINIMAL`; ``objective`` and ``instantaneous`` say which reward is paid (`hdrl.kernel.reward`). ``n_voids`` counts voids
+in a row, ``acted`` says whether an action waits for its reward, ``n_queue_seen`` is the length of the queue at the last
+observation. The rest are sums of `hdrl.kernel.reward`.
+"""
+
+
+class Watch(NamedTuple):
+    """What accompanies the state of one environment (or of a batch, with one axis more in front)."""
+
+    rows: NDArray[np.void]  # (1,) WATCH_DTYPE
+    ordered: NDArray[np.float64]  # (N_ATTRIBUTES, n_jobs) attributes of the waiting jobs, each sorted by itself
+    history: NDArray[np.int16]  # (n_actions_so_far or more,) the actions of the episode
+    pairs: NDArray[np.int64]  # (n_pairs, 3) job key, core key and backfilling of each action but void
+    limits: NDArray[np.float64]  # (N_ATTRIBUTES,) what the attributes of jobs are divided by
+    speed_share: NDArray[np.float64]  # (n_pstates,) speed of a core as a fraction of its peak, by P-state
+    power_share: NDArray[np.float64]  # (n_pstates,) its power likewise, as the decision system believes it
+
+
+@jit
+def attribute(state, job, which):
+    """Return an observed attribute of a job: requested time, cores, memory or memory bandwidth."""
+    row = state.jobs[job]
+    if which == 0:
+        return row.requested_time_s
+    if which == 1:
+        return np.float64(row.n_requested)
+    if which == 2:
+        return row.memory_mib
+    return row.bandwidth_gbps
+
+
+@jit
+def _place_of(watch, which, n, value):
+    """Return the first place among the ``n`` sorted values of an attribute that holds no smaller value."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) >> 1
+        if watch.ordered[which, middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def see_arrival(state, watch, job, n_before):
+    """Take a job that joins a queue of ``n_before`` jobs into the sorted attributes."""
+    for which in range(N_ATTRIBUTES):
+        value = attribute(state, job, which)
+        place = _place_of(watch, which, n_before, value)
+        for i in range(n_before, place, -1):
+            watch.ordered[which, i] = watch.ordered[which, i - 1]
+        watch.ordered[which, place] = value
+
+
+@jit
+def see_departure(state, watch, job, n_before):
+    """Take a job that leaves a queue of ``n_before`` jobs out of the sorted attributes."""
+    for which in range(N_ATTRIBUTES):
+        place = _place_of(watch, which, n_before, attribute(state, job, which))
+        for i in range(place, n_before - 1):
+            watch.ordered[which, i] = watch.ordered[which, i + 1]
+
+
+@jit
+def _share(part, whole):
+    """Return ``part / whole`` between 0 and 1; nothing is a share of nothing, and everything of what has no limit."""
+    if whole <= 0.0:
+        return 0.0
+    if whole == np.inf:
+        return 1.0
+    return min(1.0, max(0.0, part / whole))
+
+
+@jit
+def _write_core(state, watch, core, out, place):
+    """Write what is observed of one core: speed, power, and the part of its job's work that is left."""
+    row = state.cores[core]
+    s = state.scalars[0]
+    is_busy = row.owner >= 0
+    if s.layer == 1:
+        out[place] = watch.speed_share[row.wanted_pstate]
+        out[place + 1] = watch.power_share[row.wanted_pstate]
+    else:
+        out[place] = out[place + 1] = 1.0 if is_busy else 0.0
+    if not is_busy:
+        out[place + 2] = 0.0
+    elif s.compatible == 1:
+        # HDeepRM subtracts Gflop from flop: the fraction that it shows leaves 1 by less than float32 can tell.
+        out[place + 2] = 1.0
+    else:
+        out[place + 2] = remaining(state, row.owner)
+
+
+@jit
+def _write_platform(state, watch, out):
+    """Write what is observed of the platform, node by node; return how many values."""
+    with_cores = watch.rows[0].detail == NORMAL
+    place = 0
+    for n in range(len(state.nodes)):
+        node = state.nodes[n]
+        out[place] = _share(node.free_memory_mib, node.memory_mib)
+        place += 1
+        for p in range(node.first_processor, node.end_processor):
+            processor = state.processors[p]
+            out[place] = _share(processor.free_bandwidth_gbps, processor.bandwidth_gbps)
+            place += 1
+            if with_cores:
+                for core in range(processor.first_core, processor.end_core):
+                    _write_core(state, watch, core, out, place)
+                    place += 3
+    return place
+
+
+@jit
+def _quantile(watch, which, n, quarter):
+    """Return a quartile of the ``n`` sorted values of an attribute, interpolated linearly."""
+    exact = 0.25 * quarter * (n - 1)
+    below = np.int64(math.floor(exact))
+    low = watch.ordered[which, below]
+    if below + 1 >= n:
+        return low
+    high = watch.ordered[which, below + 1]
+    return low + (high - low) * (exact - below)
+
+
+@jit
+def _write_quartiles(state, watch, out, place):
+    """Write the quartiles of the attributes of the waiting jobs as fractions of their limits."""
+    s = state.scalars[0]
+    for which in range(N_ATTRIBUTES):
+        limit = watch.limits[which]
+        for quarter in range(N_QUARTILES):
+            value = 0.0
+            if s.n_queue > 0 and limit > 0.0:
+                value = _quantile(watch, which, s.n_queue, quarter) / limit
+                if s.compatible == 0:  # HDeepRM's limits are 99th percentiles, beyond which its values go above 1
+                    value = min(1.0, max(0.0, value))
+            out[place] = value
+            place += 1
+    return place
+
+
+@jit
+def _queue_variation(n_before, n_now, sensitivity):
+    """Return the relative change of the queue's length between 0 and 1; 0.5 is no change."""
+    if n_now == 0:
+        return 0.0 if n_before > 0 else 0.5
+    if n_before == 0:
+        return 1.0
+    change = np.float64(n_now - n_before) / min(n_now, n_before)
+    return max(0.0, min(1.0, (change + sensitivity) / (2.0 * sensitivity)))
+
+
+@jit
+def write_observation(state, watch, out):
+    """Write what the agent sees now into the float32 array ``out``, and remember the length of the queue."""
+    w = watch.rows[0]
+    n = state.scalars[0].n_queue
+    place = 0 if w.detail == MINIMAL else _write_platform(state, watch, out)
+    place = _write_quartiles(state, watch, out, place)
+    out[place] = _queue_variation(w.n_queue_seen, n, w.queue_sensitivity)
+    w.n_queue_seen = n
