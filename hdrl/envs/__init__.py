@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
     from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
     from hdrl.envs.native import NativeVectorEnv
+    from hdrl.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
     from hdrl.envs.single import SingleEnv
 
 ENVIRONMENTS = {
     "hdrl/JobPick-v0": "hdrl.envs.job_pick:JobPick",
+    "hdrl/PolicyPair-v0": "hdrl.envs.policy_pair:PolicyPair",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 
@@ -32,6 +34,8 @@ _HOMES = {
     "JobPickEnv": "hdrl.envs.job_pick",
     "JobPickVectorEnv": "hdrl.envs.job_pick",
     "NativeVectorEnv": "hdrl.envs.native",
+    "PolicyPairEnv": "hdrl.envs.policy_pair",
+    "PolicyPairVectorEnv": "hdrl.envs.policy_pair",
     "SingleEnv": "hdrl.envs.single",
     "Window": "hdrl.envs.episodes",
     "plan_episodes": "hdrl.envs.episodes",
@@ -43,6 +47,8 @@ __all__ = [
     "JobPickEnv",
     "JobPickVectorEnv",
     "NativeVectorEnv",
+    "PolicyPairEnv",
+    "PolicyPairVectorEnv",
     "SingleEnv",
     "Window",
     "plan_episodes",

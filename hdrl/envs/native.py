@@ -169,6 +169,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     def _after_load(self) -> None:
         """Bring what is derived from `_state_arrays` up to date after they have been loaded."""
 
+    refuses_illegal: ClassVar[bool] = True
+    """Whether an illegal action raises an error; else the class says what it counts as."""
+
     _option_names: ClassVar[frozenset[str]] = frozenset()
     """Names of the options of `reset` that `_begin` understands."""
 

@@ -5,7 +5,17 @@
 
 from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy, trace_differences
 from hdrl.testing.environments import check_env
-from hdrl.testing.worlds import Job, Node, Processor, World, check_worlds, small_platform, small_workload
+from hdrl.testing.worlds import (
+    Job,
+    Node,
+    Processor,
+    World,
+    check_worlds,
+    frugal_world,
+    small_platform,
+    small_workload,
+    spreading_world,
+)
 
 __all__ = [
     "Job",
@@ -17,8 +27,10 @@ __all__ = [
     "check_trace",
     "check_worlds",
     "energy_of_cores",
+    "frugal_world",
     "run_policy",
     "small_platform",
     "small_workload",
+    "spreading_world",
     "trace_differences",
 ]

@@ -101,7 +101,7 @@ class _Checker:
             before = env.state_dict()
             for action in range(env.n_actions):
                 other.load_state_dict(before)
-                if info["action_mask"][0, action]:
+                if info["action_mask"][0, action] or not env.refuses_illegal:
                     other.step(np.array([action]))
                 else:
                     self._refuses(other, action, step)

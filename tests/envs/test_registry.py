@@ -12,6 +12,8 @@ from hdrl.testing import check_env
 
 JOB_PICK: dict[str, Any] = {"n_jobs": 12, "max_jobs": 10, "n_procs": 64, "reward": "shaped"}
 
+POLICY_PAIR: dict[str, Any] = {"n_jobs": 12, "observation": "small"}
+
 CASES: dict[str, list[dict[str, Any]]] = {
     "hdrl/JobPick-v0": [
         JOB_PICK,
@@ -19,6 +21,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
         | {"backfilling": "easy_priority", "skip": True, "features": ("is_chosen", "profile", "earliest_start")},
         JOB_PICK | {"compatibility": "rlscheduler", "backfilling": "rlscheduler", "order": "sjf"},
         JOB_PICK | {"commitment": "block", "backfilling": "easy_sjbf", "order": "wfp3", "max_jobs": 3},
+    ],
+    "hdrl/PolicyPair-v0": [
+        POLICY_PAIR,
+        POLICY_PAIR | {"observation": "normal", "objective": "edp", "actions": ["first-random", "sjf+easy"]},
+        POLICY_PAIR | {"observation": "minimal", "objective": "avg_utilization", "void": False, "start": "consecutive"},
+        POLICY_PAIR | {"compatibility": "hdeeprm-0.3.1", "objective": "makespan"},
     ],
 }
 """Small arguments of each registered environment: several episodes must fit into 120 steps."""

@@ -1,0 +1,106 @@
+"""The Trace of an episode: it is simulated again, by the actions that were taken, with all logs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import SimulationError
+from hdrl.kernel import codes, episodes
+from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, Watch
+from hdrl.kernel.state import State
+from hdrl.platform.model import Platform
+from hdrl.simulation.answer import grown_for, with_room_for_decisions
+from hdrl.simulation.collect import collect_trace
+from hdrl.simulation.embedded import HDEEPRM, first_state
+from hdrl.simulation.trace import Trace
+from hdrl.workload.model import Workload
+
+
+class _Replay:
+    """One environment with logs, stepped as a batch of one row."""
+
+    def __init__(self, platform: Platform, workload: Workload, state: State, watch: Watch, n_actions: int) -> None:
+        self.platform, self.workload, self.state, self.watch = platform, workload, state, watch
+        self._observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
+        self._masks = np.zeros((1, n_actions), dtype=np.int8)
+        self._numbers = np.zeros(1)
+        self._flags = np.zeros(1, dtype=np.bool_)
+        self._results = np.zeros((1, 1))
+
+    def play(self, request: int, action: int) -> None:
+        """Carry out one request, enlarging the logs as often as it takes."""
+        self.state = with_room_for_decisions(self.state, self.platform, self.workload)
+        status = codes.GROW
+        while status == codes.GROW:
+            batch = State._make(array[None] for array in self.state)  # views
+            episodes.play(
+                batch,
+                self.watch,
+                request,
+                0,
+                1,
+                np.ones(1, dtype=np.bool_),
+                np.array([action]),
+                self._observations,
+                self._masks,
+                self._numbers,
+                self._flags,
+                self._results,
+            )
+            status = int(self.watch.rows["status"][0, 0])
+            if status == codes.GROW:
+                self.state = grown_for(self.state, self.platform, self.workload)
+                request = episodes.RESUME
+
+
+def replay(
+    platform: Platform,
+    workload: Workload,
+    actions: NDArray[np.int16],
+    watches: Watch,
+    row: int,
+    *,
+    seed: int,
+    energy: bool,
+    compatibility: str | None,
+) -> Trace:
+    """Return the Trace of an episode.
+
+    Parameters
+    ----------
+    platform, workload
+        What was simulated.
+    actions
+        All actions of the episode, from its beginning.
+    watches
+        What accompanies the environments of the batch.
+    row
+        Which of them it was.
+    seed, energy, compatibility
+        As in `hdrl.simulate`.
+
+    Raises
+    ------
+    SimulationError
+        If the episode took more actions than are kept.
+    """
+    n_kept = watches.history.shape[1]
+    if len(actions) > n_kept:
+        raise SimulationError(f"row {row}: the episode took {len(actions)} actions, of which {n_kept} are kept")
+    state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility)
+    if compatibility == HDEEPRM:
+        state = state._replace(pool=np.zeros(len(state.pool) + platform.n_cores, dtype=np.int32))
+    rows = watches.rows[row : row + 1].copy()
+    rows["detail"] = MINIMAL
+    rows["n_jobs"] = workload.n_jobs
+    watch = watches._replace(
+        rows=rows,
+        ordered=np.zeros((1, watches.ordered.shape[1], workload.n_jobs)),
+        history=np.zeros((1, n_kept), dtype=np.int16),
+    )
+    again = _Replay(platform, workload, state, watch, len(watches.pairs[0]) + 1)
+    again.play(episodes.BEGIN, 0)
+    for action in actions.tolist():
+        again.play(episodes.STEP, action)
+    return collect_trace(platform, workload, again.state, compatibility)
