@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from common.inputs import prepared_inputs
 from common.measure import compile_first
 from common.report import Report, finish, json_file_argument
 
@@ -18,6 +19,9 @@ N_WARM_UP = 300
 
 MANY_ENVS = 512
 JOB_PICK_AT_LEAST = 1.5e6
+POLICY_PAIR_AT_LEAST = 0.3e6
+N_PAIR_JOBS = 1000
+"""Jobs in an episode of PolicyPair."""
 
 
 def random_legal(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -89,12 +93,50 @@ def measure_job_pick(report: Report) -> None:
         env.close()
 
 
+def measure_policy_pair(report: Report) -> None:
+    """Measure PolicyPair on gaia: small observation, random pairs out of all 36, windows of classic jobs."""
+    from hdrl import read_platform, read_workload
+    from hdrl.envs import PolicyPairVectorEnv
+    from hdrl.envs.policy_pair import warm_up
+
+    warm_up(print)
+    platform = read_platform("gaia")
+    with prepared_inputs() as inputs:
+        jobs = read_workload(inputs.classic, platform)
+    common: dict[str, Any] = {
+        "platform": platform,
+        "workload": jobs,
+        "n_jobs": N_PAIR_JOBS,
+        "observation": "small",
+        "void": False,
+        "copy": False,
+    }
+    one = ["shortest-high_gflops"]
+    main = f"PolicyPair on gaia, {N_ENVS} environments, 2 threads"
+    envs = {
+        main: PolicyPairVectorEnv(N_ENVS, n_threads=2, **common),
+        f"PolicyPair on gaia, {N_ENVS} environments, 1 thread": PolicyPairVectorEnv(N_ENVS, **common),
+        f"{main}, always {one[0]}": PolicyPairVectorEnv(N_ENVS, n_threads=2, actions=one, **common),
+        f"{main}, normal observation": PolicyPairVectorEnv(N_ENVS, n_threads=2, **(common | {"observation": "normal"})),
+        f"{main}, without energy": PolicyPairVectorEnv(N_ENVS, n_threads=2, energy=False, **common),
+        "PolicyPair on gaia, 1 environment": PolicyPairVectorEnv(1, **common),
+    }
+    add_rates(report, measure_in_turn(envs), {main: POLICY_PAIR_AT_LEAST})
+    report.notes.append(
+        f"PolicyPair: windows of {N_PAIR_JOBS:,} of the classic jobs on gaia (2,280 cores, energy and contention as in any"
+        " simulation); a step simulates until jobs come or end."
+    )
+    for env in envs.values():
+        env.close()
+
+
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
     json_file = json_file_argument(__doc__)
     report = Report("Environments: steps per second without a policy")
     compile_first()
     measure_job_pick(report)
+    measure_policy_pair(report)
     finish(report, json_file)
 
 
