@@ -123,8 +123,8 @@ def measure_policy_pair(report: Report) -> None:
     }
     add_rates(report, measure_in_turn(envs), {main: POLICY_PAIR_AT_LEAST})
     report.notes.append(
-        f"PolicyPair: windows of {N_PAIR_JOBS:,} of the classic jobs on gaia (2,280 cores, energy and contention as in any"
-        " simulation); a step simulates until jobs come or end."
+        f"PolicyPair: windows of {N_PAIR_JOBS:,} of the classic jobs on gaia (2,280 cores, energy and contention as in"
+        " any simulation); a step simulates until jobs come or end."
     )
     for env in envs.values():
         env.close()
