@@ -226,16 +226,16 @@ def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> N
 
 
 @contextlib.contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress | None]:
-    """Show messages and a bar on stderr; without a terminal the messages only."""
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    """Show messages and a bar on stderr; without a terminal the messages only, and nothing if it is to be quiet."""
+    from hdrl.experiment import Progress
+
     if quiet:
-        yield None
+        yield Progress(message=_nothing, jobs=_nothing, stoppable=lambda: _stoppable(_nothing))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
-
-    from hdrl.experiment import Progress
 
     console = Console(stderr=True, highlight=False)
     bar = Bar(
@@ -268,6 +268,10 @@ def _progress(*, quiet: bool) -> Iterator[Progress | None]:
             return _stoppable(show_message)
 
         yield Progress(message=show_message, jobs=show_jobs, training=show_training, stoppable=stoppable)
+
+
+def _nothing(*told: object) -> None:
+    del told
 
 
 def _training_numbers(values: Mapping[str, float]) -> str:

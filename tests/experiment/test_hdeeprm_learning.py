@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
-pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
 
 import hdrl  # noqa: E402
 from hdrl.errors import HdrlError  # noqa: E402

@@ -12,7 +12,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
-pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
 
 import hdrl  # noqa: E402
 from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="agents that learn need torch")
-pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
 
 from hdrl.agents import ALGORITHMS
 from hdrl.options import EpisodeOptions, LearningOptions

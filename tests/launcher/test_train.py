@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 pytest.importorskip("torch", reason="agents that learn need torch")
-pytest.importorskip("hdrl.envs.policy_pair", reason="needs hdrl/PolicyPair-v0")
 
 from hdrl.launcher.launch import launch
 
@@ -58,7 +57,7 @@ def test_a_built_in_agent_by_name(tmp_path: Path, order: str):
 def test_train_then_test_with_the_model(tmp_path: Path):
     agent = ROOT / "examples" / "actor_critic.py"
     model = tmp_path / "model.pt"
-    good(agent, EXPERIMENT, *QUIETLY, "-nr", 200, "-om", model, "--out", tmp_path / "train", "--quiet")
+    good(agent, EXPERIMENT, *QUIETLY, "-nr", 120, "-om", model, "--out", tmp_path / "train", "--quiet")
     assert model.is_file()
     test = ("--set", "pybatsim.agent.run=test")
     good(agent, EXPERIMENT, *test, "-im", model, "--out", tmp_path / "test", "--quiet")
