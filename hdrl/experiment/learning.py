@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,18 @@ def require_torch() -> None:
         import torch  # noqa: F401 (it must be there)
     except ModuleNotFoundError:
         raise MissingExtra("torch", "learn") from None
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute on one thread, so that sums have one order on every machine.
+
+    The networks are small: more threads wait for each other longer than they compute as soon as anything else runs.
+    """
+    from hdrl.learn.train import torch_threads
+
+    with torch_threads(1):
+        yield
 
 
 def built_in_agent(options: Options, name: str) -> Agent:

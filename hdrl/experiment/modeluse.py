@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.agentfile import Agent, AgentKind, load_agent
 from hdrl.experiment.environments import EnvironmentSpec, environment_from, environment_of
-from hdrl.experiment.learning import hdeeprm_settings, make_agent, require_torch, settings_of, test_jobs
+from hdrl.experiment.learning import hdeeprm_settings, make_agent, one_thread, require_torch, settings_of, test_jobs
 from hdrl.experiment.modelfile import FILE, read_model
 from hdrl.options import Options
 
@@ -80,7 +80,8 @@ class Model:
         """
         env = self._spec.single(platform, workload)
         try:
-            return self._learner(env, seed).play(env, seed)
+            with one_thread():
+                return self._learner(env, seed).play(env, seed)
         finally:
             env.close()
 
@@ -185,7 +186,8 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
         learner = BatchLearner(made, None, path=agent.path)
     _load(options, agent, learner, spec, spaces)
     try:
-        return learner.play(env, options.seed)
+        with one_thread():
+            return learner.play(env, options.seed)
     finally:
         env.close()
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,12 +94,11 @@ class PointRunner:
         """
         results, made, jobs = [], -1, None
         models: dict[str, Model] = {}
-        with _one_thread(self.candidates[point.candidate] for point in batch):
-            for point in batch:
-                case, candidate = self.cases[point.case], self.candidates[point.candidate]
-                if jobs is None or point.case != made:
-                    made, jobs = point.case, case.jobs(self.platform, self.workloads, self.sweep)
-                results.append(self._result(case, jobs, candidate, point.seed, models))
+        for point in batch:
+            case, candidate = self.cases[point.case], self.candidates[point.candidate]
+            if jobs is None or point.case != made:
+                made, jobs = point.case, case.jobs(self.platform, self.workloads, self.sweep)
+            results.append(self._result(case, jobs, candidate, point.seed, models))
         return results
 
     def describe(self, batch: Sequence[Point]) -> str:
@@ -161,25 +159,6 @@ def _model(candidate: Candidate, seed: int, models: dict[str, Model]) -> Model:
     if path not in models:
         models[path] = Model(path)
     return models[path]
-
-
-@contextlib.contextmanager
-def _one_thread(candidates: Iterable[Candidate]) -> Iterator[None]:
-    """Let torch compute on one thread: processes share the cores, and sums have one order wherever they are made."""
-    if not any(candidate.is_model for candidate in candidates):
-        yield
-        return
-    from hdrl.experiment.learning import require_torch
-
-    require_torch()
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> list[list[Point]]:

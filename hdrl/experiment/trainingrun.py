@@ -19,7 +19,7 @@ from hdrl.experiment.environments import EnvironmentSpec, environment_of
 from hdrl.experiment.folder import check_free
 from hdrl.experiment.inputs import load_platform, load_workload
 from hdrl.experiment.learner import EpisodeRow
-from hdrl.experiment.learning import job_range, make_learner, stream_seed, test_jobs
+from hdrl.experiment.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
 from hdrl.experiment.modelfile import checkpoint_of_learner, read_model
 from hdrl.experiment.provenance import workload_sha256
 from hdrl.experiment.resuming import check_same_training, read_resumed, write_resume_file
@@ -130,7 +130,8 @@ class TrainingRun:
         is_new = not self.folder.exists()
         self._make_folder()
         try:
-            is_complete = self.training.run()
+            with one_thread():
+                is_complete = self.training.run()
         except BaseException:
             if not (self.folder / CHECKPOINT_FILE).is_file() and not self._resumes:
                 _empty(self.folder, is_gone=is_new)
@@ -154,7 +155,8 @@ class TrainingRun:
             model, _ = read_model(self.folder / MODEL_FILE, self.agent)
             self.learner.load_model(model, MODEL_FILE)
             env = self.spec.single(self.platform, test_jobs(self.options, self.workload))
-            trace = self.learner.play(env, self.options.seed)
+            with one_thread():
+                trace = self.learner.play(env, self.options.seed)
         return Trained(
             is_complete,
             self.folder / MODEL_FILE,
