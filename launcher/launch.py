@@ -159,7 +159,9 @@ def _agent_changes(agent: str | None) -> list[str]:
         return []
     if agent == CLASSIC:
         return ["pybatsim.agent.file=null", "learning.algorithm=null", "pybatsim.agent.type=CLASSIC"]
-    if agent.endswith(".py"):
+    from hdrl.policies import is_policy_file
+
+    if is_policy_file(agent):
         return [*_paths({"pybatsim.agent.file": agent}), "learning.algorithm=null"]
     return ["pybatsim.agent.file=null", f"learning.algorithm={agent}", "pybatsim.agent.type=LEARNING"]
 
@@ -182,10 +184,12 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
 
 def _known_agent(agent: str | None) -> str | None:
     """Return the name of an agent after a look whether there is one."""
-    if agent is None or agent.endswith(".py"):
-        return agent
     from hdrl.agents import ALGORITHMS
     from hdrl.errors import suggest
+    from hdrl.policies import is_policy_file
+
+    if agent is None or is_policy_file(agent):
+        return agent
 
     known = (CLASSIC, *ALGORITHMS)
     if agent not in known:

@@ -17,6 +17,9 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
@@ -25,7 +28,7 @@ from hdrl.kernel import codes
 from hdrl.platform.model import Platform
 from hdrl.platform.simgrid import write_simgrid
 from hdrl.simulation.decisions import Decision
-from hdrl.simulation.embedded import Progress
+from hdrl.simulation.embedded import Progress, start_by
 from hdrl.simulation.trace import Trace
 from hdrl.simulation.view import View
 from hdrl.workload.batsim_json import write_batsim_json
@@ -176,6 +179,25 @@ class ProtocolSimulator(abc.ABC):
                 progress(self.n_done, self.workload.n_jobs)
         if progress is not None:
             progress(self.n_done, self.workload.n_jobs)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
+        return self._is_due
+
+    def start_by(
+        self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING
+    ) -> None:
+        """Start waiting jobs by priorities of somebody else; `step` goes on then.
+
+        Parameters
+        ----------
+        priorities
+            Of each waiting job, in the order in which they came (`View.waiting`); the lowest is served first.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `hdrl.kernel.codes`; the job key is ``JOB_GIVEN``.
+        """
+        start_by(self._system.state, priorities, job_key, core_key, backfilling)
 
     @property
     def n_done(self) -> int:

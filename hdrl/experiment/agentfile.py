@@ -3,19 +3,19 @@
 An agent file defines one of these:
 
 - a function ``policy(view)`` that returns decisions,
+- a function ``priority(job, now_s)`` of a waiting job (`hdrl.policies.priorities`), with backfilling if
+  ``+easy`` or the like follows the name of the file,
 - a class that derives from `hdrl.agents.classic.ClassicAgent`,
 - a class that learns and derives from `hdrl.agents.hdeeprm.Agent`, as agents of HDeepRM do,
 - a class that learns and has the methods of `hdrl.learn.agent.Agent`, the way that we recommend.
 
-The file is compiled and run under a module name of its own; neither ``sys.path`` nor the folder of the file is touched.
+How a file is read and run: `hdrl.policies.pyfile`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -24,17 +24,16 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.errors import HdrlError
-from hdrl.files import read_text
+from hdrl.policies.priorities import OwnPriority
+from hdrl.policies.pyfile import AgentError, blame, one_line, policy_of, run_file, split_policy_file
 
-Policy = str | Callable[[Any], Any]
-"""A policy by name, or a function from a view to decisions."""
+__all__ = ["Agent", "AgentError", "AgentKind", "blame", "load_agent"]
+
+Policy = str | OwnPriority | Callable[[Any], Any]
+"""A policy by name, a priority, or a function from a view to decisions."""
 
 LEARNING_METHODS = ("act", "learn", "memory", "state_dict", "load_state_dict")
 """What a class that learns has, whatever it derives from."""
-
-
-class AgentError(HdrlError):
-    """An agent file is wrong, or fails while it decides."""
 
 
 class AgentKind(Enum):
@@ -82,7 +81,7 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
     Parameters
     ----------
     path
-        The file.
+        The file, with backfilling behind a priority: ``my.py+easy``.
     policy_pair
         Gives the policy pair of the options; only asked if the file defines a classic agent.
     takes_first
@@ -95,25 +94,30 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
     AgentError
         If it is no Python, fails, or does not define exactly one agent.
     """
-    path = Path(path)
-    source = read_text(path)
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    module = _run_module(path, source, f"hdrl_agent_{digest[:16]}")
-    function = getattr(module, "policy", None)
+    base, suffix = split_policy_file(str(path))
+    path = Path(base)
+    module, digest = run_file(path)
+    policy = policy_of(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
         classes = sorted(classes, key=lambda cls: cls.__name__)[:1]
-    if inspect.isfunction(function) and not classes:
-        return Agent(path.name, function, path, digest)
-    if len(classes) == 1 and not inspect.isfunction(function):
+    if policy is not None and not classes:
+        return Agent(f"{path.name}{suffix}", policy, path, digest)
+    if len(classes) == 1 and policy is None:
+        if suffix:
+            raise AgentError(f"{path}: defines {classes[0].__name__}; {suffix!r} goes with a priority(job, now_s)")
         return _agent_of(classes[0], policy_pair, path, digest)
     if not classes:
         raise AgentError(
-            f"{path}: defines no agent, expected a function policy(view), a subclass of ClassicAgent or "
-            f"PolicyLearningAgent, or a class with the methods {', '.join(LEARNING_METHODS)}"
+            f"{path}: defines no agent, expected a function policy(view) or priority(job, now_s), a subclass "
+            f"of ClassicAgent or PolicyLearningAgent, or a class with the methods {', '.join(LEARNING_METHODS)}"
         )
-    found = [cls.__name__ for cls in classes] + (["policy"] if inspect.isfunction(function) else [])
+    found = [cls.__name__ for cls in classes] + ([] if policy is None else [_kind_of_function(policy)])
     raise AgentError(f"{path}: defines {len(found)} agents ({', '.join(found)}), expected one")
+
+
+def _kind_of_function(policy: Policy) -> str:
+    return "priority" if isinstance(policy, OwnPriority) else "policy"
 
 
 def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> Agent:
@@ -121,49 +125,6 @@ def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest
     if kind is AgentKind.POLICY:
         return Agent(path.name, _make(cls, policy_pair(), path), path, digest)
     return Agent(path.name, path.stem, path, digest, kind, cls)
-
-
-def blame(error: BaseException, path: Path) -> AgentError | None:
-    """Return an error that names the line of an agent file, or ``None`` if the file had no part in it.
-
-    Parameters
-    ----------
-    error
-        What was raised.
-    path
-        The agent file.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    if not lines:
-        return None
-    hint = ""
-    if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] == "hdeeprm":
-        hint = "; its classes are in hdrl.agents.hdeeprm"
-    return AgentError(f"{path}:{lines[-1]}: {type(error).__name__}: {_one_line(error)}{hint}")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or "no message"
-
-
-def _run_module(path: Path, source: str, name: str) -> ModuleType:
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    try:
-        code = compile(source, str(path), "exec")
-    except SyntaxError as error:
-        raise AgentError(f"{path}:{error.lineno or 1}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:  # NUL characters, absurd nesting
-        raise AgentError(f"{path}: is no Python ({error})") from None
-    sys.modules[name] = module  # dataclasses look their module up there
-    try:
-        exec(code, module.__dict__)
-    except HdrlError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise blame(error, path) or AgentError(f"{path}: {type(error).__name__}: {_one_line(error)}") from error
-    return module
 
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:
@@ -197,5 +158,5 @@ def _make(cls: type[Any], policy_pair: str, path: Path) -> Policy:
     except HdrlError:
         raise
     except Exception as error:
-        raise blame(error, path) or AgentError(f"{path}: {cls.__name__}: {_one_line(error)}") from error
+        raise blame(error, path) or AgentError(f"{path}: {cls.__name__}: {one_line(error)}") from error
     return policy

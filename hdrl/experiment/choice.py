@@ -114,9 +114,13 @@ def with_kind(options: Options, agent: Agent) -> Options:
 
 
 def _classic_policy(options: Options) -> str:
-    from hdrl.policies import normalise_policy_name
+    from hdrl.policies import is_policy_file, normalise_policy_name
 
     written = options.policy_pair()
+    if is_policy_file(written):
+        raise OptionsError(
+            f"{options.where}: pybatsim.agent.policy_pair is {written!r}; a Python file goes into pybatsim.agent.file"
+        )
     try:
         return normalise_policy_name(written)
     except UnknownName as error:

@@ -23,6 +23,7 @@ import numpy as np
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import unlock
 from hdrl.kernel.jit import jit
+from hdrl.kernel.plan import leave_plan
 from hdrl.kernel.selection import CHOSEN, choose_cores
 
 
@@ -47,6 +48,7 @@ def expect_end(state, job, first, n):
         place -= 1
     state.expected[place] = job
     s.n_expected += 1
+    s.has_plan = 0  # whoever plans says so afterwards
 
 
 @jit
@@ -61,6 +63,8 @@ def forget_end(state, job):
     s.n_expected -= 1
     for i in range(place, s.n_expected):
         state.expected[i] = state.expected[i + 1]
+    if s.has_plan == 1:
+        leave_plan(state, job)
 
 
 @jit
@@ -106,7 +110,7 @@ def reserve(state, head_job):
         # A job that was started in this very answer has its cores in the pool only; its op knows where.
         first, n, in_pool = row.first_core, row.n_cores, False
         if n == 0:
-            first, n, in_pool = _cores_in_answer(state, job)
+            first, n, in_pool = cores_in_answer(state, job)
         for k in range(first, first + n):
             core = state.pool[k] if in_pool else state.allocated[k]
             room += _give_back(state, core, job, head, 1)
@@ -114,7 +118,8 @@ def reserve(state, head_job):
 
 
 @jit
-def _cores_in_answer(state, job):
+def cores_in_answer(state, job):
+    """Return where in the pool the cores of a job are that was started in this very answer, and True."""
     for i in range(state.scalars[0].n_ops):
         op = state.ops[i]
         if op.kind == codes.EXECUTE and op.subject == job:

@@ -93,12 +93,14 @@ JOB_F1_RELATIVE = 16
 JOB_F2_RELATIVE = 17
 JOB_F3_RELATIVE = 18
 JOB_F4_RELATIVE = 19
+JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
 
-# Backfilling: which jobs may overtake the first of the queue, and in which order they are tried.
+# Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0
 EASY_FCFS = 1
 EASY_SJBF = 2
 EASY_PRIORITY = 3
+CONSERVATIVE = 4  # every waiting job has a reservation
 
 # Core keys, in HDeepRM's order.
 CORE_RANDOM = 0

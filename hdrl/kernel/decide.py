@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from hdrl.kernel import codes, engine
-from hdrl.kernel.backfill import choose_overtaking, expect_end, forget_end, gather_candidates, reserve
-from hdrl.kernel.cluster import add_pstate_ops, after_locking, lock, release, unlock
+from hdrl.kernel.backfill import choose_overtaking, forget_end, gather_candidates, reserve
+from hdrl.kernel.cluster import add_pstate_ops, lock, release, unlock
+from hdrl.kernel.conservative import schedule_conservative
 from hdrl.kernel.jit import jit
-from hdrl.kernel.selection import CHOSEN, NO_CORES, choose_cores
+from hdrl.kernel.selection import CHOSEN, choose_cores
 from hdrl.kernel.sorting import sort_slice
-from hdrl.kernel.waiting import enqueue, find, peek, sort_by_priority, take
+from hdrl.kernel.starting import note_failure, start_job
+from hdrl.kernel.waiting import enqueue, find, peek, sort_by_priority
 
 
 @jit
@@ -81,15 +83,6 @@ def _book_start(state, op):
 
 
 @jit
-def start_job(state, job, place, first, n):
-    """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
-    take(state, place)
-    expect_end(state, job, first, n)
-    after_locking(state, first, n)
-    engine.add_op(state, codes.EXECUTE, job, first, n, 0.0)
-
-
-@jit
 def lock_cores(state, job, first, n):
     """Lock the cores ``pool[first:first + n]`` for a job, or nothing; return an error code and the core in question."""
     s = state.scalars[0]
@@ -116,19 +109,6 @@ def lock_cores(state, job, first, n):
 
 
 @jit
-def _note_failure(state, reason):
-    s = state.scalars[0]
-    if s.logging == 0:
-        return
-    if reason == NO_CORES:
-        state.core_fails[s.n_core_fails] = s.message_s
-        s.n_core_fails += 1
-    else:
-        state.memory_fails[s.n_memory_fails] = s.message_s
-        s.n_memory_fails += 1
-
-
-@jit
 def schedule_pair(state, job_key, core_key):
     """Start jobs in the order of a job key on cores by a core key until the next one does not fit; return how many."""
     s = state.scalars[0]
@@ -141,7 +121,7 @@ def schedule_pair(state, job_key, core_key):
         first = s.n_pool
         outcome = choose_cores(state, job, core_key)
         if outcome != CHOSEN:
-            _note_failure(state, outcome)
+            note_failure(state, outcome)
             break
         start_job(state, job, place, first, s.n_pool - first)
         n_started += 1
@@ -156,7 +136,7 @@ def _start_first(state, core_key):
     job = state.queue[0]
     outcome = choose_cores(state, job, core_key)
     if outcome != CHOSEN:
-        _note_failure(state, outcome)
+        note_failure(state, outcome)
         return False
     start_job(state, job, 0, first, s.n_pool - first)
     return True
@@ -191,6 +171,8 @@ def schedule(state, job_key, core_key, backfilling):
     """Start jobs as a compiled policy does."""
     if backfilling == codes.NO_BACKFILLING:
         schedule_pair(state, job_key, core_key)
+    elif backfilling == codes.CONSERVATIVE:
+        schedule_conservative(state, job_key, core_key)
     else:
         schedule_easy(state, job_key, core_key, backfilling)
 

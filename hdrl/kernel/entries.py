@@ -10,6 +10,7 @@ from hdrl.kernel import codes, decide, engine, waiting
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import remaining
 from hdrl.kernel.jit import entry, jit
+from hdrl.kernel.starting import start_job
 from hdrl.kernel.state import State
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP, _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING = range(11)
@@ -30,7 +31,7 @@ def _start(state, job, first, n):
         return codes.ERROR_JOB_NOT_WAITING, -1
     code, core = decide.lock_cores(state, job, first, n)
     if code == 0:
-        decide.start_job(state, job, place, first, n)
+        start_job(state, job, place, first, n)
     return code, core
 
 
@@ -40,6 +41,7 @@ def _reject(state, job):
     if place < 0:
         return codes.ERROR_JOB_NOT_WAITING
     waiting.take(state, place)
+    state.scalars[0].has_plan = 0
     engine.add_op(state, codes.REJECT, job, 0, 0, 0.0)
     return 0
 

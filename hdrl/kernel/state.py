@@ -94,6 +94,11 @@ SCALAR_DTYPE = _record(
         ("n_queue", np.int64),
         ("n_expected", np.int64),
         ("first_submit_s", np.float64),
+        # conservative backfilling: events of the plan, whether it is up to date, until when something became free
+        ("n_plan", np.int64),
+        ("has_plan", np.int8),
+        ("freed_s", np.float64),
+        ("plans_nodes", np.int8),
         ("queue_key", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
@@ -143,6 +148,11 @@ JOB_STATE_DTYPE = _record(
         ("rank", np.int64),
         ("priority", np.float64),
         ("expected_end_s", np.float64),
+        # its reservation (start -1: none), and its part of `planned_nodes` and `planned_cores`
+        ("reserved_s", np.float64),
+        ("reserved_end_s", np.float64),
+        ("first_planned", np.int64),
+        ("n_planned", np.int32),
         # the decision system's picture of its progress
         ("done_flop", np.float64),
         ("done_until_s", np.float64),
@@ -200,6 +210,15 @@ NODE_DTYPE = _record(
         ("shadow_cores", np.int32),
         ("shadow_memory_mib", np.float64),
         ("shadow_room", np.int64),
+        # what is free at a date of the plan, at a later one, and at least between the two
+        ("slowest_gflops", np.float64),
+        ("plan_cores", np.int32),
+        ("plan_memory_mib", np.float64),
+        ("later_cores", np.int32),
+        ("later_memory_mib", np.float64),
+        ("least_cores", np.int32),
+        ("least_memory_mib", np.float64),
+        ("n_chosen", np.int32),
     ]
 )
 
@@ -262,6 +281,10 @@ class State(NamedTuple):
     queue: NDArray[np.int32]  # (n_jobs,) waiting jobs
     expected: NDArray[np.int32]  # (n_jobs,) jobs that hold cores, by expected end
     candidates: NDArray[np.int32]  # (n_jobs,) scratch of backfilling
+    plan_s: NDArray[np.float64]  # (2 * n_jobs,) dates at which cores are expected to be taken or given back, ascending
+    plan: NDArray[np.int32]  # (2 * n_jobs,) the job that takes them, or -1 - the job that gives them back
+    planned_nodes: NDArray[np.int32]  # (sum of requested cores, or 0 without memory,) where jobs are expected to run
+    planned_cores: NDArray[np.int32]  # the same: on how many cores of each node
     groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
     group_keys: NDArray[np.float64]  # the same
     dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
@@ -302,7 +325,7 @@ def _jobs(workload: Workload) -> NDArray[np.void]:
     rows["n_requested"] = workload.jobs["cores"]
     rows["first_step"] = workload.first_step[workload.jobs["profile"]]
     rows["end_step"] = workload.first_step[workload.jobs["profile"] + 1]
-    rows["start_s"] = rows["run_s"] = rows["energy_j"] = -1.0
+    rows["start_s"] = rows["run_s"] = rows["energy_j"] = rows["reserved_s"] = -1.0
     rows["return_code"] = -1
     return rows
 
@@ -343,6 +366,7 @@ def _nodes(platform: Platform) -> NDArray[np.void]:
     starts = platform.first_core_of_processor[platform.first_processor_of_node]
     rows["n_free_cores"] = np.diff(starts)
     rows["memory_mib"] = rows["free_memory_mib"] = platform.memory_mib
+    rows["slowest_gflops"] = np.minimum.reduceat(platform.peak_flops / 1e9, platform.first_processor_of_node[:-1])
     return rows
 
 
@@ -420,6 +444,9 @@ def new_state(
     levels = () if platform.rules is None else platform.rules.contention.speed_factors
     scalars = _scalars(platform, energy=energy, compatible=compatible, logging=logging)
     scalars["n_submitters_left"] = n_sources
+    # Without memory any free cores will do, and counting them is enough.
+    n_places = int(workload.jobs["cores"].sum(dtype=np.int64))
+    plans_nodes = bool(np.any(workload.jobs["memory_mib"] > 0))
     scalars["first_submit_s"] = workload.jobs["submit_s"].min() if n_jobs else 0.0
     return State(
         scalars=scalars,
@@ -446,12 +473,16 @@ def new_state(
         queue=np.zeros(n_jobs, dtype=np.int32),
         expected=np.zeros(n_jobs, dtype=np.int32),
         candidates=np.zeros(n_jobs, dtype=np.int32),
+        plan_s=np.zeros(2 * n_jobs, dtype=np.float64),
+        plan=np.zeros(2 * n_jobs, dtype=np.int32),
+        planned_nodes=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
+        planned_cores=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
         groups=np.zeros(n_groups, dtype=np.int32),
         group_keys=np.zeros(n_groups, dtype=np.float64),
         dirty=np.zeros(platform.n_processors, dtype=np.int32),
         twister=np.ascontiguousarray(twister, dtype=np.uint32).copy(),
         completed=np.zeros(n_jobs, dtype=np.int64),
-        allocated=np.zeros(int(workload.jobs["cores"].sum(dtype=np.int64)), dtype=np.int32),
+        allocated=np.zeros(n_places, dtype=np.int32),
         machine_log=np.zeros(log, dtype=MACHINE_LOG_DTYPE),
         pstate_log=np.zeros(log if energy else 0, dtype=PSTATE_LOG_DTYPE),
         pstate_cores=np.zeros(2 * n_cores + log if logging and energy else 0, dtype=np.int32),

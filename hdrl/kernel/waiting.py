@@ -107,7 +107,8 @@ def sort_by_priority(state, key):
     for i in range(s.n_queue):
         job = state.queue[i]
         row = state.jobs[job]
-        row.priority = job_key(state, job, key)
+        if key != codes.JOB_GIVEN:
+            row.priority = job_key(state, job, key)
         place = i
         while place > 0:
             other = state.jobs[state.queue[place - 1]]
@@ -125,12 +126,12 @@ def peek(state, key):
     if key == codes.JOB_RANDOM:
         order_by(state, codes.QUEUE_BY_ARRIVAL)
         return draw_below(state.twister, s.n_queue)
+    if key == codes.JOB_GIVEN or (changes_with_time(key) and s.compatible == 0):
+        sort_by_priority(state, key)
+        return 0
     if s.compatible == 1:
         order_by(state, codes.QUEUE_BY_ARRIVAL)
         _sort_stably(state, key)
-        return 0
-    if changes_with_time(key):
-        sort_by_priority(state, key)
         return 0
     order_by(state, key)
     return 0

@@ -1,13 +1,25 @@
-"""Decision makers by name, and the call that simulates under one."""
+"""Decision makers by name, by path or as functions, and the call that simulates under one."""
 
+from hdrl.policies.backfilling import Conservative, Easy
+from hdrl.policies.clairvoyance import is_clairvoyant
 from hdrl.policies.pairs import VOID, PolicyPair, action_table, pair_names, priority_names, read_pair
+from hdrl.policies.priorities import OwnPriority, WaitingJob
+from hdrl.policies.pyfile import AgentError, is_policy_file, load_policy
 from hdrl.policies.simulation import PolicyFunction, simulate
 
 __all__ = [
     "VOID",
+    "AgentError",
+    "Conservative",
+    "Easy",
+    "OwnPriority",
     "PolicyFunction",
     "PolicyPair",
+    "WaitingJob",
     "action_table",
+    "is_clairvoyant",
+    "is_policy_file",
+    "load_policy",
     "normalise_policy_name",
     "pair_names",
     "policy_names",
@@ -28,11 +40,11 @@ def normalise_policy_name(name: str) -> str:
     Parameters
     ----------
     name
-        A name, for instance ``"first-low_energy"``.
+        A name, for instance ``"first-low_energy"``; the path of a Python file stays as it is.
 
     Raises
     ------
     UnknownName
         If there is no such policy.
     """
-    return name if name == VOID else read_pair(name).name
+    return name if name == VOID or is_policy_file(name) else read_pair(name).name

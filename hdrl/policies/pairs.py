@@ -29,9 +29,9 @@ core selection   the next core is a free one with enough memory in its node,
 Ties go to the job that came first and to the lowest core id. (In the compatibility mode ``high_cores`` prefers the
 most *busy* cores, as HDeepRM does against its documentation.)
 
-Besides, the priorities of the literature are job selections, and any job selection can be combined with EASY
+Besides, the priorities of the literature are job selections, and any job selection can be combined with
 backfilling: ``<job selection>[+<backfilling>][-<core selection>]``, for instance ``fcfs+easy`` or
-``wfp3+easy_sjbf-low_power``. Without a core selection, it is ``high_gflops``.
+``wfp3+conservative-low_power``. Without a core selection, it is ``high_gflops``.
 
 =========================  =======================================================================
 priority                   the next job is the one with the lowest (r requested time, n cores, w waited, s submitted)
@@ -51,6 +51,7 @@ backfilling        jobs that do not delay the first one may overtake it, tried i
 ``easy``           their submission
 ``easy_sjbf``      their requested time
 ``easy_priority``  the job selection
+``conservative``   the job selection, and every waiting job has a reservation that is kept
 =================  ===============================================================================
 """
 
@@ -97,6 +98,7 @@ BACKFILLINGS: dict[str, int] = {
     "easy": codes.EASY_FCFS,
     "easy_sjbf": codes.EASY_SJBF,
     "easy_priority": codes.EASY_PRIORITY,
+    "conservative": codes.CONSERVATIVE,
 }
 """Number of each kind of backfilling in the kernel."""
 
@@ -115,7 +117,8 @@ class PolicyPair:
     name
         Today's name, for instance ``"shortest-high_gflops"``.
     job_key, core_key, backfilling
-        Their numbers in the kernel (``JOB_*``, ``CORE_*`` and ``NO_BACKFILLING`` or ``EASY_*`` of `hdrl.kernel.codes`).
+        Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
+        `hdrl.kernel.codes`).
     """
 
     name: str
@@ -158,6 +161,31 @@ def read_pair(name: str) -> PolicyPair:
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice
     return PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
+
+
+def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int]:
+    """Return the numbers of a core selection and of a kind of backfilling in the kernel.
+
+    Parameters
+    ----------
+    backfilling
+        Its name, or ``None``.
+    core_selection
+        Its name; older names are understood.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such backfilling or core selection.
+    """
+    core = OLDER_CORE_SELECTIONS.get(core_selection, core_selection)
+    if core not in CORE_SELECTIONS:
+        raise UnknownName("core selection", core_selection, CORE_SELECTIONS)
+    if backfilling is None:
+        return CORE_SELECTIONS[core], codes.NO_BACKFILLING
+    if backfilling not in BACKFILLINGS:
+        raise UnknownName("backfilling", backfilling, BACKFILLINGS)
+    return CORE_SELECTIONS[core], BACKFILLINGS[backfilling]
 
 
 def action_table(selection: Sequence[Mapping[str, Sequence[str]]] | None, *, void: bool = True) -> list[str]:

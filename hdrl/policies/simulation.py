@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import UnknownName
+from hdrl.errors import HdrlError, UnknownName
 from hdrl.platform.model import Platform
-from hdrl.policies.pairs import VOID, read_pair
+from hdrl.policies.pairs import VOID, PolicyPair, read_pair
+from hdrl.policies.priorities import OwnPriority
+from hdrl.policies.pyfile import blame, is_policy_file, load_policy, split_policy_file
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.simulation.trace import Trace
@@ -48,7 +50,7 @@ def start_nothing(view: View) -> list[Decision]:
 def simulate(
     platform: Platform,
     workload: Workload,
-    policy: str | PolicyFunction = "shortest-high_gflops",
+    policy: str | OwnPriority | PolicyFunction = "shortest-high_gflops",
     *,
     seed: int = 0,
     energy: bool = True,
@@ -71,8 +73,9 @@ def simulate(
     workload
         The jobs.
     policy
-        The name of a policy (`hdrl.policies.policy_names`), or a function that is shown a
-        `hdrl.simulation.View` whenever something happened and returns decisions.
+        The name of a policy (`hdrl.policies.policy_names`); the path of a Python file that defines one
+        (`hdrl.policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a `hdrl.simulation.View`
+        whenever something happened and returns decisions; or a priority (`hdrl.policies.OwnPriority`).
     seed
         Seed of what is random in the policy.
     energy
@@ -103,21 +106,53 @@ def simulate(
         If the platform can never run a job.
     DecisionError
         If a Python policy decides something impossible.
+    AgentError
+        If a Python file defines no policy, or fails while it decides.
     SimulationError
         If jobs are waiting and nothing will ever happen again.
     BatsimError
         If Batsim cannot be run, or says something wrong.
     """
     check_fits(workload, platform)
-    pair = read_pair(policy) if isinstance(policy, str) and policy != VOID else None
+    chosen_policy = _policy(policy)
     common = {"seed": seed, "energy": energy, "compatibility": compatibility}
     files = {"folder": folder, "platform_file": platform_file}
-    with contextlib.closing(_simulator(simulator, platform, workload, common, files, batsim)) as chosen:
-        if pair is not None:
-            chosen.run_pair(pair.job_key, pair.core_key, pair.backfilling, progress=progress)
+    with (
+        _blamed(policy),
+        contextlib.closing(_simulator(simulator, platform, workload, common, files, batsim)) as chosen,
+    ):
+        if isinstance(chosen_policy, PolicyPair):
+            numbers = chosen_policy.job_key, chosen_policy.core_key, chosen_policy.backfilling
+            chosen.run_pair(*numbers, progress=progress)
+        elif isinstance(chosen_policy, OwnPriority):
+            _run_priority(chosen, chosen_policy, progress)
         else:
-            _run_function(chosen, policy if callable(policy) else start_nothing, progress)
+            _run_function(chosen, chosen_policy, progress)
         return chosen.trace
+
+
+@contextlib.contextmanager
+def _blamed(policy: str | OwnPriority | PolicyFunction) -> Iterator[None]:
+    """Tell the line of a policy file that fails."""
+    try:
+        yield
+    except HdrlError:
+        raise
+    except Exception as error:
+        path = Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
+        blamed = None if path is None else blame(error, path)
+        if blamed is None:
+            raise
+        raise blamed from error
+
+
+def _policy(policy: str | OwnPriority | PolicyFunction) -> PolicyPair | OwnPriority | PolicyFunction:
+    """Return what a policy given in any form is."""
+    if not isinstance(policy, str):
+        return policy
+    if policy == VOID:
+        return start_nothing
+    return load_policy(policy) if is_policy_file(policy) else read_pair(policy)
 
 
 def _simulator(
@@ -140,6 +175,17 @@ def _simulator(
 
         return BatsimSimulator(platform, workload, **common, **files, settings=settings)
     raise UnknownName("simulator", name, SIMULATORS)
+
+
+def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:
+    """Simulate under a priority in Python; all else is decided by the kernel."""
+
+    def decide(view: View) -> list[Decision]:
+        if simulator.is_due:
+            simulator.start_by(own.of(view), *own.numbers)
+        return []
+
+    _run_function(simulator, decide, progress)
 
 
 def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progress | None) -> None:

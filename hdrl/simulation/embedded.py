@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, entries
 from hdrl.kernel.state import State, new_state
@@ -68,6 +71,22 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
             f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
             "simulate it without energy"
         )
+
+
+def start_by(state: State, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
+    """Let the kernel start waiting jobs by given priorities: see `EmbeddedSimulator.start_by`.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    priorities, job_key, core_key, backfilling
+        See there.
+    """
+    queue = state.queue[: int(state.scalars["n_queue"][0])]
+    arrivals = queue[np.argsort(state.jobs["rank"][queue], kind="stable")]
+    state.jobs["priority"][arrivals] = priorities
+    entries.schedule_pair(state, job_key, core_key, backfilling)
 
 
 class EmbeddedSimulator:
@@ -181,6 +200,26 @@ class EmbeddedSimulator:
             self._after(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
+        s = self._state.scalars[0]
+        return bool(s["news"] == 1 and s["n_queue"] > 0)
+
+    def start_by(
+        self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING
+    ) -> None:
+        """Let the kernel start waiting jobs by priorities of somebody else; `step` goes on then.
+
+        Parameters
+        ----------
+        priorities
+            Of each waiting job, in the order in which they came (`View.waiting`); the lowest is served first.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `hdrl.kernel.codes`; the job key is ``JOB_GIVEN``.
+        """
+        start_by(self._state, priorities, job_key, core_key, backfilling)
 
     def close(self) -> None:
         """Do nothing: only simulators outside the kernel leave something to close."""

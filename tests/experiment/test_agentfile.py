@@ -8,6 +8,7 @@ import pytest
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment import AgentError, load_agent, run_experiment
 from hdrl.options import read_options
+from hdrl.policies import OwnPriority
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 FUNCTION = "def policy(view):\n    return []\n"
@@ -46,6 +47,18 @@ def test_a_function_is_a_policy(tmp_path: Path):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_are_agents(path: Path):
     assert callable(load_agent(path, never).policy)
+
+
+def test_a_priority_is_an_agent(tmp_path: Path):
+    path = written(tmp_path, "def priority(job, now_s):\n    return job.cores\n")
+    agent = load_agent(f"{path}+easy-low_power", never)
+    assert isinstance(agent.policy, OwnPriority)
+    assert (agent.policy.backfilling, agent.policy.core_selection) == ("easy", "low_power")
+    assert (agent.name, agent.path, len(agent.sha256)) == ("agent.py+easy-low_power", path, 64)
+    with pytest.raises(AgentError, match=r"agent.py.*: a policy\(view\) decides itself"):
+        load_agent(f"{written(tmp_path, FUNCTION)}+easy", never)
+    with pytest.raises(AgentError, match=r"agent.py: defines Mine; '\+easy' goes with a priority"):
+        load_agent(f"{written(tmp_path, CLASS)}+easy", never)
 
 
 def test_a_classic_agent_follows_the_policy_pair(tmp_path: Path):
@@ -92,7 +105,10 @@ def test_loading_leaves_the_interpreter_alone(tmp_path: Path):
         ("x = 1\ny = unknown\n", "agent.py:2: NameError: name 'unknown' is not defined"),
         ("import no_such_package\n", "agent.py:1: ModuleNotFoundError: No module named 'no_such_package'"),
         ("import sys\nsys.exit(3)\n", "agent.py:2: SystemExit: 3"),
-        ("", "defines no agent, expected a function policy(view), a subclass of ClassicAgent or PolicyLearningAgent"),
+        (
+            "",
+            "defines no agent, expected a function policy(view) or priority(job, now_s), a subclass of ClassicAgent",
+        ),
         ("from hdeeprm.agent import Agent\n", "No module named 'hdeeprm'; its classes are in hdrl.agents.hdeeprm"),
         ("policy = 5\n", "defines no agent"),
         ("from hdrl.agents.classic import ClassicAgent\n", "defines no agent"),
