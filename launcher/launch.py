@@ -159,7 +159,7 @@ def _agent_changes(agent: str | None) -> list[str]:
         return []
     if agent == CLASSIC:
         return ["pybatsim.agent.file=null", "learning.algorithm=null", "pybatsim.agent.type=CLASSIC"]
-    from hdrl.policies import is_policy_file
+    from hdrl.pyfiles import is_policy_file
 
     if is_policy_file(agent):
         return [*_paths({"pybatsim.agent.file": agent}), "learning.algorithm=null"]
@@ -186,7 +186,7 @@ def _known_agent(agent: str | None) -> str | None:
     """Return the name of an agent after a look whether there is one."""
     from hdrl.agents import ALGORITHMS
     from hdrl.errors import suggest
-    from hdrl.policies import is_policy_file
+    from hdrl.pyfiles import is_policy_file
 
     if agent is None or is_policy_file(agent):
         return agent

@@ -21,15 +21,17 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.errors import HdrlError
-from hdrl.policies.priorities import OwnPriority
-from hdrl.policies.pyfile import AgentError, blame, one_line, policy_of, run_file, split_policy_file
+from hdrl.pyfiles import AgentError, blame, one_line, run_file, split_policy_file
+
+if TYPE_CHECKING:
+    from hdrl.policies.priorities import OwnPriority
 
 __all__ = ["Agent", "AgentError", "AgentKind", "blame", "load_agent"]
 
-Policy = str | OwnPriority | Callable[[Any], Any]
+Policy: TypeAlias = "str | OwnPriority | Callable[[Any], Any]"
 """A policy by name, a priority, or a function from a view to decisions."""
 
 LEARNING_METHODS = ("act", "learn", "memory", "state_dict", "load_state_dict")
@@ -94,6 +96,8 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
     AgentError
         If it is no Python, fails, or does not define exactly one agent.
     """
+    from hdrl.policies.pyfile import policy_of
+
     base, suffix = split_policy_file(str(path))
     path = Path(base)
     module, digest = run_file(path)
@@ -117,7 +121,7 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
 
 
 def _kind_of_function(policy: Policy) -> str:
-    return "priority" if isinstance(policy, OwnPriority) else "policy"
+    return "policy" if callable(policy) else "priority"
 
 
 def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> Agent:

@@ -114,7 +114,8 @@ def with_kind(options: Options, agent: Agent) -> Options:
 
 
 def _classic_policy(options: Options) -> str:
-    from hdrl.policies import is_policy_file, normalise_policy_name
+    from hdrl.policies import normalise_policy_name
+    from hdrl.pyfiles import is_policy_file
 
     written = options.policy_pair()
     if is_policy_file(written):

@@ -4,8 +4,9 @@ from hdrl.policies.backfilling import Conservative, Easy
 from hdrl.policies.clairvoyance import is_clairvoyant
 from hdrl.policies.pairs import VOID, PolicyPair, action_table, pair_names, priority_names, read_pair
 from hdrl.policies.priorities import OwnPriority, WaitingJob
-from hdrl.policies.pyfile import AgentError, is_policy_file, load_policy
+from hdrl.policies.pyfile import load_policy
 from hdrl.policies.simulation import PolicyFunction, simulate
+from hdrl.pyfiles import AgentError, is_policy_file
 
 __all__ = [
     "VOID",

@@ -7,7 +7,8 @@ from typing import Any
 from hdrl.kernel import codes
 from hdrl.policies.pairs import VOID, PolicyPair, read_pair
 from hdrl.policies.priorities import OwnPriority
-from hdrl.policies.pyfile import is_policy_file, load_policy
+from hdrl.policies.pyfile import load_policy
+from hdrl.pyfiles import is_policy_file
 from hdrl.workload.model import Workload
 
 EXACT_ESTIMATES = "exact"

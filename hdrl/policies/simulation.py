@@ -12,7 +12,8 @@ from hdrl.errors import HdrlError, UnknownName
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, PolicyPair, read_pair
 from hdrl.policies.priorities import OwnPriority
-from hdrl.policies.pyfile import blame, is_policy_file, load_policy, split_policy_file
+from hdrl.policies.pyfile import load_policy
+from hdrl.pyfiles import blame, is_policy_file, split_policy_file
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.simulation.trace import Trace
