@@ -8,6 +8,7 @@
     ├── WorkloadError       jobs that make no sense, or that the platform can never run
     ├── ReadError           a file that cannot be read: where, what was found, what was expected
     ├── OutputError         a folder or file that cannot be written
+    ├── FetchError          a file that cannot be had from a server
     ├── DecisionError       a decision that the simulated cluster cannot follow
     ├── SimulationError     a simulation that cannot go on (for instance: nobody starts the waiting jobs)
     ├── BatsimError         a conversation between Batsim and a scheduler that cannot go on
@@ -64,6 +65,10 @@ class ReadError(HdrlError):
 
 class OutputError(HdrlError):
     """A folder or a file cannot be written."""
+
+
+class FetchError(HdrlError):
+    """A file cannot be had from a server, or what came is not what it should be."""
 
 
 class DecisionError(HdrlError):

@@ -32,7 +32,7 @@ MOST_COLUMNS = 7
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder with traces that cannot be shipped; repeatable. HDRL_TRACES names folders too.",
+    help="Folder with traces that cannot be shipped; repeatable. HDRL_TRACES names more; fetched logs are found.",
 )
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")

@@ -1,4 +1,4 @@
-"""``hdrl workload``: generate, convert and describe workloads."""
+"""``hdrl workload``: fetch, generate, convert and describe workloads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdrl.launcher.export import export_swf
+from hdrl.launcher.fetch import fetch
 
 if TYPE_CHECKING:
     from hdrl.platform.model import Platform
@@ -28,10 +29,11 @@ platform_option = click.option("--platform", "-p", metavar="FILE", help="Platfor
 
 @click.group()
 def workload() -> None:
-    """Generate, convert and describe workloads."""
+    """Fetch, generate, convert and describe workloads."""
 
 
 workload.add_command(export_swf)
+workload.add_command(fetch)
 
 
 @workload.command()

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from hdrl.errors import OptionsError, ReadError, UnknownName
 from hdrl.files import read_json
+from hdrl.workload.archive import fetch_folder
 
 RECIPE = "experiment.json"
 REFERENCE = "reference.csv"
@@ -160,7 +161,7 @@ def read_experiment(name: str | Path) -> Experiment:
 
 
 def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
-    """Return the folders in which traces are looked for: those given, then those of ``HDRL_TRACES``.
+    """Return the folders in which traces are looked for: those given, those of ``HDRL_TRACES``, that of fetched logs.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
         Folders that come first.
     """
     named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
-    return [Path(folder).expanduser() for folder in (*given, *named) if str(folder)]
+    return [*(Path(folder).expanduser() for folder in (*given, *named) if str(folder)), fetch_folder()]
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
@@ -203,7 +204,7 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
     for name, need in experiment.recipe.traces.items():
         path = _find(name, folders)
         if path is None:
-            where = ", ".join(map(str, folders)) or "no folder was given"
+            where = ", ".join(map(str, folders))
             raise ReadError(
                 experiment.name,
                 f"needs the trace {name}, which cannot be shipped; looked in: {where}. {need.how} Then say where "

@@ -73,7 +73,7 @@ def reproduce(
     out
         The folder: new, empty, or of the same experiment.
     traces
-        Folders with traces that cannot be shipped; those of ``HDRL_TRACES`` come after them.
+        Folders with traces that cannot be shipped; those of ``HDRL_TRACES`` and that of fetched logs come after.
     n_workers
         Processes for comparisons; by default one per core.
     message

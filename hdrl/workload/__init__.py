@@ -1,5 +1,6 @@
 """Workloads: the jobs of a simulation, and where they come from."""
 
+from hdrl.workload.archive import ArchiveLog, FetchedLog, archive_logs, copy_log, fetch_folder, fetch_log
 from hdrl.workload.batsim_json import (
     describe_for_batsim,
     merge,
@@ -32,13 +33,19 @@ __all__ = [
     "RUN_TIME_MODELS",
     "STEP_DTYPE",
     "UNKNOWN",
+    "ArchiveLog",
     "Distribution",
+    "FetchedLog",
     "StepKind",
     "SwfLog",
     "Workload",
     "WorkloadStatistics",
+    "archive_logs",
     "check_fits",
+    "copy_log",
     "describe_for_batsim",
+    "fetch_folder",
+    "fetch_log",
     "file_format",
     "find_workload",
     "fits",

@@ -1,0 +1,108 @@
+"""``hdrl workload fetch``: logs of the Parallel Workloads Archive by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hdrl.errors import OptionsError
+
+if TYPE_CHECKING:
+    from hdrl.workload import FetchedLog
+    from hdrl.workload.download import Progress
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "is_listing", is_flag=True, help="List the logs that can be fetched.")
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path), help="Write the log to this file as well: .swf.gz or .swf."
+)
+@click.option("--base-url", metavar="URL", help="A mirror with the folders of the archive.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where logs are kept; default: workloads in HDRL_CACHE, or in hdrl in the user's folder for caches.",
+)
+def fetch(name: str | None, out: Path | None, base_url: str | None, folder: Path | None, *, is_listing: bool) -> None:
+    """Fetch the log NAME of the Parallel Workloads Archive, unless it is there already.
+
+    An interrupted download is gone on with by the same command. Needs pooch (hdrl[fetch]).
+    """
+    if is_listing:
+        _list(folder)
+        return
+    if name is None:
+        raise OptionsError("no log named; hdrl workload fetch --list names them")
+    from hdrl.workload.archive import ARCHIVE_URL, copy_log, fetch_log
+    from hdrl.workload.read import file_format
+
+    if out is not None and file_format(out) != "swf":
+        raise OptionsError(f"{out}: expected a name that ends in .swf or .swf.gz")
+    with _progress(name) as progress:
+        fetched = fetch_log(name, folder=folder, base_url=base_url or ARCHIVE_URL, progress=progress)
+    if out is not None:
+        copy_log(fetched, out)
+    _tell(fetched, out)
+
+
+def _tell(fetched: FetchedLog, out: Path | None) -> None:
+    log = fetched.log
+    how = "fetched" if fetched.is_new else "there already"
+    click.echo(f"{fetched.path}: {how}, {fetched.size_bytes:,} bytes, SHA-256 {fetched.sha256}")
+    if out is not None:
+        click.echo(f"{out}: written")
+    if log.sha256 is None:
+        click.echo("Its SHA-256 is not pinned: it was recorded at the first download, and is checked from then on.")
+    click.echo(f"\nIf you use this log, please acknowledge those who provided it ({log.page}):")
+    if log.acknowledgement is not None:
+        click.echo(f"  {log.acknowledgement}")
+    if fetched.thanks:
+        click.echo(f"  Its header: {fetched.thanks.replace(chr(10), '; ')}")
+
+
+def _list(folder: Path | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from hdrl.workload import archive_logs, fetch_folder
+
+    folder = folder if folder is not None else fetch_folder()
+    table = Table(title=f"Parallel Workloads Archive; fetched logs are in {folder}", title_justify="left")
+    for title in ("name", "version", "system", "fetched"):
+        table.add_column(title, overflow="fold")
+    for name, log in archive_logs().items():
+        table.add_row(name, log.version, log.title, "yes" if (folder / log.file).is_file() else "")
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=max(160, console.width))
+    console.print(table)
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    """Show a bar on stderr where there is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show(n_bytes: int, size_bytes: int | None) -> None:
+            bar.update(task, completed=n_bytes, total=size_bytes)
+
+        yield show
