@@ -17,7 +17,6 @@ import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from hdrl.errors import FetchError, MissingExtra, OptionsError, OutputError, ReadError, UnknownName
@@ -280,7 +279,7 @@ def _check_is_log(what: str, path: Path) -> str:
     return log.header.get("Acknowledge", "")
 
 
-def _pooch() -> ModuleType:
+def _pooch() -> Any:
     try:
         import pooch
     except ImportError:

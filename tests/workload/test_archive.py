@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -81,7 +82,8 @@ def handler_of(site: Site) -> type[BaseHTTPRequestHandler]:
             if site.encoding:
                 self.send_header("Content-Encoding", site.encoding)
             self.end_headers()
-            self.wfile.write(site.content[start : site.ends_after])
+            with contextlib.suppress(OSError):  # who asked may have gone
+                self.wfile.write(site.content[start : site.ends_after])
 
         def log_message(self, *words: object) -> None:
             del words
