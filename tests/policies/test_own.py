@@ -1,11 +1,14 @@
 """Priorities and policies of one's own: as functions, and by path wherever the name of a policy does."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from hdrl.errors import DecisionError, ReadError, UnknownName
+from hdrl.launcher.launch import launch
 from hdrl.policies import (
     AgentError,
     OwnPriority,
@@ -125,6 +128,38 @@ def test_names_that_do_not_exist(tmp_path):
         load_policy(str(tmp_path / "none.py"))
     with pytest.raises(DecisionError, match="neither"):
         OwnPriority()
+
+
+def test_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, SAF)
+    example = Path(__file__).parents[2] / "examples" / "demo.json"
+    common = [str(example), "--set", "nb_jobs=40", "--quiet", "--out"]
+    done = CliRunner().invoke(launch, ["my.py+conservative-low_power", *common, "mine"])
+    assert (done.exit_code, done.output) == (0, "mine\n")
+    changed = [*common, "saf", "--set", "pybatsim.agent.policy_pair=saf+conservative-low_power"]
+    assert CliRunner().invoke(launch, changed).exit_code == 0
+    assert Path("mine/out_jobs.csv").read_bytes() == Path("saf/out_jobs.csv").read_bytes()
+    assert '"name": "my.py+conservative-low_power"' in Path("mine/provenance.json").read_text()
+    wrong = CliRunner().invoke(launch, ["my.py+esay", *common, "none"])
+    assert wrong.exit_code == 2
+    assert "no backfilling 'esay'; did you mean 'easy'?" in wrong.output
+    named = CliRunner().invoke(launch, [*common, "none", "--set", "pybatsim.agent.policy_pair=my.py+easy"])
+    assert named.exit_code == 2
+    assert "a Python file goes into pybatsim.agent.file" in named.output
+    assert not Path("none").exists()
+
+
+PYTHON_BLOCKS = re.findall(
+    r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "policies.md").read_text(), re.S
+)
+
+
+@pytest.mark.parametrize("text", PYTHON_BLOCKS)
+def test_the_files_of_the_documentation(tmp_path, text):
+    world = random_world(4, max_jobs=10)
+    calls = [world.platform, world.workload, written(tmp_path, text)]
+    assert (simulate(*calls, energy=False).records["start_s"] >= 0).all()
 
 
 # ------------------------------------------------------------------ who knows too much
