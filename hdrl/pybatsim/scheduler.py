@@ -11,22 +11,24 @@ PyBatsim takes the class from the name of this file. Options (``-o``): `Settings
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from procset import ProcSet
 
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.protocol import Request, parse_reply
-from hdrl.errors import HdrlError, OptionsError, ReadError, suggest
+from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.kernel import warm_up
 from hdrl.platform.reader import read_platform
 from hdrl.policies.pairs import PolicyPair, read_pair
+from hdrl.policies.priorities import OwnPriority
+from hdrl.policies.pyfile import load_policy
 from hdrl.pybatsim.require import require_pybatsim
+from hdrl.pyfiles import is_policy_file
 from hdrl.simulation.decisions import Decision
+from hdrl.simulation.embedded import start_by
 from hdrl.simulation.view import View
 from hdrl.workload.batsim_json import merge, read_batsim_json
 
@@ -42,7 +44,7 @@ class Settings:
     platform
         The platform that Batsim simulates: its SimGrid file, or one that it was made from.
     policy
-        The name of a policy pair, or a Python file with a function ``policy(view)`` that returns decisions.
+        The name of a policy, or a Python file with a function ``policy(view)`` or ``priority(job, now_s)``.
     workload
         The workload that Batsim reads; by default the files that Batsim itself names, if they can be seen from here.
     seed
@@ -137,10 +139,14 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         is_due = system.hear(self._network.text)
         if system.is_over:
             return
-        if not isinstance(policy, PolicyPair):
+        if isinstance(policy, PolicyPair):
+            if is_due:
+                system.schedule_pair(policy.job_key, policy.core_key, policy.backfilling)
+        elif isinstance(policy, OwnPriority):
+            if is_due:
+                start_by(system.state, policy.of(system.view), *policy.numbers)
+        else:
             system.decide(policy(system.view))
-        elif is_due:
-            system.schedule_pair(policy.job_key, policy.core_key)
         reply = parse_reply(system.reply())
         for request in reply.requests:
             self._wait_until(request.timestamp_s)
@@ -199,17 +205,9 @@ def _or_exit(function: Callable[..., Any], *args: Any) -> Any:
         raise SystemExit(f"hdrl: {error}") from error
 
 
-def _read_policy(name: str) -> PolicyPair | Callable[[View], Iterable[Decision]]:
-    """Return a policy pair, or a function from a Python file."""
-    if not name.endswith(".py"):
-        return read_pair(name)
-    if not Path(name).is_file():
-        raise ReadError(name, "no such file, expected a Python file with a function policy(view)")
-    policy = runpy.run_path(name).get("policy")
-    if not callable(policy):
-        raise ReadError(name, "has no function policy(view)")
-    function: Callable[[View], Iterable[Decision]] = policy
-    return function
+def _read_policy(name: str) -> PolicyPair | OwnPriority | Callable[[View], Iterable[Decision]]:
+    """Return a policy pair, or what a Python file defines."""
+    return load_policy(name) if is_policy_file(name) else read_pair(name)
 
 
 def _new_system(settings: Settings, told: Mapping[str, str]) -> DecisionSystem:

@@ -139,6 +139,19 @@ def policy(view):
 """
 
 
+@pytest.mark.parametrize("policy", ["fcfs+easy", "sjf+conservative-low_power", "priority.py+easy"])
+def test_backfilling_reaches_pybatsim(world: World, policy: str):
+    folder = world.platform_file.parent
+    (folder / "priority.py").write_text("def priority(job, now_s):\n    return -job.cores\n")
+    name = str(folder / policy) if ".py" in policy else policy
+    options = {"platform": str(world.platform_file), "workload": str(world.workload_file), "policy": name}
+    hosted = run_scheduler(PLACE, world.platform, world.workload, options=options)
+    alone = simulate(world.platform, world.workload, name)
+    assert np.array_equal(hosted.records, alone.records)
+    plain = simulate(world.platform, world.workload, "first-high_gflops")
+    assert not np.array_equal(hosted.records["start_s"], plain.records["start_s"])
+
+
 @pytest.mark.parametrize("policy", ["shortest-high_gflops", "first-random", "mine.py"])
 def test_it_decides_as_hdrl_does(world: World, policy: str):
     """All kinds of requests go through PyBatsim and come out the same."""
@@ -201,7 +214,7 @@ def test_options_are_taken_as_they_are_or_refused(options: dict[str, Any]):
         ({"platform": "gaia", "policy": "nowhere.py"}, "nowhere.py: no such file"),
         ({"platform": "nowhere.xml"}, "nowhere.xml"),
         ({"platform": "{folder}/platform.xml", "workload": "nowhere.json"}, "nowhere.json: no such file"),
-        ({"platform": "{folder}/platform.xml", "policy": "{folder}/empty.py"}, "has no function policy"),
+        ({"platform": "{folder}/platform.xml", "policy": "{folder}/empty.py"}, "defines no policy"),
     ],
 )
 def test_mistakes_are_told_in_one_line(world: World, options: dict[str, str], problem: str):
