@@ -125,7 +125,7 @@ def _kind_of_function(policy: Policy) -> str:
 
 
 def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> Agent:
-    kind = _kind_of(cls)
+    kind = _kind_of(cls) or AgentKind.POLICY
     if kind is AgentKind.POLICY:
         return Agent(path.name, _make(cls, policy_pair(), path), path, digest)
     return Agent(path.name, path.stem, path, digest, kind, cls)

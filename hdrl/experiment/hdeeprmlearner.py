@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import numbers
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,7 @@ class HDeepRMEnvironment:
     @property
     def action_mask(self) -> np.ndarray[Any, Any]:
         """Which actions are legal now, shape ``(action_size,)``; an illegal one stands for the first legal one."""
-        return self._mask != 0
+        return np.not_equal(self._mask, 0)
 
     def begin(self, seed: int, episode: int) -> None:
         """Begin an episode; all that is random in it depends on these two numbers.
@@ -87,22 +86,23 @@ class HDeepRMEnvironment:
         """Return what is seen now, float32, shape ``(observation_size,)``."""
         return self._observation.copy()
 
-    def step(self, action: int) -> None:
+    def step(self, action: object) -> None:
         """Carry out an action.
 
         Parameters
         ----------
         action
-            Its number.
+            Its number, a whole number of Python or NumPy.
 
         Raises
         ------
         AgentError
             If there is no such action.
         """
-        if isinstance(action, bool) or not isinstance(action, numbers.Integral) or not 0 <= action < self.action_size:
+        number = int(action) if isinstance(action, (int, np.integer)) and not isinstance(action, bool) else -1
+        if not 0 <= number < self.action_size:
             raise AgentError(f"decided for action {action!r}, expected a whole number from 0 to {self.action_size - 1}")
-        chosen = int(action) if self._mask[int(action)] else int(np.argmax(self._mask))
+        chosen = number if self._mask[number] else int(np.argmax(self._mask))
         self._observation, self._reward, terminated, truncated, info = self.env.step(chosen)
         self._mask = info["action_mask"]
         self.has_ended = bool(terminated or truncated)
