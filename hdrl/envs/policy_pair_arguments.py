@@ -17,6 +17,7 @@ from hdrl.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.platform import pstate_rules, read_platform
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, action_table, read_pair
+from hdrl.policies.simulation import is_conservative
 from hdrl.workload import check_fits, read_workload
 from hdrl.workload.model import Workload
 
@@ -41,12 +42,16 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     UnknownName
         If there is no such policy.
     OptionsError
-        If there is nothing to choose from.
+        If there is nothing to choose from, or a policy backfills conservatively.
     """
     if actions is None:
         return action_table(None, void=void)
     names: list[str] = []
     for one in actions:
+        if isinstance(one, str) and is_conservative(one):
+            raise OptionsError(
+                f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
+            )
         names += [read_pair(one).name] if isinstance(one, str) else action_table([one], void=False)
     if not 0 < len(names) < _MAX_ACTIONS:
         raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")

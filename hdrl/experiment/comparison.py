@@ -107,7 +107,7 @@ def run_comparison(
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
-        _warm_up(tell)
+        _warm_up(tell, plan.candidates)
         work = _Work(plan, store, n_workers or default_workers(), on, tell)
         result = _finish(plan, work, out)
         n_simulated = len(store.results) - n_before
@@ -328,10 +328,14 @@ def _check_statistics() -> None:
         raise MissingExtra("scipy", "report") from None
 
 
-def _warm_up(tell: CompareProgress) -> None:
-    from hdrl.kernel import warm_up
+def _warm_up(tell: CompareProgress, candidates: Sequence[Candidate]) -> None:
+    """Compile what the candidates need here, once, instead of in every worker."""
+    from hdrl.kernel import warm_up, warm_up_conservative
+    from hdrl.policies import is_conservative
 
     warm_up(tell.message)
+    if any(is_conservative(candidate.policy + candidate.suffix) for candidate in candidates):
+        warm_up_conservative(tell.message)
 
 
 def _ignore(*_: object) -> None:

@@ -140,7 +140,7 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
     workload = load_workload(options, platform)
     clock.lap("read_s")
     with new_folder(out) as folder:
-        _warm_up(progress)
+        _warm_up(progress, agent.policy)
         clock.lap("compile_s")
         if progress is not None:
             _tell_of_missing_jobs(options, workload, progress)
@@ -216,10 +216,14 @@ class _Clock:
         return self.laps[name]
 
 
-def _warm_up(progress: Progress | None) -> None:
-    from hdrl.kernel import warm_up
+def _warm_up(progress: Progress | None, policy: object = None) -> None:
+    from hdrl.kernel import warm_up, warm_up_conservative
+    from hdrl.policies import is_conservative
 
-    warm_up(progress.message if progress is not None else _ignore)
+    message = progress.message if progress is not None else _ignore
+    warm_up(message)
+    if is_conservative(policy):
+        warm_up_conservative(message)
 
 
 def _ignore(message: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.kernel import codes, entries
 from hdrl.kernel.jit import CACHE_FOLDER
-from hdrl.kernel.state import new_state
+from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import twister_state
 from hdrl.platform import read_platform
 from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, Workload
@@ -65,13 +65,35 @@ def warm_up(message: Callable[[str], None]) -> None:
     compile_once(_WHOLE, "compiling the simulator (the first time only, about half a minute)", _simulate_once, message)
 
 
+def warm_up_conservative(message: Callable[[str], None]) -> None:
+    """Compile conservative backfilling if it has never been compiled here; it is apart from the rest.
+
+    Parameters
+    ----------
+    message
+        Told what is going on before anything takes long.
+    """
+    text = "compiling conservative backfilling (the first time only, some ten seconds)"
+    compile_once("conservative", text, _plan_once, message)
+
+
+def _plan_once() -> None:
+    """Make a decision about nothing: no job waits at date 0."""
+    entries.schedule_pair(_small_state(), codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, codes.CONSERVATIVE)
+
+
 def _simulate_once() -> None:
-    """Simulate a world of four cores and one job: all entries are one compiled function, so that this compiles them."""
+    """Simulate: the entries are one compiled function, so that this compiles them."""
+    state = _small_state()
+    entries.begin(state)
+    entries.run_pair(state, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
+
+
+def _small_state() -> State:
+    """Return a world of four cores and one job at date 0."""
     platform = read_platform("learning")
     jobs = np.zeros(1, dtype=JOB_DTYPE)
     jobs["cores"] = 1
     jobs["walltime_s"] = NO_WALLTIME
     workload = Workload("w", jobs, ("0",), np.zeros(1, dtype=STEP_DTYPE), np.array([0, 1]), ("p",))
-    state = new_state(platform, workload, twister=twister_state(0, "policy"))
-    entries.begin(state)
-    entries.run_pair(state, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
+    return new_state(platform, workload, twister=twister_state(0, "policy"))

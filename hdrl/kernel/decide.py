@@ -9,7 +9,6 @@ from __future__ import annotations
 from hdrl.kernel import codes, engine
 from hdrl.kernel.backfill import choose_overtaking, forget_end, gather_candidates, reserve
 from hdrl.kernel.cluster import add_pstate_ops, lock, release, unlock
-from hdrl.kernel.conservative import schedule_conservative
 from hdrl.kernel.jit import jit
 from hdrl.kernel.selection import CHOSEN, choose_cores
 from hdrl.kernel.sorting import sort_slice
@@ -168,11 +167,9 @@ def schedule_easy(state, job_key, core_key, order):
 
 @jit
 def schedule(state, job_key, core_key, backfilling):
-    """Start jobs as a compiled policy does."""
+    """Start jobs as a compiled policy does, except under conservative backfilling: `hdrl.kernel.conservative`."""
     if backfilling == codes.NO_BACKFILLING:
         schedule_pair(state, job_key, core_key)
-    elif backfilling == codes.CONSERVATIVE:
-        schedule_conservative(state, job_key, core_key)
     else:
         schedule_easy(state, job_key, core_key, backfilling)
 
@@ -199,7 +196,7 @@ def run_pair(state, job_key, core_key, backfilling, budget):
     state
         The arrays of one environment.
     job_key, core_key, backfilling
-        Numbers of the keys and of the backfilling.
+        Numbers of the keys and of the backfilling, not the conservative one.
     budget
         Engine steps after which to return ``PAUSED``.
 

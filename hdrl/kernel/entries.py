@@ -1,7 +1,8 @@
 """The kernel's face: the functions that Python calls. Each takes the `State` of one environment.
 
 They are one compiled function behind several names: what Python and the kernel need to talk to each other is then
-compiled, and loaded from the cache, once. What the requests do is documented where they are carried out.
+compiled, and loaded from the cache, once. Conservative backfilling, as large as half of the rest and rarely used, is a
+second one, compiled when it is first called. What the requests do is documented where they are carried out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from hdrl.kernel import codes, decide, engine, waiting
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import remaining
+from hdrl.kernel.conservative import schedule_conservative
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.starting import start_job
 from hdrl.kernel.state import State
@@ -92,6 +94,11 @@ def _call(arrays, request, a, b, c, d, value):
     return first, second, real
 
 
+@entry
+def _call_conservative(arrays, job_key, core_key):
+    schedule_conservative(borrow(arrays), job_key, core_key)
+
+
 def begin(state: State) -> None:
     """Start the simulation: see `hdrl.kernel.engine.begin`."""
     _call(state, _BEGIN, 0, 0, 0, 0, 0.0)
@@ -132,7 +139,10 @@ def hear(state: State) -> bool:
 
 
 def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
-    """Start jobs as a compiled policy does: see `hdrl.kernel.decide.schedule`."""
+    """Start jobs as a compiled policy does: see `hdrl.kernel.decide.schedule` and `hdrl.kernel.conservative`."""
+    if backfilling == codes.CONSERVATIVE:
+        _call_conservative(state, job_key, core_key)
+        return
     _call(state, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
 
 

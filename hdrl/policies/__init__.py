@@ -5,7 +5,7 @@ from hdrl.policies.clairvoyance import is_clairvoyant
 from hdrl.policies.pairs import VOID, PolicyPair, action_table, pair_names, priority_names, read_pair
 from hdrl.policies.priorities import OwnPriority, WaitingJob
 from hdrl.policies.pyfile import load_policy
-from hdrl.policies.simulation import PolicyFunction, simulate
+from hdrl.policies.simulation import PolicyFunction, is_conservative, simulate
 from hdrl.pyfiles import AgentError, is_policy_file
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "WaitingJob",
     "action_table",
     "is_clairvoyant",
+    "is_conservative",
     "is_policy_file",
     "load_policy",
     "normalise_policy_name",

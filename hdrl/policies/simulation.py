@@ -36,6 +36,19 @@ PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
 PROGRESS_EVERY_S = 0.1
 
 
+def is_conservative(policy: object) -> bool:
+    """Tell whether a policy backfills conservatively, in which case the kernel has more to compile.
+
+    Parameters
+    ----------
+    policy
+        In any form that `simulate` takes.
+    """
+    if isinstance(policy, OwnPriority):
+        return policy.backfilling == "conservative"
+    return isinstance(policy, str) and "+conservative" in policy
+
+
 def start_nothing(view: View) -> list[Decision]:
     """Start nothing: the void policy.
 

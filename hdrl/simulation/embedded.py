@@ -12,7 +12,7 @@ from hdrl.kernel import codes, entries
 from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
-from hdrl.simulation.answer import Answer, grown_for, why_stuck
+from hdrl.simulation.answer import Answer, grown_for, why_stuck, with_room_for_decisions
 from hdrl.simulation.collect import collect_trace
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.trace import Trace
@@ -24,6 +24,9 @@ HDEEPRM = "hdeeprm-0.3.1"
 
 STEPS_PER_CALL = 100_000
 """Engine steps between two looks at the world outside (progress, Ctrl-C): some 20 ms."""
+
+JOBS_PER_WORD = 1000
+"""Finished jobs between two words of progress, where each decision is a call."""
 
 Progress = Callable[[int, int], None]
 
@@ -192,6 +195,9 @@ class EmbeddedSimulator:
         SimulationError
             If jobs are waiting and nothing will ever happen again.
         """
+        if backfilling == codes.CONSERVATIVE:
+            self._run_conservative(job_key, core_key, progress)
+            return
         self._answer = self._birth()
         entries.begin(self._state)
         status = codes.PAUSED
@@ -200,6 +206,21 @@ class EmbeddedSimulator:
             self._after(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
+
+    def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
+        """Simulate with a call for each decision: this backfilling is compiled apart from the simulation."""
+        view, n_told = self.reset(), 0
+        while not view.is_over:
+            if self.is_due:
+                self._answer.state = with_room_for_decisions(self._state, self.platform, self.workload)
+                entries.schedule_pair(self._state, job_key, core_key, codes.CONSERVATIVE)
+            entries.answer(self._state)
+            view = self._advance()
+            if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
+                n_told = self.n_done
+                progress(n_told, self.workload.n_jobs)
+        if progress is not None:
+            progress(self.n_done, self.workload.n_jobs)
 
     @property
     def is_due(self) -> bool:
