@@ -84,6 +84,7 @@ def lend(batch, index):
         batch.candidates[index],
         batch.plan_s[index],
         batch.plan[index],
+        batch.plan_change[index],
         batch.planned_nodes[index],
         batch.planned_cores[index],
         batch.groups[index],

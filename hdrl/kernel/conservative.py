@@ -2,9 +2,10 @@
 
 A job gets its reservation when it comes: the earliest hole in the plan (`hdrl.kernel.plan`) that is there without
 moving anybody. When something becomes free earlier than expected, the jobs are taken in the order of their priority,
-and each moves to the earliest hole that the reservations of all others leave; this is repeated until no job can move.
-So a reservation never becomes later as long as no job takes longer than expected. Where one does, it is expected to end
-at once, and reservations that are possible no more are made anew in the order of their dates.
+and each moves to the earliest hole that the reservations of all others leave; this is repeated, in the order of the
+dates, until no job can move. So a reservation never becomes later as long as no job takes longer than expected. Where
+one does, it is expected to end at once, and reservations that are possible no more are made anew in the order of their
+dates.
 
 A job that may start now gets the cores that the core selection chooses, if those delay no reservation, and is judged by
 how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
@@ -29,18 +30,20 @@ from hdrl.kernel.plan import (
     add_event,
     fastest_gflops,
     find_hole,
+    hide,
     is_hole,
     length_s,
     nodes_stay_free,
     plan_chosen_nodes,
     plan_cores_of,
-    remove_event,
+    show,
     stays_free,
+    withdraw,
 )
 from hdrl.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.kernel.sorting import sort_slice
 from hdrl.kernel.starting import note_failure, start_job
-from hdrl.kernel.waiting import sort_by_priority
+from hdrl.kernel.waiting import find, sort_by_priority
 
 _NO_RESERVATION = -1.0
 
@@ -66,15 +69,32 @@ def schedule_conservative(state, job_key, core_key):
 def _settle(state, core_key):
     """Let jobs start and move until none can any more; return why the first did not start."""
     s = state.scalars[0]
-    freed_s, reason = s.freed_s, CHOSEN
-    while True:
-        s.freed_s = NOT_FOUND
-        reason = max(reason, _go_through(state, core_key, freed_s))
-        freed_s = s.freed_s
-        if freed_s <= s.message_s:
-            break
+    for i in range(s.n_queue):
+        state.candidates[i] = state.queue[i]
+    freed_s, s.freed_s = s.freed_s, NOT_FOUND
+    reason = _go_through(state, s.n_queue, core_key, freed_s)
+    while s.freed_s > s.message_s:
+        freed_s, s.freed_s = s.freed_s, NOT_FOUND
+        _go_through(state, _by_date(state), core_key, freed_s)
     s.freed_s = NOT_FOUND
     return reason
+
+
+@jit
+def _by_date(state):
+    """Gather the jobs with reservations, in the order of their dates; return how many they are."""
+    n = 0
+    for i in range(state.scalars[0].n_plan):
+        job = state.plan[i]
+        if job < 0:
+            continue
+        place = n
+        while place > 0 and _comes_before(state.jobs[job], state.jobs[state.candidates[place - 1]]):
+            state.candidates[place] = state.candidates[place - 1]
+            place -= 1
+        state.candidates[place] = job
+        n += 1
+    return n
 
 
 # ------------------------------------------------------------------ the plan before the decision
@@ -182,31 +202,26 @@ def _comes_before(row, other):
 
 
 @jit
-def _go_through(state, core_key, freed_s):
-    """Let each job of the sorted queue start or move to the earliest hole; return why the first did not start.
+def _go_through(state, n, core_key, freed_s):
+    """Let each of the ``n`` candidates start or move to the earliest hole; return why the first did not start.
 
     What was freed until ``freed_s`` has not been offered to anybody yet; ``scalars.freed_s`` becomes the same for what
     is freed on the way.
     """
     s = state.scalars[0]
     reason = CHOSEN
-    i = 0
-    while i < s.n_queue:
-        job = state.queue[i]
+    for i in range(n):
+        job = state.candidates[i]
         row = state.jobs[job]
         old_s, old_end_s = row.reserved_s, row.reserved_end_s
         limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
         if old_s > s.message_s and limit_s <= s.message_s:
-            i += 1
             continue
         if old_s != _NO_RESERVATION:
-            remove_event(state, job)
-            remove_event(state, -1 - job)
-        outcome = _start_or_move(state, job, i, core_key, limit_s)
-        if outcome != CHOSEN:
-            if i == 0:
-                reason = outcome
-            i += 1
+            hide(state, job)
+        outcome = _start_or_move(state, job, core_key, limit_s)
+        if i == 0:
+            reason = outcome
         if old_s != _NO_RESERVATION and _has_freed(state, row, old_s, old_end_s):
             s.freed_s = max(s.freed_s, old_end_s)
     return reason
@@ -222,23 +237,35 @@ def _has_freed(state, row, old_s, old_end_s):
 
 
 @jit
-def _start_or_move(state, job, place, core_key, limit_s):
-    """Start a job that is not in the plan, or give it the earliest reservation before a limit, or its old one."""
+def _start_or_move(state, job, core_key, limit_s):
+    """Start a job, or give it the earliest reservation before a limit, or show its old one again."""
     s = state.scalars[0]
     row = state.jobs[job]
-    outcome = _start_on_chosen_cores(state, job, place, core_key)
+    outcome = _start_on_chosen_cores(state, job, core_key)
     if outcome == CHOSEN:
         return outcome
     date_s, end_s = find_hole(state, job, core_key, limit_s)
     if date_s == NOT_FOUND:
-        date_s, end_s = row.reserved_s, row.reserved_end_s
+        date_s = row.reserved_s
     elif s.plans_nodes == 1:
         plan_chosen_nodes(state, job)
     if date_s <= s.message_s and s.plans_nodes == 1:
-        _start_on_planned_nodes(state, job, place)
-        return CHOSEN
-    _reserve(state, job, date_s, end_s)
-    return outcome
+        _start_on_planned_nodes(state, job)
+    elif date_s == row.reserved_s:
+        show(state, job)
+        return outcome
+    else:
+        _withdraw(state, job)
+        _reserve(state, job, date_s, end_s)
+        return outcome
+    return CHOSEN
+
+
+@jit
+def _withdraw(state, job):
+    """Take the reservation of a job, if it has one, out of the plan."""
+    if state.jobs[job].reserved_s != _NO_RESERVATION:
+        withdraw(state, job)
 
 
 @jit
@@ -251,7 +278,7 @@ def _reserve(state, job, date_s, end_s):
 
 
 @jit
-def _start_on_chosen_cores(state, job, place, core_key):
+def _start_on_chosen_cores(state, job, core_key):
     """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing."""
     s = state.scalars[0]
     n = state.jobs[job].n_requested
@@ -263,7 +290,7 @@ def _start_on_chosen_cores(state, job, place, core_key):
         return outcome
     until_s = s.message_s + expected_run_s(state, job, first, n)
     if stays_free(state, 0, until_s) and (s.plans_nodes == 0 or nodes_stay_free(state, until_s)):
-        _start(state, job, place, first, n)
+        _start(state, job, first, n)
         return CHOSEN
     for i in range(first, s.n_pool):
         unlock(state, state.pool[i], job)
@@ -272,7 +299,7 @@ def _start_on_chosen_cores(state, job, place, core_key):
 
 
 @jit
-def _start_on_planned_nodes(state, job, place):
+def _start_on_planned_nodes(state, job):
     """Start a job on the first free cores of the nodes that were planned for it."""
     s = state.scalars[0]
     row = state.jobs[job]
@@ -288,13 +315,14 @@ def _start_on_planned_nodes(state, job, place):
                 s.n_pool += 1
                 missing -= 1
     sort_slice(state.pool, first, s.n_pool - first, state.scratch)
-    _start(state, job, place, first, s.n_pool - first)
+    _start(state, job, first, s.n_pool - first)
 
 
 @jit
-def _start(state, job, place, first, n):
+def _start(state, job, first, n):
     """Start a job on locked cores, and put its end into the plan."""
-    start_job(state, job, place, first, n)
+    _withdraw(state, job)
+    start_job(state, job, find(state, job), first, n)
     _expect(state, job)
     if state.scalars[0].plans_nodes == 1:
         plan_cores_of(state, job, state.pool, first, n)

@@ -56,49 +56,86 @@ def add_event(state, date_s, code):
     ):
         state.plan_s[place] = state.plan_s[place - 1]
         state.plan[place] = state.plan[place - 1]
+        state.plan_change[place] = state.plan_change[place - 1]
         place -= 1
     state.plan_s[place] = date_s
     state.plan[place] = code
+    state.plan_change[place] = -state.jobs[code].n_requested if code >= 0 else state.jobs[-1 - code].n_requested
     s.n_plan += 1
 
 
 @jit
-def remove_event(state, code):
-    """Remove an event; return its date, or ``NOT_FOUND``."""
+def _remove(state, place):
     s = state.scalars[0]
-    place = 0
-    while place < s.n_plan and state.plan[place] != code:
-        place += 1
-    if place == s.n_plan:
-        return NOT_FOUND
-    date_s = state.plan_s[place]
     s.n_plan -= 1
     for i in range(place, s.n_plan):
         state.plan_s[i] = state.plan_s[i + 1]
         state.plan[i] = state.plan[i + 1]
-    return date_s
+        state.plan_change[i] = state.plan_change[i + 1]
+
+
+@jit
+def _find(state, date_s, code):
+    """Return the place of an event (binary search)."""
+    low, high = 0, state.scalars[0].n_plan
+    while low < high:
+        middle = (low + high) >> 1
+        if state.plan_s[middle] < date_s:
+            low = middle + 1
+        else:
+            high = middle
+    while state.plan[low] != code:
+        low += 1
+    return low
 
 
 @jit
 def leave_plan(state, job):
     """Take the expected end of a job that has ended out of the plan, and note what became free by it."""
     s = state.scalars[0]
-    date_s = remove_event(state, -1 - job)
+    place = 0
+    while place < s.n_plan and state.plan[place] != -1 - job:
+        place += 1
+    if place == s.n_plan:
+        return
+    date_s = state.plan_s[place]
+    _remove(state, place)
     # One that has overrun has kept others waiting: all of them may move.
     s.freed_s = max(s.freed_s, date_s if date_s > s.message_s else np.inf)
 
 
 @jit
-def _change(state, place):
-    """Return the cores that an event gives back (takes, if negative)."""
-    code = state.plan[place]
-    return -state.jobs[code].n_requested if code >= 0 else state.jobs[-1 - code].n_requested
+def hide(state, job):
+    """Let the reservation of a job be passed over."""
+    row = state.jobs[job]
+    state.plan_change[_find(state, row.reserved_s, job)] = 0
+    state.plan_change[_find(state, row.reserved_end_s, -1 - job)] = 0
+
+
+@jit
+def show(state, job):
+    """Let a reservation that was passed over count again."""
+    row = state.jobs[job]
+    state.plan_change[_find(state, row.reserved_s, job)] = -row.n_requested
+    state.plan_change[_find(state, row.reserved_end_s, -1 - job)] = row.n_requested
+
+
+@jit
+def withdraw(state, job):
+    """Take the reservation of a job out of the plan."""
+    row = state.jobs[job]
+    _remove(state, _find(state, row.reserved_s, job))
+    _remove(state, _find(state, row.reserved_end_s, -1 - job))
 
 
 @jit
 def _is_settled(state, place):
-    """Tell whether the first ``place`` events, and no others, have come at some date."""
-    return place == state.scalars[0].n_plan or state.plan_s[place] > state.plan_s[place - 1] + ROUNDING_S
+    """Tell whether the first ``place`` events, the last of which counts, and no others have come at some date."""
+    n = state.scalars[0].n_plan
+    following = place
+    while following < n and state.plan_change[following] == 0:
+        following += 1
+    return following == n or state.plan_s[following] > state.plan_s[place - 1] + ROUNDING_S
 
 
 # ------------------------------------------------------------------ holes, by counting cores
@@ -112,9 +149,9 @@ def stays_free(state, n, until_s):
     if free < n:
         return False
     while place < s.n_plan and state.plan_s[place] < until_s - ROUNDING_S:
-        free += _change(state, place)
+        free += state.plan_change[place]
         place += 1
-        if free < n and _is_settled(state, place):
+        if free < n and state.plan_change[place - 1] != 0 and _is_settled(state, place):
             return False
     return True
 
@@ -125,7 +162,7 @@ def _free_now(state):
     s = state.scalars[0]
     free, place = np.int64(s.n_free_cores), 0
     while place < s.n_plan and state.plan_s[place] <= s.message_s:
-        free += _change(state, place)
+        free += state.plan_change[place]
         place += 1
     return free, place
 
@@ -141,20 +178,30 @@ def _next_hole(state, place, free, date_s, n, duration_s, limit_s):
     while date_s < limit_s:
         i, left, is_free = place, free, free >= n
         while is_free and i < s.n_plan and state.plan_s[i] < date_s + duration_s - ROUNDING_S:
-            left += _change(state, i)
+            left += state.plan_change[i]
             i += 1
-            is_free = left >= n or not _is_settled(state, i)
+            is_free = left >= n or state.plan_change[i - 1] == 0 or not _is_settled(state, i)
         if is_free:
             return date_s, place, free
         # Nothing that contains the event that was in the way will do: go on behind it.
-        place, free = i, left
-        while place < s.n_plan and (free < n or not _is_settled(state, place)):
-            date_s = state.plan_s[place]
-            free += _change(state, place)
-            place += 1
-        if free < n:
+        date_s, place, free = _next_date(state, i, left, n)
+        if date_s == NOT_FOUND:
             break
     return NOT_FOUND, place, free
+
+
+@jit
+def _next_date(state, place, free, n):
+    """Go on to the next date at which ``n`` cores are free; return it, and what has come by then."""
+    s = state.scalars[0]
+    date_s, is_settled = NOT_FOUND, False
+    while place < s.n_plan and (free < n or not is_settled):
+        if state.plan_change[place] != 0:
+            date_s = state.plan_s[place]
+            free += state.plan_change[place]
+            is_settled = _is_settled(state, place + 1)
+        place += 1
+    return date_s if free >= n else NOT_FOUND, place, free
 
 
 @jit
@@ -166,7 +213,7 @@ def find_hole(state, job, core_key, limit_s):
     state
         The arrays of one environment.
     job
-        A waiting job that is not in the plan.
+        A waiting job that is not in the plan, or hidden there.
     core_key
         Where jobs ask for memory: nodes are planned for in the order of power for ``CORE_LOW_POWER``, else of speed.
     limit_s
@@ -195,15 +242,9 @@ def find_hole(state, job, core_key, limit_s):
         planned_s = _choose_nodes(state, job, core_key, date_s, place)
         if planned_s != NOT_FOUND:
             return date_s, date_s + planned_s
-        if place == s.n_plan:
+        date_s, place, free = _next_date(state, place, free, 0)
+        if date_s == NOT_FOUND:
             return NOT_FOUND, NOT_FOUND
-        date_s = state.plan_s[place]
-        free += _change(state, place)
-        place += 1
-        while not _is_settled(state, place):
-            date_s = state.plan_s[place]
-            free += _change(state, place)
-            place += 1
 
 
 @jit
@@ -219,7 +260,7 @@ def is_hole(state, job, date_s, end_s):
     while is_free and place < s.n_plan and (state.plan_s[place] <= date_s or state.plan_s[place] < end_s - ROUNDING_S):
         if state.plan_s[place] > date_s and not is_checked:
             is_free, is_checked = _has_place(state, job, n, free, judged), True
-        free += _change(state, place)
+        free += state.plan_change[place]
         if judged:
             _pass_event(state, place)
         place += 1
@@ -260,6 +301,8 @@ def _look_at_nodes(state):
 @jit
 def _pass_event(state, place):
     """Let what is free on the nodes change by an event."""
+    if state.plan_change[place] == 0:
+        return
     code = state.plan[place]
     sign = -1 if code >= 0 else 1
     row = state.jobs[code if code >= 0 else -1 - code]
@@ -272,6 +315,8 @@ def _pass_event(state, place):
 @jit
 def _foresee_event(state, place):
     """Let what is free later change by an event."""
+    if state.plan_change[place] == 0:
+        return
     code = state.plan[place]
     sign = -1 if code >= 0 else 1
     row = state.jobs[code if code >= 0 else -1 - code]
@@ -350,7 +395,7 @@ def _choose_nodes(state, job, core_key, date_s, place):
         while place < state.scalars[0].n_plan and state.plan_s[place] < date_s + duration_s - ROUNDING_S:
             _foresee_event(state, place)
             place += 1
-            if _is_settled(state, place):
+            if state.plan_change[place - 1] != 0 and _is_settled(state, place):
                 _keep_least(state, unsettled, place)
                 unsettled = place
         if _take_nodes(state, job, core_key, gflops):
@@ -374,9 +419,9 @@ def nodes_stay_free(state, until_s):
     while place < s.n_plan and state.plan_s[place] < until_s - ROUNDING_S:
         _pass_event(state, place)
         place += 1
-        if _is_settled(state, place):
+        if state.plan_change[place - 1] != 0 and _is_settled(state, place):
             for i in range(unsettled, place):
-                if state.plan[i] >= 0 and not _are_possible(state, state.jobs[state.plan[i]]):
+                if state.plan_change[i] < 0 and not _are_possible(state, state.jobs[state.plan[i]]):
                     return False
             unsettled = place
     return True

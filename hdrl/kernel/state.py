@@ -283,6 +283,7 @@ class State(NamedTuple):
     candidates: NDArray[np.int32]  # (n_jobs,) scratch of backfilling
     plan_s: NDArray[np.float64]  # (2 * n_jobs,) dates at which cores are expected to be taken or given back, ascending
     plan: NDArray[np.int32]  # (2 * n_jobs,) the job that takes them, or -1 - the job that gives them back
+    plan_change: NDArray[np.int32]  # the same: cores that are given back (taken, if negative); 0: to be passed over
     planned_nodes: NDArray[np.int32]  # (sum of requested cores, or 0 without memory,) where jobs are expected to run
     planned_cores: NDArray[np.int32]  # the same: on how many cores of each node
     groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
@@ -475,6 +476,7 @@ def new_state(
         candidates=np.zeros(n_jobs, dtype=np.int32),
         plan_s=np.zeros(2 * n_jobs, dtype=np.float64),
         plan=np.zeros(2 * n_jobs, dtype=np.int32),
+        plan_change=np.zeros(2 * n_jobs, dtype=np.int32),
         planned_nodes=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
         planned_cores=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
         groups=np.zeros(n_groups, dtype=np.int32),

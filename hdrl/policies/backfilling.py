@@ -213,10 +213,10 @@ class Conservative(Backfilling):
     def _decide(self, machine: Machine, queue: list[int], arrivals: list[int]) -> None:
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
         self._mend(machine, arrivals)
-        moved = True
-        while moved:
-            moves = [self._start_or_move(machine, queue, job) for job in list(queue)]
-            moved = any(moves)
+        jobs = list(queue)
+        # All of them, whoever moves: no short cut.
+        while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
+            jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, arrivals.index(job)))
 
     def _mend(self, machine: Machine, arrivals: list[int]) -> None:
         """Where jobs take longer than expected, make anew what is possible no more, in the order of the dates."""
