@@ -97,3 +97,35 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Pla
             results[priority, order] = float(np.mean(values))
     results["best", "of all"] = min(results.values())
     return results
+
+
+@PROTOCOLS.register("lublin1-models")
+def lublin1_models(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Place, float]:
+    """Return the mean bounded slowdown of models on RLScheduler's ten sequences, in the environments of their training.
+
+    Models take their best actions. Every sequence begins with an empty machine.
+
+    Parameters
+    ----------
+    traces
+        Holds ``lublin_256.swf.gz``.
+    models
+        Model files of JobPick, one for each seed.
+    """
+    from hdrl.experiment.modeluse import Model
+    from hdrl.metrics import compute_metrics
+    from hdrl.platform.reader import read_platform
+    from hdrl.workload.read import read_workload
+
+    platform = read_platform("homogeneous:256")
+    log = read_workload(traces["lublin_256.swf.gz"], platform, memory="none", bandwidth="none")
+    sequences = [log.window(start, RLSCHEDULER_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
+    results: dict[Place, float] = {}
+    for number, path in enumerate(models, start=1):
+        model = Model(path)
+        played = (compute_metrics(model.play(platform, sequence)) for sequence in sequences)
+        results[f"training {number}", "mean of ten sequences"] = float(
+            np.mean([metrics["mean_bounded_slowdown"] for metrics in played])
+        )
+    results["all trainings", "mean of ten sequences"] = float(np.mean(list(results.values())))
+    return results
