@@ -15,7 +15,7 @@ from hdrl.kernel import codes as kernel_codes
 from hdrl.kernel.pool import codes
 from hdrl.kernel.pool.observe import N_TEMPLATE
 from hdrl.kernel.pool.state import N_PROFILE, SETTINGS_DTYPE
-from hdrl.policies.pairs import BACKFILLINGS as EASY
+from hdrl.policies.pairs import BACKFILLINGS as KINDS
 from hdrl.policies.pairs import PRIORITIES
 
 OBJECTIVES: dict[str, int] = {
@@ -31,7 +31,11 @@ OBJECTIVES: dict[str, int] = {
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
 """What choosing a job means, see `hdrl.kernel.pool.engine`."""
 
-BACKFILLINGS: dict[str, int] = {"none": kernel_codes.NO_BACKFILLING, **EASY, "rlscheduler": codes.STRICT_FCFS}
+BACKFILLINGS: dict[str, int] = {
+    "none": kernel_codes.NO_BACKFILLING,
+    **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
+    "rlscheduler": codes.STRICT_FCFS,
+}
 """Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
 
 RELATIVE = "relative"
