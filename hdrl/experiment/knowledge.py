@@ -13,10 +13,9 @@ from hdrl.experiment.candidates import Candidate
 from hdrl.experiment.cases import Case
 from hdrl.experiment.provenance import workload_sha256
 from hdrl.experiment.sweep import Sweep
+from hdrl.policies import is_clairvoyant
+from hdrl.policies.clairvoyance import EXACT_ESTIMATES
 from hdrl.workload.model import Workload
-
-EXACT = "exact"
-"""The model of estimates that knows the run times."""
 
 
 def check_files(candidates: Sequence[Candidate]) -> None:
@@ -74,13 +73,11 @@ def clairvoyant_names(candidates: Sequence[Candidate]) -> list[str]:
     candidates
         The candidates; a Python file says so by ``clairvoyant = True``, on its function or in the file.
     """
-    return [candidate.name for candidate in candidates if candidate.is_file and _is_clairvoyant(candidate)]
-
-
-def _is_clairvoyant(candidate: Candidate) -> bool:
-    policy = policy_of(dataclasses.replace(candidate, suffix=""))
-    module = getattr(policy, "__globals__", {})
-    return bool(getattr(policy, "clairvoyant", False) or module.get("clairvoyant", False))
+    return [
+        candidate.name
+        for candidate in candidates
+        if candidate.is_file and is_clairvoyant(policy_of(dataclasses.replace(candidate, suffix="")))
+    ]
 
 
 def exact_estimates(sweep: Sweep, workloads: Sequence[Workload]) -> list[str]:
@@ -91,8 +88,10 @@ def exact_estimates(sweep: Sweep, workloads: Sequence[Workload]) -> list[str]:
     sweep, workloads
         What is compared.
     """
-    names = [workload.name for workload in workloads if workload.origin.get("estimates") == EXACT]
-    return names + ([f"lublin@{load:g}" for load in sweep.loads] if sweep.generated_estimates == EXACT else [])
+    names = [workload.name for workload in workloads if workload.origin.get("estimates") == EXACT_ESTIMATES]
+    return names + (
+        [f"lublin@{load:g}" for load in sweep.loads] if sweep.generated_estimates == EXACT_ESTIMATES else []
+    )
 
 
 def trained_on(candidates: Sequence[Candidate], cases: Sequence[Case], workloads: Sequence[Workload]) -> dict[str, str]:

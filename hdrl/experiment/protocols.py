@@ -6,23 +6,43 @@ row and column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hdrl.experiment.resulttable import Place
 from hdrl.registry import Registry
 
+if TYPE_CHECKING:
+    from hdrl.platform.model import Platform
+    from hdrl.simulation.trace import Trace
+    from hdrl.workload.model import Workload
+
 Protocol = Callable[[Mapping[str, Path], Sequence[Path]], dict[Place, float]]
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol")
 
-RLSCHEDULER_STARTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
-"""First jobs of the ten sequences on which RLScheduler's policies are judged (seed 1 of its program)."""
+LUBLIN = "lublin_256.swf.gz"
 
-RLSCHEDULER_JOBS = 1024
-"""Jobs of each of them."""
+
+def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
+    """Return a machine of 256 processors and RLScheduler's ten sequences, with the dates of the log."""
+    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
+    from hdrl.platform.reader import read_platform
+    from hdrl.workload.read import read_workload
+
+    platform = read_platform("homogeneous:256")
+    log = read_workload(traces[LUBLIN], platform, memory="none", bandwidth="none")
+    return platform, [log.window(start, RLSCHEDULER_N_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
+
+
+def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
+    """Return the mean over simulations of their mean bounded slowdown."""
+    from hdrl.metrics import compute_metrics
+
+    return float(np.mean([compute_metrics(trace)["mean_bounded_slowdown"] for trace in played]))
 
 
 @PROTOCOLS.register("rlscheduler-lublin1")
@@ -44,6 +64,7 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Path]) -> d
     D. Zhang et al., "RLScheduler: An Automated HPC Batch Job Scheduler Using Reinforcement Learning", SC'20.
     """
     del models
+    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
     from hdrl.envs.job_pick import JobPickVectorEnv
 
     names = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
@@ -51,8 +72,8 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Path]) -> d
     for backfilling, column in (("none", "no backfilling"), ("rlscheduler", "its backfilling")):
         env = JobPickVectorEnv(
             1,
-            workload=traces["lublin_256.swf.gz"],
-            n_jobs=RLSCHEDULER_JOBS,
+            workload=traces[LUBLIN],
+            n_jobs=RLSCHEDULER_N_JOBS,
             start=list(RLSCHEDULER_STARTS),
             backfilling=backfilling,
             compatibility="rlscheduler",
@@ -80,21 +101,15 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Pla
     """
     del models
     from hdrl.experiment.candidates import BACKFILL_ORDERS, groups
-    from hdrl.metrics import compute_metrics
-    from hdrl.platform.reader import read_platform
     from hdrl.policies import simulate
-    from hdrl.workload.read import read_workload
 
-    platform = read_platform("homogeneous:256")
-    log = read_workload(traces["lublin_256.swf.gz"], platform, memory="none", bandwidth="none")
-    sequences = [log.window(start, RLSCHEDULER_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
+    platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}
     for priority in groups()["priorities"]:
         for order in BACKFILL_ORDERS:
             policy = f"{priority}+{order}"
-            traces_of = (simulate(platform, sequence, policy, energy=False) for sequence in sequences)
-            values = [compute_metrics(trace)["mean_bounded_slowdown"] for trace in traces_of]
-            results[priority, order] = float(np.mean(values))
+            played = (simulate(platform, sequence, policy, energy=False) for sequence in sequences)
+            results[priority, order] = _mean_bounded_slowdown(played)
     results["best", "of all"] = min(results.values())
     return results
 
@@ -113,19 +128,12 @@ def lublin1_models(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[P
         Model files of JobPick, one for each seed.
     """
     from hdrl.experiment.modeluse import Model
-    from hdrl.metrics import compute_metrics
-    from hdrl.platform.reader import read_platform
-    from hdrl.workload.read import read_workload
 
-    platform = read_platform("homogeneous:256")
-    log = read_workload(traces["lublin_256.swf.gz"], platform, memory="none", bandwidth="none")
-    sequences = [log.window(start, RLSCHEDULER_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
+    platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}
     for number, path in enumerate(models, start=1):
         model = Model(path)
-        played = (compute_metrics(model.play(platform, sequence)) for sequence in sequences)
-        results[f"training {number}", "mean of ten sequences"] = float(
-            np.mean([metrics["mean_bounded_slowdown"] for metrics in played])
-        )
+        played = (model.play(platform, sequence) for sequence in sequences)
+        results[f"training {number}", "mean of ten sequences"] = _mean_bounded_slowdown(played)
     results["all trainings", "mean of ten sequences"] = float(np.mean(list(results.values())))
     return results
