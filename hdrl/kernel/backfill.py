@@ -23,7 +23,7 @@ import numpy as np
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import unlock
 from hdrl.kernel.jit import jit
-from hdrl.kernel.plan import leave_plan
+from hdrl.kernel.plan import leave_plan, length_s
 from hdrl.kernel.selection import CHOSEN, choose_cores
 
 
@@ -33,7 +33,7 @@ def expected_run_s(state, job, first, n):
     slowest_gflops = np.inf
     for i in range(first, first + n):
         slowest_gflops = min(slowest_gflops, state.processors[state.cores[state.pool[i]].processor].peak_gflops)
-    return state.jobs[job].requested_time_s * state.scalars[0].reference_flops / (slowest_gflops * 1e9)
+    return length_s(state, job, slowest_gflops)
 
 
 @jit

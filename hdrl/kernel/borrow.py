@@ -12,7 +12,7 @@ from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.datamodel.models import PointerModel
-from numba.core.imputils import lower_getattr_generic
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, register_model
 
@@ -47,9 +47,10 @@ class _BorrowedAttributes(AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(BorrowedType)
 def _read_attribute(context: Any, builder: Any, borrowed: BorrowedType, pointer: Any, attribute: str) -> Any:
-    del context
     index = borrowed.lent.fields.index(attribute)
-    return builder.load(cgutils.gep_inbounds(builder, pointer, 0, index))
+    value = builder.load(cgutils.gep_inbounds(builder, pointer, 0, index))
+    # Where references are counted, that to an attribute is given back after its use: it has to be taken before.
+    return impl_ret_borrowed(context, builder, borrowed.lent.types[index], value)
 
 
 @intrinsic

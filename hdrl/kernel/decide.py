@@ -188,6 +188,38 @@ def _decision_log_is_full(state):
 
 
 @jit
+def to_decision(state, last, budget):
+    """Simulate, answering what calls for no decision, until one is due.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    last
+        Number of the engine step at which to return ``PAUSED``.
+    budget
+        Engine steps between two messages after which to return ``PAUSED``.
+
+    Returns
+    -------
+    int
+        ``MESSAGE`` (decide and `answer`), ``ENDED``, ``STUCK``, ``GROW`` (logs are nearly full), ``PAUSED`` or
+        ``ILLEGAL``.
+    """
+    s = state.scalars[0]
+    while s.n_engine_steps < last:
+        if _decision_log_is_full(state):
+            return codes.GROW
+        status = engine.advance(state, budget)
+        if status != codes.MESSAGE:
+            return status
+        if hear(state):
+            return codes.MESSAGE
+        answer(state)
+    return codes.PAUSED
+
+
+@jit
 def run_pair(state, job_key, core_key, backfilling, budget):
     """Simulate under a job key, a core key and a kind of backfilling.
 
@@ -205,16 +237,10 @@ def run_pair(state, job_key, core_key, backfilling, budget):
     int
         ``ENDED``, ``STUCK``, ``GROW`` (logs are nearly full), ``PAUSED`` or ``ILLEGAL``.
     """
-    s = state.scalars[0]
-    last = s.n_engine_steps + budget
-    while s.n_engine_steps < last:
-        if _decision_log_is_full(state):
-            return codes.GROW
-        status = engine.advance(state, budget)
-        if status != codes.MESSAGE:
-            return status
-        due = hear(state)
-        if due:
-            schedule(state, job_key, core_key, backfilling)
+    last = state.scalars[0].n_engine_steps + budget
+    status = to_decision(state, last, budget)
+    while status == codes.MESSAGE:
+        schedule(state, job_key, core_key, backfilling)
         answer(state)
-    return codes.PAUSED
+        status = to_decision(state, last, budget)
+    return status

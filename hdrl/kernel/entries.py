@@ -15,7 +15,8 @@ from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.starting import start_job
 from hdrl.kernel.state import State
 
-_BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP, _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING = range(11)
+_BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
+_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION = range(6, 12)
 
 
 @jit
@@ -58,6 +59,16 @@ def _add_op(state, kind, subject, first, n, value):
 
 
 @jit
+def _simulate(state, request, a, b, c, d):
+    """Carry out what lets time go on; return what the simulation stopped for."""
+    if request == _RUN_PAIR:
+        return decide.run_pair(state, a, b, c, d)
+    if request == _TO_DECISION:
+        return decide.to_decision(state, state.scalars[0].n_engine_steps + a, a)
+    return _advance(state, a)
+
+
+@jit
 def _other(state, request, a):
     """Carry out what returns a real number, or nothing."""
     if request == _REMAINING:
@@ -71,10 +82,8 @@ def _call(arrays, request, a, b, c, d, value):
     """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
     state = borrow(arrays)
     first, second, real = 0, 0, 0.0
-    if request == _RUN_PAIR:
-        first = decide.run_pair(state, a, b, c, d)
-    elif request == _ADVANCE:
-        first = _advance(state, a)
+    if request in (_RUN_PAIR, _TO_DECISION, _ADVANCE):
+        first = _simulate(state, request, a, b, c, d)
     elif request == _ANSWER:
         decide.answer(state)
     elif request == _START:
@@ -107,6 +116,11 @@ def begin(state: State) -> None:
 def advance(state: State, budget: int) -> int:
     """Simulate until the scheduler is to be asked, and take in what it is told: see `hdrl.kernel.engine.advance`."""
     return int(_call(state, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
+
+
+def to_decision(state: State, budget: int) -> int:
+    """Simulate until a compiled policy is to decide: see `hdrl.kernel.decide.to_decision`."""
+    return int(_call(state, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
 
 
 def answer(state: State) -> None:

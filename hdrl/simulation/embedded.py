@@ -12,7 +12,7 @@ from hdrl.kernel import codes, entries
 from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
-from hdrl.simulation.answer import Answer, grown_for, why_stuck, with_room_for_decisions
+from hdrl.simulation.answer import Answer, grown_for, why_stuck
 from hdrl.simulation.collect import collect_trace
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.trace import Trace
@@ -208,14 +208,17 @@ class EmbeddedSimulator:
                 progress(self.n_done, self.workload.n_jobs)
 
     def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
-        """Simulate with a call for each decision: this backfilling is compiled apart from the simulation."""
-        view, n_told = self.reset(), 0
-        while not view.is_over:
-            if self.is_due:
-                self._answer.state = with_room_for_decisions(self._state, self.platform, self.workload)
+        """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
+        self._answer = self._birth()
+        entries.begin(self._state)
+        status, n_told = codes.PAUSED, 0
+        while status != codes.ENDED:
+            status = entries.to_decision(self._state, STEPS_PER_CALL)
+            if status == codes.MESSAGE:
                 entries.schedule_pair(self._state, job_key, core_key, codes.CONSERVATIVE)
-            entries.answer(self._state)
-            view = self._advance()
+                entries.answer(self._state)
+            else:
+                self._after(status)
             if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
                 n_told = self.n_done
                 progress(n_told, self.workload.n_jobs)
