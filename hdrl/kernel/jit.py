@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -94,6 +94,25 @@ def jit(function: F) -> F:
     return compiled
 
 
+class _Entry:
+    """A compiled function that is always called with arguments of the same types.
+
+    Numba looks at the type of every argument in every call, some 0.2 microseconds for each array of a tuple; this is
+    what it finds the first time.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is not None:
+            return self._compiled(*arguments)
+        result = self._dispatcher(*arguments)
+        self._compiled = self._dispatcher.get_overload(self._dispatcher.signatures[0])
+        return result
+
+
 def entry_in(folder: Path) -> Callable[[F], F]:
     """Return a decorator that compiles a function which Python calls; the result is cached on disk.
 
@@ -107,13 +126,13 @@ def entry_in(folder: Path) -> Callable[[F], F]:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder)  # where it is cached is decided when it is decorated
         try:
-            compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+            compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
         finally:
             numba.config.CACHE_DIR = before
-        return compiled
+        return function if JIT_DISABLED else cast(F, _Entry(compiled))
 
     return compile_entry
 
 
 entry = entry_in(CACHE_FOLDER)
-"""Compile a function of scalars and flat arrays that Python calls; the result is cached beside the kernel."""
+"""Compile a function of scalars and flat arrays that Python calls, always with the same types; it is cached."""
