@@ -1,6 +1,6 @@
 """RLlib's PPO with action masks on a native batch of hdrl/JobPick-v0.
 
-    pip install hdrl 'ray[rllib]' torch
+    pip install 'hdrl[rllib,learn]'
     python examples/rllib_job_pick.py --iterations 10
 
 RLlib asks for the batch itself (``gym_env_vectorize_mode="vector_entry_point"``), so that one compiled call steps all
@@ -19,6 +19,7 @@ from gymnasium.wrappers.vector import FlattenObservation
 from hdrl.envs import JobPickVectorEnv
 from hdrl.envs.masks import DictObservationVector
 
+NAME = "hdrl-job-pick"
 N_ENVS = 16
 ARGUMENTS: dict[str, Any] = {"n_procs": 64, "n_jobs": 64, "max_jobs": 32, "reward": "shaped"}
 
@@ -39,10 +40,12 @@ def make_config() -> Any:
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
     from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
+    from ray.tune.registry import register_env
 
+    register_env(NAME, make_batch)
     return (
         PPOConfig()
-        .environment(make_batch, env_config=ARGUMENTS)
+        .environment(NAME, env_config=ARGUMENTS)
         .env_runners(num_env_runners=0, num_envs_per_env_runner=N_ENVS, gym_env_vectorize_mode="vector_entry_point")
         .rl_module(
             rl_module_spec=RLModuleSpec(
