@@ -187,6 +187,8 @@ class PairRows:
             # the decision, allocations, P-states after it.
             pool=np.zeros(3 * platform.n_cores + plan.max_jobs + 64, dtype=np.int32),
         )
+        # Following what is left of each job is a tenth of all work, and one observation alone shows it.
+        birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
         self._birth = birth
         self.batch = State._make(
             np.stack([array] * (1 if name in SHARED else n_rows)) for name, array in birth._asdict().items()

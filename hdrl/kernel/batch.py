@@ -90,6 +90,7 @@ def lend(batch, index):
         batch.groups[index],
         batch.group_keys[index],
         batch.dirty[index],
+        batch.unseen[index],
         batch.twister[index],
         batch.completed[index],
         batch.allocated[index],

@@ -24,6 +24,17 @@ def has_memory(state, processor, job):
 
 
 @jit
+def _note_unseen(state, processor):
+    """Note that what is free on a processor or its node has changed since an observation last showed it."""
+    row = state.processors[processor]
+    if row.unseen == 0:
+        s = state.scalars[0]
+        row.unseen = 1
+        state.unseen[s.n_unseen] = processor
+        s.n_unseen += 1
+
+
+@jit
 def lock(state, core, job):
     """Give a free core, its memory and its share of the bandwidth to a job."""
     s = state.scalars[0]
@@ -35,6 +46,7 @@ def lock(state, core, job):
     node.free_memory_mib -= state.jobs[job].memory_mib
     node.n_free_cores -= 1
     s.n_free_cores -= 1
+    _note_unseen(state, state.cores[core].processor)
 
 
 @jit
@@ -52,6 +64,7 @@ def unlock(state, core, job):
     if processor.n_busy == 0 and s.compatible == 0:
         # What repeated adding and taking away has left behind in the last bits ends here.
         processor.free_bandwidth_gbps = processor.bandwidth_gbps
+    _note_unseen(state, state.cores[core].processor)
 
 
 @jit
@@ -103,7 +116,7 @@ def _want(state, core, pstate):
     row = state.cores[core]
     if row.wanted_pstate == pstate:
         return False
-    if row.owner >= 0:
+    if row.owner >= 0 and state.scalars[0].follows_progress == 1:
         follow_progress(state, row.owner)
         state.jobs[row.owner].pace_known = 0
     row.wanted_pstate = pstate
@@ -239,44 +252,49 @@ def _is_due(state, core):
 
 
 @jit
-def _due_pstates(state):
-    """Return the P-states to which changes are due, as bits."""
-    bits = 0
-    for i in range(state.scalars[0].n_dirty):
+def _gather_changes(state):
+    """Put the cores whose changes are due into the scratch, by id, and forget all changes.
+
+    Returns
+    -------
+    tuple of int
+        How many they are, and the P-states to which they are to change, as bits.
+    """
+    s = state.scalars[0]
+    _sort_dirty(state)
+    n, bits = 0, 0
+    for i in range(s.n_dirty):
         row = state.processors[state.dirty[i]]
+        row.dirty = 0
         for core in range(row.first_core, row.end_core):
             if _is_due(state, core):
                 bits |= 1 << state.cores[core].wanted_pstate
-    return bits
+                state.scratch[n] = core
+                n += 1
+            state.cores[core].changed = 0
+    s.n_dirty = 0
+    return n, bits
 
 
 @jit
-def _add_pstate_op(state, pstate):
+def _add_pstate_op(state, pstate, n):
+    """Append the request for one P-state, for those of the first ``n`` cores in the scratch that are to have it."""
     s = state.scalars[0]
     first = s.n_pool
-    for i in range(s.n_dirty):
-        row = state.processors[state.dirty[i]]
-        for core in range(row.first_core, row.end_core):
-            if state.cores[core].wanted_pstate == pstate and _is_due(state, core):
-                state.pool[s.n_pool] = core
-                s.n_pool += 1
+    for i in range(n):
+        core = state.scratch[i]
+        if state.cores[core].wanted_pstate == pstate:
+            state.pool[s.n_pool] = core
+            s.n_pool += 1
     add_op(state, codes.SET_PSTATE, pstate, first, s.n_pool - first, 0.0)
 
 
 @jit
 def add_pstate_ops(state):
     """Append a request for each P-state that cores are to change to, lowest first, and forget the changes."""
-    s = state.scalars[0]
-    if s.n_dirty == 0:
+    if state.scalars[0].n_dirty == 0:
         return
-    _sort_dirty(state)
-    due = _due_pstates(state)
+    n, due = _gather_changes(state)
     for pstate in range(state.ladders.shape[1]):
         if due & (1 << pstate):
-            _add_pstate_op(state, pstate)
-    for i in range(s.n_dirty):
-        row = state.processors[state.dirty[i]]
-        row.dirty = 0
-        for core in range(row.first_core, row.end_core):
-            state.cores[core].changed = 0
-    s.n_dirty = 0
+            _add_pstate_op(state, pstate, n)

@@ -132,7 +132,7 @@ def _begin(state, watch):
     w = watch.rows[0]
     reward.forget(watch)
     w.n_actions = w.n_voids = w.n_queue_seen = 0
-    w.acted = 0
+    w.acted = w.has_shown = 0
     engine.begin(state)
 
 

@@ -129,7 +129,7 @@ def entry_in(folder: Path) -> Callable[[F], F]:
             compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
         finally:
             numba.config.CACHE_DIR = before
-        return function if JIT_DISABLED else cast(F, _Entry(compiled))
+        return function if JIT_DISABLED else cast("F", _Entry(compiled))
 
     return compile_entry
 

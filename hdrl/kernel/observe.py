@@ -45,6 +45,7 @@ WATCH_DTYPE = np.dtype(
             ("status", np.int64),
             # the observation
             ("n_queue_seen", np.int64),
+            ("has_shown", np.int8),
             # the reward
             ("reward", np.float64),
             ("objective_before", np.float64),
@@ -65,7 +66,8 @@ WATCH_DTYPE = np.dtype(
 ``void_action`` is the number of the action that starts nothing, -1 without one; ``detail`` `NORMAL`, `SMALL` or
 `MINIMAL`; ``objective`` and ``instantaneous`` say which reward is paid (`hdrl.kernel.reward`). ``n_voids`` counts voids
 in a row, ``acted`` says whether an action waits for its reward, ``n_queue_seen`` is the length of the queue at the last
-observation. The rest are sums of `hdrl.kernel.reward`.
+observation, ``has_shown`` whether there has been one, so that only what has changed is to be written. The rest are sums
+of `hdrl.kernel.reward`.
 """
 
 
@@ -178,6 +180,34 @@ def _write_platform(state, watch, out):
 
 
 @jit
+def _write_changes(state, out):
+    """Write what has changed of nodes and processors, without cores; return how many values all of them have."""
+    for i in range(state.scalars[0].n_unseen):
+        p = state.unseen[i]
+        processor = state.processors[p]
+        node = state.nodes[processor.node]
+        out[processor.node + node.first_processor] = _share(node.free_memory_mib, node.memory_mib)
+        out[processor.node + p + 1] = _share(processor.free_bandwidth_gbps, processor.bandwidth_gbps)
+    return len(state.nodes) + len(state.processors)
+
+
+@jit
+def _show_platform(state, watch, out):
+    """Bring what is observed of the platform up to date; return how many values."""
+    s = state.scalars[0]
+    w = watch.rows[0]
+    if w.detail == SMALL and w.has_shown == 1:
+        n_values = _write_changes(state, out)
+    else:
+        n_values = _write_platform(state, watch, out)
+    w.has_shown = 1
+    for i in range(s.n_unseen):
+        state.processors[state.unseen[i]].unseen = 0
+    s.n_unseen = 0
+    return n_values
+
+
+@jit
 def _quantile(watch, which, n, quarter):
     """Return a quartile of the ``n`` sorted values of an attribute, interpolated linearly."""
     exact = 0.25 * quarter * (n - 1)
@@ -219,10 +249,13 @@ def _queue_variation(n_before, n_now, sensitivity):
 
 @jit
 def write_observation(state, watch, out):
-    """Write what the agent sees now into the float32 array ``out``, and remember the length of the queue."""
+    """Write what the agent sees now into ``out``, and remember the length of the queue.
+
+    ``out`` (float32) holds what was written the last time, in this episode.
+    """
     w = watch.rows[0]
     n = state.scalars[0].n_queue
-    place = 0 if w.detail == MINIMAL else _write_platform(state, watch, out)
+    place = 0 if w.detail == MINIMAL else _show_platform(state, watch, out)
     place = _write_quartiles(state, watch, out, place)
     out[place] = _queue_variation(w.n_queue_seen, n, w.queue_sensitivity)
     w.n_queue_seen = n

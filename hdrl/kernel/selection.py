@@ -117,25 +117,58 @@ def _sift_group_down(state, place, size):
 
 
 @jit
-def _gather_groups(state, job, core_key):
-    """Put all groups that can give a core into the heap; return how many they are."""
-    n_all = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
-    size = 0
-    for group in range(n_all):
-        if _can_give(state, group, job, core_key):
-            state.groups[size] = group
-            state.group_keys[size] = _group_key(state, group, core_key)
-            size += 1
+def _make_heap(state, size):
     for place in range(size // 2 - 1, -1, -1):
         _sift_group_down(state, place, size)
+
+
+@jit
+def _gather_best_groups(state, job, core_key, room):
+    """Put the best groups that can give a core into the heap, ``room`` of them at most; return how many they are."""
+    n_all = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
+    groups, keys = state.groups, state.group_keys
+    size = 0
+    for group in range(n_all):
+        if not _can_give(state, group, job, core_key):
+            continue
+        # With their signs changed: the worst of those found so far is on top, to be replaced by a better one.
+        key = -_group_key(state, group, core_key)
+        if size < room:
+            groups[size], keys[size] = -group, key
+            size += 1
+            if size == room:
+                _make_heap(state, size)
+        elif key > keys[0]:  # of equal ones the first is the better
+            groups[0], keys[0] = -group, key
+            _sift_group_down(state, 0, size)
+    for place in range(size):
+        groups[place], keys[place] = -groups[place], -keys[place]
+    _make_heap(state, size)
     return size
 
 
 @jit
 def _take_from_best_group(state, core_key, job, n):
     """Take ``n`` cores, each from the group whose key is best then; return how many are still missing."""
-    size = _gather_groups(state, job, core_key)
-    while n > 0 and size > 0:
+    while n > 0:
+        # Few of all groups are needed: each core that is taken, and each group that is used up, concerns one of them.
+        room = n + n // 2 + 4
+        size = _gather_best_groups(state, job, core_key, room)
+        if size == 0:
+            break
+        n = _take_from_gathered(state, core_key, job, n, size, room if size == room else n + size)
+    return n
+
+
+@jit
+def _take_from_gathered(state, core_key, job, n, size, n_looks):
+    """Take up to ``n`` cores from groups in the heap, looking at its top at most ``n_looks`` times.
+
+    Returns how many cores are missing then. As long as fewer looks have been taken than there were groups, one of
+    these has not been looked at, and is better than all that are not in the heap.
+    """
+    while n > 0 and size > 0 and n_looks > 0:
+        n_looks -= 1
         group = state.groups[0]
         if not _can_give(state, group, job, core_key):
             size -= 1
@@ -151,53 +184,56 @@ def _take_from_best_group(state, core_key, job, n):
 
 
 @jit
-def _eligible_cores(state, job):
-    """Return how many free cores have memory for a job."""
+def _count_eligible(state, job):
+    """Note for each node, in ``groups``, how many free cores it has if it has memory for a job; return their sum."""
+    memory_mib, counts = state.jobs[job].memory_mib, state.groups
     n = 0
-    for node in range(len(state.nodes)):
-        if state.nodes[node].free_memory_mib >= state.jobs[job].memory_mib:
-            n += state.nodes[node].n_free_cores
+    for i in range(len(state.nodes)):
+        node = state.nodes[i]
+        counts[i] = node.n_free_cores if node.free_memory_mib >= memory_mib else 0
+        n += counts[i]
     return n
 
 
 @jit
-def _eligible_core(state, job, index):
-    """Return the free core with memory for a job that has ``index`` such cores before it."""
-    for n in range(len(state.nodes)):
-        node = state.nodes[n]
-        if node.free_memory_mib < state.jobs[job].memory_mib:
+def _eligible_core(state, index):
+    """Return the free core with memory that has ``index`` such cores before it: `_count_eligible` has counted them."""
+    counts = state.groups
+    n = 0
+    while index >= counts[n]:
+        index -= counts[n]
+        n += 1
+    node = state.nodes[n]
+    for processor in range(node.first_processor, node.end_processor):
+        row = state.processors[processor]
+        n_free = row.end_core - row.first_core - row.n_busy
+        if index >= n_free:
+            index -= n_free
             continue
-        if index >= node.n_free_cores:
-            index -= node.n_free_cores
-            continue
-        for processor in range(node.first_processor, node.end_processor):
-            row = state.processors[processor]
-            n_free = row.end_core - row.first_core - row.n_busy
-            if index >= n_free:
-                index -= n_free
-                continue
-            for core in range(row.first_core, row.end_core):
-                if state.cores[core].owner < 0:
-                    if index == 0:
-                        return core
-                    index -= 1
+        for core in range(row.first_core, row.end_core):
+            if state.cores[core].owner < 0:
+                if index == 0:
+                    return core
+                index -= 1
     return -1
 
 
 @jit
 def _take_at_random(state, job, n):
     """Take ``n`` cores, each drawn from all that are eligible then; return how many are still missing."""
-    memory_mib = state.jobs[job].memory_mib
-    n_eligible = _eligible_cores(state, job)
+    memory_mib, counts = state.jobs[job].memory_mib, state.groups
+    n_eligible = _count_eligible(state, job)
     while n > 0:
         if n_eligible == 0:
             return n
-        core = _eligible_core(state, job, draw_below(state.twister, n_eligible))
+        core = _eligible_core(state, draw_below(state.twister, n_eligible))
         _take_core(state, core, job)
         n -= 1
         # One fewer, and all of its node if that has not enough memory any more.
-        node = state.nodes[state.processors[state.cores[core].processor].node]
-        n_eligible -= 1 if node.free_memory_mib >= memory_mib else node.n_free_cores + 1
+        node = state.processors[state.cores[core].processor].node
+        n_gone = 1 if state.nodes[node].free_memory_mib >= memory_mib else counts[node]
+        counts[node] -= n_gone
+        n_eligible -= n_gone
     return 0
 
 

@@ -103,6 +103,8 @@ SCALAR_DTYPE = _record(
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
         ("n_dirty", np.int64),
+        ("n_unseen", np.int64),
+        ("follows_progress", np.int8),
         ("news", np.int8),
         ("no_more_jobs", np.int8),
         ("n_decisions", np.int64),
@@ -193,6 +195,7 @@ PROCESSOR_DTYPE = _record(
         ("peak_power_w", np.float64),
         ("dirty", np.int8),
         ("touched", np.int8),
+        ("unseen", np.int8),
         ("open_span", np.int64),
         ("last_span", np.int64),
         ("span_closed_s", np.float64),
@@ -289,6 +292,7 @@ class State(NamedTuple):
     groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
     group_keys: NDArray[np.float64]  # the same
     dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
+    unseen: NDArray[np.int32]  # (n_processors,) processors that have changed since the last observation
     twister: NDArray[np.uint32]  # (625,) Mersenne twister, position last
     completed: NDArray[np.int64]  # (n_jobs,) jobs in the order in which they ended
     allocated: NDArray[np.int32]  # (sum of requested cores,) all allocations
@@ -406,6 +410,7 @@ def _scalars(platform: Platform, *, energy: bool, compatible: bool, logging: boo
     rows["layer"] = platform.rules is not None
     rows["reference_flops"] = platform.reference_gflops * 1e9
     rows["compatible"] = compatible
+    rows["follows_progress"] = 1
     rows["queue_key"] = codes.QUEUE_BY_ARRIVAL
     return rows
 
@@ -482,6 +487,7 @@ def new_state(
         groups=np.zeros(n_groups, dtype=np.int32),
         group_keys=np.zeros(n_groups, dtype=np.float64),
         dirty=np.zeros(platform.n_processors, dtype=np.int32),
+        unseen=np.zeros(platform.n_processors, dtype=np.int32),
         twister=np.ascontiguousarray(twister, dtype=np.uint32).copy(),
         completed=np.zeros(n_jobs, dtype=np.int64),
         allocated=np.zeros(n_places, dtype=np.int32),

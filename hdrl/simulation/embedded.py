@@ -198,8 +198,7 @@ class EmbeddedSimulator:
         if backfilling == codes.CONSERVATIVE:
             self._run_conservative(job_key, core_key, progress)
             return
-        self._answer = self._birth()
-        entries.begin(self._state)
+        self._begin_unwatched()
         status = codes.PAUSED
         while status in (codes.PAUSED, codes.GROW):
             status = entries.run_pair(self._state, job_key, core_key, STEPS_PER_CALL, backfilling)
@@ -207,10 +206,15 @@ class EmbeddedSimulator:
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
 
+    def _begin_unwatched(self) -> None:
+        """Begin at date 0 for a policy that never asks what is left of a job, which takes time to follow."""
+        self._answer = self._birth()
+        self._state.scalars["follows_progress"] = 0
+        entries.begin(self._state)
+
     def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
         """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
-        self._answer = self._birth()
-        entries.begin(self._state)
+        self._begin_unwatched()
         status, n_told = codes.PAUSED, 0
         while status != codes.ENDED:
             status = entries.to_decision(self._state, STEPS_PER_CALL)
