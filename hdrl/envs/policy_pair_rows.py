@@ -21,7 +21,7 @@ from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
 
-SCRATCH = frozenset({"late", "events", "scratch", "finished", "candidates", "groups", "group_keys"})
+SCRATCH = frozenset({"late", "events", "scratch", "finished", "candidates", "groups", "group_keys", "forecasts"})
 """Arrays of `State` that hold nothing from one decision to the next."""
 
 
@@ -221,7 +221,7 @@ class PairRows:
             Whether anything is; without, no random numbers are seeded.
         """
         batch, birth = self.batch, self._birth
-        for name in ("scalars", "cores", "processors", "nodes"):
+        for name in ("scalars", "cores", "hosts", "processors", "nodes"):
             getattr(batch, name)[row] = getattr(birth, name)
         batch.sleeps["position"][row] = -1
         batch.tasks["position"][row] = -1

@@ -68,11 +68,11 @@ def forget_end(state, job):
 
 
 @jit
-def _room(node, head):
+def _room(forecast, head):
     """Return how many cores of the first job fit on a node at the shadow date."""
-    room = np.int64(node.shadow_cores)
+    room = np.int64(forecast.shadow_cores)
     if head.memory_mib > 0.0:
-        by_memory = math.floor(node.shadow_memory_mib / head.memory_mib)
+        by_memory = math.floor(forecast.shadow_memory_mib / head.memory_mib)
         room = min(room, np.int64(min(by_memory, 1e9)))
     return max(room, np.int64(0))
 
@@ -80,12 +80,12 @@ def _room(node, head):
 @jit
 def _give_back(state, core, job, head, sign):
     """Add a core and its memory to what is free at the shadow date (take it: ``sign`` -1); return the room gained."""
-    node = state.nodes[state.processors[state.cores[core].processor].node]
-    node.shadow_cores += sign
-    node.shadow_memory_mib += sign * state.jobs[job].memory_mib
-    before = node.shadow_room
-    node.shadow_room = _room(node, head)
-    return node.shadow_room - before
+    forecast = state.forecasts[state.processors[state.cores[core].processor].node]
+    forecast.shadow_cores += sign
+    forecast.shadow_memory_mib += sign * state.jobs[job].memory_mib
+    before = forecast.shadow_room
+    forecast.shadow_room = _room(forecast, head)
+    return forecast.shadow_room - before
 
 
 @jit
@@ -95,11 +95,11 @@ def reserve(state, head_job):
     head = state.jobs[head_job]
     room = np.int64(0)
     for i in range(len(state.nodes)):
-        node = state.nodes[i]
-        node.shadow_cores = node.n_free_cores
-        node.shadow_memory_mib = node.free_memory_mib
-        node.shadow_room = _room(node, head)
-        room += node.shadow_room
+        node, forecast = state.nodes[i], state.forecasts[i]
+        forecast.shadow_cores = node.n_free_cores
+        forecast.shadow_memory_mib = node.free_memory_mib
+        forecast.shadow_room = _room(forecast, head)
+        room += forecast.shadow_room
     shadow_s = s.message_s
     for i in range(s.n_expected):
         job = state.expected[i]

@@ -93,8 +93,9 @@ def follow_progress(state, job):
             row.pace_known = 1
             row.pace_flops = np.inf
             for i in range(row.first_core, row.first_core + row.n_cores):
-                core = state.cores[state.allocated[i]]
-                row.pace_flops = min(row.pace_flops, state.ladders[core.ladder, core.wanted_pstate, SPEED])
+                core = state.allocated[i]
+                ladder = state.ladders[state.hosts[core].ladder]
+                row.pace_flops = min(row.pace_flops, ladder[state.cores[core].wanted_pstate, SPEED])
         row.done_flop += row.pace_flops * (s.message_s - max(row.done_until_s, row.start_s))
     row.done_until_s = s.message_s
 
@@ -112,42 +113,43 @@ def remaining(state, job):
 
 @jit
 def _want(state, core, pstate):
-    """Note that a core is to change its P-state; return whether it is news."""
+    """Note that a core is to change its P-state, if that is news."""
+    s = state.scalars[0]
     row = state.cores[core]
     if row.wanted_pstate == pstate:
-        return False
-    if row.owner >= 0 and state.scalars[0].follows_progress == 1:
+        return
+    if row.owner >= 0 and s.follows_progress == 1:
         follow_progress(state, row.owner)
         state.jobs[row.owner].pace_known = 0
     row.wanted_pstate = pstate
     row.changed = 1
-    return True
+    processor = state.processors[row.processor]
+    if processor.dirty == 0:
+        processor.dirty = 1
+        state.dirty[s.n_dirty] = row.processor
+        s.n_dirty += 1
 
 
 @jit
 def _refresh_processor(state, processor):
-    """Give all cores of a processor the P-state that its use calls for."""
-    s = state.scalars[0]
+    """Find out which P-states the use of a processor calls for, and give them to all its cores if they are others."""
     row = state.processors[processor]
     serving = contended_pstate(state, processor)
     unused = FREE if row.n_busy > 0 else IDLE
-    changed = False
+    if serving == row.serving_pstate and unused == row.unused_pstate:
+        return
+    row.serving_pstate, row.unused_pstate = serving, unused
     for core in range(row.first_core, row.end_core):
-        wanted = unused if state.cores[core].owner < 0 else serving
-        changed = _want(state, core, wanted) or changed
-    if changed and row.dirty == 0:
-        row.dirty = 1
-        state.dirty[s.n_dirty] = processor
-        s.n_dirty += 1
+        _want(state, core, unused if state.cores[core].owner < 0 else serving)
 
 
 @jit
 def _open_span(state, processor, now_s):
     s = state.scalars[0]
-    row = state.processors[processor]
+    row = state.overcommitments[processor]
     if row.open_span >= 0:
         return
-    if s.compatible == 0 and row.last_span >= 0 and row.span_closed_s == now_s:
+    if s.compatible == 0 and row.last_span >= 0 and row.closed_s == now_s:
         # Released and over-committed again by one and the same answer: the span goes on.
         row.open_span = row.last_span
         state.spans[row.open_span].duration_s = -1.0
@@ -162,13 +164,13 @@ def _open_span(state, processor, now_s):
 
 @jit
 def _close_span(state, processor, now_s):
-    row = state.processors[processor]
+    row = state.overcommitments[processor]
     if row.open_span < 0:
         return
     span = state.spans[row.open_span]
     span.duration_s = now_s - span.start_s
     row.last_span = row.open_span
-    row.span_closed_s = now_s
+    row.closed_s = now_s
     row.open_span = -1
 
 
@@ -183,12 +185,12 @@ def after_locking(state, first, n):
     for i in range(first, first + n):
         processor = state.cores[state.pool[i]].processor
         row = state.processors[processor]
-        if row.touched == 0:
-            continue
-        row.touched = 0
-        _refresh_processor(state, processor)
-        if s.logging == 1 and row.free_bandwidth_gbps < 0.0:
-            _open_span(state, processor, s.message_s)
+        if row.touched == 1:
+            row.touched = 0
+            _refresh_processor(state, processor)
+            if s.logging == 1 and row.free_bandwidth_gbps < 0.0:
+                _open_span(state, processor, s.message_s)
+        _want(state, state.pool[i], row.serving_pstate)
 
 
 @jit
@@ -218,14 +220,17 @@ def release(state, job):
     if s.layer == 0:
         return
     for i in range(row.first_core, last):
-        processor = state.cores[state.allocated[i]].processor
-        touched = state.processors[processor].touched
-        if touched == 0:
-            continue
-        state.processors[processor].touched = 0
-        _refresh_processor(state, processor)
-        if s.logging == 1 and _is_relieved(state, processor, touched == 2):
-            _close_span(state, processor, s.message_s)
+        core = state.allocated[i]
+        number = state.cores[core].processor
+        processor = state.processors[number]
+        touched = processor.touched
+        if touched > 0:
+            processor.touched = 0
+            _refresh_processor(state, number)
+            if s.logging == 1 and _is_relieved(state, number, touched == 2):
+                _close_span(state, number, s.message_s)
+        if state.cores[core].owner < 0:
+            _want(state, core, processor.unused_pstate)
 
 
 @jit
@@ -248,7 +253,7 @@ def _is_due(state, core):
     if row.changed == 0:
         return False
     # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
-    return state.scalars[0].compatible == 1 or row.pstate != row.wanted_pstate
+    return state.scalars[0].compatible == 1 or state.hosts[core].pstate != row.wanted_pstate
 
 
 @jit

@@ -64,7 +64,7 @@ def hand_out(state):
             state.jobs[op.subject].state = codes.REJECTED
         elif op.kind == codes.SET_PSTATE:
             for k in range(op.first, op.first + op.n):
-                state.cores[state.pool[k]].pstate = op.subject
+                state.hosts[state.pool[k]].pstate = op.subject
     s.n_events = 0
 
 

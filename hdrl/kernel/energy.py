@@ -15,7 +15,7 @@ SPEED, IDLE_W, EPSILON_W, FULL_W = 0, 1, 2, 3
 def charge(state, core):
     """Bring the energy of one host up to date."""
     s = state.scalars[0]
-    row = state.cores[core]
+    row = state.hosts[core]
     row.energy_j += row.power_w * (s.now - row.energy_time_s)
     row.energy_time_s = s.now
 
@@ -32,7 +32,7 @@ def total(state):
 @jit
 def power(state, core):
     """Return the power of a host in its present P-state and at its present load in watts."""
-    row = state.cores[core]
+    row = state.hosts[core]
     ladder = state.ladders[row.ladder, row.pstate]
     if row.job < 0:
         return ladder[IDLE_W]
@@ -63,7 +63,7 @@ def refresh_power(state, core):
     charge(state, core)
     total(state)
     power_w = power(state, core)
-    row = state.cores[core]
+    row = state.hosts[core]
     s.power_w += power_w - row.power_w
     row.power_w = power_w
 
@@ -93,7 +93,7 @@ def energy_of(state, first, n):
     sum_j = 0.0
     for i in range(first, first + n):
         charge(state, state.allocated[i])
-        sum_j += state.cores[state.allocated[i]].energy_j
+        sum_j += state.hosts[state.allocated[i]].energy_j
     return sum_j
 
 

@@ -182,7 +182,7 @@ def _post_completed(state, job):
     row = state.jobs[job]
     if row.state != codes.KILLED_BY_REQUEST:
         first = state.allocated[row.first_core]
-        post(state, codes.COMPLETED, job, 0, state.cores[first].message_s)
+        post(state, codes.COMPLETED, job, 0, state.hosts[first].message_s)
 
 
 @jit
@@ -247,7 +247,7 @@ def _execute(state, op):
         _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
         return
     for i in range(op.first, op.first + op.n):
-        if state.cores[state.pool[i]].job >= 0:
+        if state.hosts[state.pool[i]].job >= 0:
             _refuse(state, codes.ERROR_CORE_BUSY, job, state.pool[i])
             return
     if s.n_allocated + op.n > len(state.allocated):

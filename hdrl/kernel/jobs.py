@@ -65,7 +65,7 @@ def _wake(state, job):
 
 @jit
 def _speed(state, core):
-    row = state.cores[core]
+    row = state.hosts[core]
     return state.ladders[row.ladder, row.pstate, SPEED]
 
 
@@ -185,10 +185,10 @@ def start(state, job, first_pool, n):
         row.energy_j = energy_of(state, row.first_core, n)
         log_energy(state, _START)
     for i in range(row.first_core, row.first_core + n):
-        core = state.cores[state.allocated[i]]
-        core.job = job
-        s.time_idle_s += s.now - core.state_time_s
-        core.state_time_s = s.now
+        host = state.hosts[state.allocated[i]]
+        host.job = job
+        s.time_idle_s += s.now - host.state_time_s
+        host.state_time_s = s.now
     s.n_idle -= n
     s.n_computing += n
     log_machines(state)
@@ -217,10 +217,10 @@ def release_machines(state, job):
     s = state.scalars[0]
     row = state.jobs[job]
     for i in range(row.first_core, row.first_core + row.n_cores):
-        core = state.cores[state.allocated[i]]
-        core.job = -1
-        s.time_computing_s += s.now - core.state_time_s
-        core.state_time_s = s.now
+        host = state.hosts[state.allocated[i]]
+        host.job = -1
+        s.time_computing_s += s.now - host.state_time_s
+        host.state_time_s = s.now
     s.n_idle += row.n_cores
     s.n_computing -= row.n_cores
     log_machines(state)
@@ -291,7 +291,7 @@ def kill(state, job):
 @jit
 def _switch(state, core, pstate):
     """Give one core another P-state and return by how much its power changed, its energy being up to date."""
-    row = state.cores[core]
+    row = state.hosts[core]
     s = state.scalars[0]
     if row.job >= 0:
         job = state.jobs[row.job]
@@ -314,13 +314,13 @@ def set_pstates(state, first, n, pstate):
     change_w = 0.0
     for i in range(first, first + n):
         core = state.pool[i]
-        if state.cores[core].pstate != pstate:
+        if state.hosts[core].pstate != pstate:
             if s.energy == 1:
                 charge(state, core)
             change_w += _switch(state, core, pstate)
     s.power_w += change_w
     for i in range(first, first + n):
-        job = state.cores[state.pool[i]].job
+        job = state.hosts[state.pool[i]].job
         if job >= 0 and state.jobs[job].retimed_by != s.n_grouped_switches:
             state.jobs[job].retimed_by = s.n_grouped_switches
             retime(state, job)

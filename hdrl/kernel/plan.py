@@ -278,9 +278,9 @@ def _has_place(state, job, n, free, judged):
         return True
     row = state.jobs[job]
     for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node = state.nodes[state.planned_nodes[k]]
+        forecast = state.forecasts[state.planned_nodes[k]]
         taken = state.planned_cores[k]
-        if node.plan_cores < taken or node.plan_memory_mib - taken * row.memory_mib < -1e-6:
+        if forecast.plan_cores < taken or forecast.plan_memory_mib - taken * row.memory_mib < -1e-6:
             return False
     return True
 
@@ -292,9 +292,9 @@ def _has_place(state, job, n, free, judged):
 def _look_at_nodes(state):
     """Start from what is free on each node now; return how many events of the plan have been looked at: none."""
     for i in range(len(state.nodes)):
-        node = state.nodes[i]
-        node.plan_cores = node.n_free_cores
-        node.plan_memory_mib = node.free_memory_mib
+        node, forecast = state.nodes[i], state.forecasts[i]
+        forecast.plan_cores = node.n_free_cores
+        forecast.plan_memory_mib = node.free_memory_mib
     return 0
 
 
@@ -307,9 +307,9 @@ def _pass_event(state, place):
     sign = -1 if code >= 0 else 1
     row = state.jobs[code if code >= 0 else -1 - code]
     for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node = state.nodes[state.planned_nodes[k]]
-        node.plan_cores += sign * state.planned_cores[k]
-        node.plan_memory_mib += sign * state.planned_cores[k] * row.memory_mib
+        forecast = state.forecasts[state.planned_nodes[k]]
+        forecast.plan_cores += sign * state.planned_cores[k]
+        forecast.plan_memory_mib += sign * state.planned_cores[k] * row.memory_mib
 
 
 @jit
@@ -321,9 +321,9 @@ def _foresee_event(state, place):
     sign = -1 if code >= 0 else 1
     row = state.jobs[code if code >= 0 else -1 - code]
     for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node = state.nodes[state.planned_nodes[k]]
-        node.later_cores += sign * state.planned_cores[k]
-        node.later_memory_mib += sign * state.planned_cores[k] * row.memory_mib
+        forecast = state.forecasts[state.planned_nodes[k]]
+        forecast.later_cores += sign * state.planned_cores[k]
+        forecast.later_memory_mib += sign * state.planned_cores[k] * row.memory_mib
 
 
 @jit
@@ -333,18 +333,18 @@ def _keep_least(state, first, place):
         code = state.plan[i]
         row = state.jobs[code if code >= 0 else -1 - code]
         for k in range(row.first_planned, row.first_planned + row.n_planned):
-            node = state.nodes[state.planned_nodes[k]]
-            node.least_cores = min(node.least_cores, node.later_cores)
-            node.least_memory_mib = min(node.least_memory_mib, node.later_memory_mib)
+            forecast = state.forecasts[state.planned_nodes[k]]
+            forecast.least_cores = min(forecast.least_cores, forecast.later_cores)
+            forecast.least_memory_mib = min(forecast.least_memory_mib, forecast.later_memory_mib)
 
 
 @jit
-def _room(node, memory_mib):
+def _room(forecast, memory_mib):
     """Return how many cores with that much memory each stay free on a node."""
-    room = np.int64(node.least_cores)
+    room = np.int64(forecast.least_cores)
     if memory_mib > 0.0:
         # What adding and taking away leaves behind in the last bits must not cost a core.
-        room = min(room, np.int64(min(math.floor(node.least_memory_mib / memory_mib + 1e-9), 1e9)))
+        room = min(room, np.int64(min(math.floor(forecast.least_memory_mib / memory_mib + 1e-9), 1e9)))
     return max(room, np.int64(0))
 
 
@@ -353,15 +353,15 @@ def _take_nodes(state, job, core_key, gflops):
     """Choose cores for a job on nodes of at least a speed; return whether they are enough."""
     row = state.jobs[job]
     for i in range(len(state.nodes)):
-        state.nodes[i].n_chosen = 0
+        state.forecasts[i].n_chosen = 0
     missing = np.int64(row.n_requested)
     for i in range(len(state.processors)):
         processor = state.by_power[i] if core_key == codes.CORE_LOW_POWER else state.by_speed[i]
-        node = state.nodes[state.processors[processor].node]
-        if node.n_chosen > 0 or node.slowest_gflops < gflops:
+        forecast = state.forecasts[state.processors[processor].node]
+        if forecast.n_chosen > 0 or forecast.slowest_gflops < gflops:
             continue
-        node.n_chosen = min(missing, _room(node, row.memory_mib))
-        missing -= node.n_chosen
+        forecast.n_chosen = min(missing, _room(forecast, row.memory_mib))
+        missing -= forecast.n_chosen
         if missing == 0:
             return True
     return False
@@ -372,8 +372,8 @@ def _next_slower(state, gflops):
     """Return the speed of the fastest nodes below a speed in Gflop/s, 0 if there are none."""
     found = 0.0
     for i in range(len(state.nodes)):
-        if found < state.nodes[i].slowest_gflops < gflops:
-            found = state.nodes[i].slowest_gflops
+        if found < state.forecasts[i].slowest_gflops < gflops:
+            found = state.forecasts[i].slowest_gflops
     return found
 
 
@@ -385,9 +385,9 @@ def _choose_nodes(state, job, core_key, date_s, place):
     nodes need to be free for the shortest time: they are tried alone first, then with the next slower ones, and so on.
     """
     for i in range(len(state.nodes)):
-        node = state.nodes[i]
-        node.later_cores = node.least_cores = node.plan_cores
-        node.later_memory_mib = node.least_memory_mib = node.plan_memory_mib
+        forecast = state.forecasts[i]
+        forecast.later_cores = forecast.least_cores = forecast.plan_cores
+        forecast.later_memory_mib = forecast.least_memory_mib = forecast.plan_memory_mib
     unsettled = place
     gflops = _next_slower(state, np.inf)
     while gflops > 0.0:
@@ -413,7 +413,7 @@ def nodes_stay_free(state, until_s):
         _pass_event(state, place)
         place += 1
     for i in range(len(state.nodes)):
-        if not _is_possible(state.nodes[i]):
+        if not _is_possible(state.forecasts[i]):
             return False
     unsettled = place
     while place < s.n_plan and state.plan_s[place] < until_s - ROUNDING_S:
@@ -428,16 +428,16 @@ def nodes_stay_free(state, until_s):
 
 
 @jit
-def _is_possible(node):
+def _is_possible(forecast):
     """Tell whether a node has what is taken from it."""
-    return node.plan_cores >= 0 and node.plan_memory_mib >= -1e-6
+    return forecast.plan_cores >= 0 and forecast.plan_memory_mib >= -1e-6
 
 
 @jit
 def _are_possible(state, row):
     """Tell whether the nodes of a job have what it takes from them."""
     for k in range(row.first_planned, row.first_planned + row.n_planned):
-        if not _is_possible(state.nodes[state.planned_nodes[k]]):
+        if not _is_possible(state.forecasts[state.planned_nodes[k]]):
             return False
     return True
 
@@ -448,10 +448,10 @@ def plan_chosen_nodes(state, job):
     row = state.jobs[job]
     row.n_planned = 0
     for i in range(len(state.nodes)):
-        if state.nodes[i].n_chosen > 0:
+        if state.forecasts[i].n_chosen > 0:
             place = row.first_planned + row.n_planned
             state.planned_nodes[place] = i
-            state.planned_cores[place] = state.nodes[i].n_chosen
+            state.planned_cores[place] = state.forecasts[i].n_chosen
             row.n_planned += 1
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.kernel import codes
 from hdrl.platform.model import Platform
-from hdrl.platform.pstates import IDLE
+from hdrl.platform.pstates import IDLE, SERVING
 from hdrl.workload.model import STEP_DTYPE, Workload
 
 
@@ -163,25 +163,23 @@ JOB_STATE_DTYPE = _record(
     ]
 )
 
-CORE_DTYPE = _record(
+CORE_DTYPE = _record([("processor", np.int32), ("owner", np.int32), ("wanted_pstate", np.int16), ("changed", np.int16)])
+"""A core as the decision system sees it; as short as can be, since nearly every loop is over cores."""
+
+HOST_DTYPE = _record(
     [
-        ("processor", np.int32),
-        ("ladder", np.int32),
-        ("host_cores", np.int32),
-        ("message_s", np.float64),
-        # the simulated host
         ("pstate", np.int32),
         ("job", np.int32),
+        ("ladder", np.int32),
+        ("host_cores", np.int32),
         ("power_w", np.float64),
         ("energy_j", np.float64),
         ("energy_time_s", np.float64),
         ("state_time_s", np.float64),
-        # the decision system's picture of it
-        ("owner", np.int32),
-        ("wanted_pstate", np.int32),
-        ("changed", np.int8),
+        ("message_s", np.float64),
     ]
 )
+"""The simulated host that a core is."""
 
 PROCESSOR_DTYPE = _record(
     [
@@ -193,14 +191,17 @@ PROCESSOR_DTYPE = _record(
         ("free_bandwidth_gbps", np.float64),
         ("peak_gflops", np.float64),
         ("peak_power_w", np.float64),
+        # the P-states of its cores that serve a job and of those that do not
+        ("serving_pstate", np.int16),
+        ("unused_pstate", np.int16),
         ("dirty", np.int8),
         ("touched", np.int8),
         ("unseen", np.int8),
-        ("open_span", np.int64),
-        ("last_span", np.int64),
-        ("span_closed_s", np.float64),
     ]
 )
+
+OVERCOMMITMENT_DTYPE = _record([("open_span", np.int64), ("last_span", np.int64), ("closed_s", np.float64)])
+"""Of each processor: the span of over-commitment that goes on, the last one, and when that ended (-1: none)."""
 
 NODE_DTYPE = _record(
     [
@@ -209,12 +210,17 @@ NODE_DTYPE = _record(
         ("n_free_cores", np.int32),
         ("memory_mib", np.float64),
         ("free_memory_mib", np.float64),
+    ]
+)
+
+FORECAST_DTYPE = _record(
+    [
+        ("slowest_gflops", np.float64),
         # what will be free when the first job of the queue can start, and how many of its cores then fit here
         ("shadow_cores", np.int32),
         ("shadow_memory_mib", np.float64),
         ("shadow_room", np.int64),
         # what is free at a date of the plan, at a later one, and at least between the two
-        ("slowest_gflops", np.float64),
         ("plan_cores", np.int32),
         ("plan_memory_mib", np.float64),
         ("later_cores", np.int32),
@@ -224,6 +230,7 @@ NODE_DTYPE = _record(
         ("n_chosen", np.int32),
     ]
 )
+"""Of each node: the speed of its slowest processor, and what backfilling finds out about dates to come."""
 
 SLOT_DTYPE = _record([("key", np.float64), ("seq", np.int64), ("position", np.int32), ("heap", np.int32)])
 """A row of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap."""
@@ -266,9 +273,12 @@ class State(NamedTuple):
     order: NDArray[np.int64]  # (n_jobs,) submission order, one source after the other
     submitters: NDArray[np.void]  # (n_sources,) SUBMITTER_DTYPE
     cores: NDArray[np.void]  # (n_cores,) CORE_DTYPE
+    hosts: NDArray[np.void]  # (n_cores,) HOST_DTYPE
     ladders: NDArray[np.float64]  # (n_kinds_of_core, n_pstates, 4) speed, idle, epsilon and full power
     processors: NDArray[np.void]  # (n_processors,) PROCESSOR_DTYPE
     nodes: NDArray[np.void]  # (n_nodes,) NODE_DTYPE
+    forecasts: NDArray[np.void]  # (n_nodes,) FORECAST_DTYPE, scratch of backfilling
+    overcommitments: NDArray[np.void]  # (n_processors,) OVERCOMMITMENT_DTYPE
     contention: NDArray[np.float64]  # (n_levels,) contended speeds, falling fractions of the peak
     by_speed: NDArray[np.int32]  # (n_processors,) processors, fastest first
     by_power: NDArray[np.int32]  # (n_processors,) processors, most frugal first
@@ -335,16 +345,23 @@ def _jobs(workload: Workload) -> NDArray[np.void]:
     return rows
 
 
-def _cores(platform: Platform, kind: NDArray[np.int64]) -> NDArray[np.void]:
+def _cores(platform: Platform) -> NDArray[np.void]:
     """Return the core rows at date 0."""
     rows = np.zeros(platform.n_cores, dtype=CORE_DTYPE)
     rows["processor"] = platform.processor_of_core
+    rows["owner"] = -1
+    rows["wanted_pstate"] = IDLE if platform.rules is not None else platform.initial_pstate
+    return rows
+
+
+def _hosts(platform: Platform, kind: NDArray[np.int64]) -> NDArray[np.void]:
+    """Return the host rows at date 0."""
+    rows = np.zeros(platform.n_cores, dtype=HOST_DTYPE)
     rows["ladder"] = kind
     rows["host_cores"] = platform.host_cores
     rows["message_s"] = platform.message_s
     rows["pstate"] = platform.initial_pstate
-    rows["job"] = rows["owner"] = -1
-    rows["wanted_pstate"] = IDLE if platform.rules is not None else platform.initial_pstate
+    rows["job"] = -1
     # Batsim's energy plugin believes in P-state 0 until it first looks at a host.
     rows["power_w"] = platform.idle_w[:, 0]
     return rows
@@ -359,7 +376,7 @@ def _processors(platform: Platform) -> NDArray[np.void]:
     rows["bandwidth_gbps"] = rows["free_bandwidth_gbps"] = platform.bandwidth_gbps
     rows["peak_gflops"] = platform.peak_flops / 1e9
     rows["peak_power_w"] = platform.peak_power_w
-    rows["open_span"] = rows["last_span"] = -1
+    rows["serving_pstate"], rows["unused_pstate"] = SERVING, IDLE
     return rows
 
 
@@ -371,7 +388,20 @@ def _nodes(platform: Platform) -> NDArray[np.void]:
     starts = platform.first_core_of_processor[platform.first_processor_of_node]
     rows["n_free_cores"] = np.diff(starts)
     rows["memory_mib"] = rows["free_memory_mib"] = platform.memory_mib
+    return rows
+
+
+def _forecasts(platform: Platform) -> NDArray[np.void]:
+    """Return what backfilling knows of the nodes before it has looked at them."""
+    rows = np.zeros(platform.n_nodes, dtype=FORECAST_DTYPE)
     rows["slowest_gflops"] = np.minimum.reduceat(platform.peak_flops / 1e9, platform.first_processor_of_node[:-1])
+    return rows
+
+
+def _overcommitments(platform: Platform) -> NDArray[np.void]:
+    """Return that no processor has ever been over-committed."""
+    rows = np.zeros(platform.n_processors, dtype=OVERCOMMITMENT_DTYPE)
+    rows["open_span"] = rows["last_span"] = -1
     return rows
 
 
@@ -460,10 +490,13 @@ def new_state(
         steps=np.array(workload.steps, dtype=STEP_DTYPE).view(np.dtype((np.record, STEP_DTYPE))),
         order=order,
         submitters=submitters,
-        cores=_cores(platform, kind),
+        cores=_cores(platform),
+        hosts=_hosts(platform, kind),
         ladders=ladders,
         processors=processors,
         nodes=_nodes(platform),
+        forecasts=_forecasts(platform),
+        overcommitments=_overcommitments(platform),
         contention=np.array(levels, dtype=np.float64),
         by_speed=np.lexsort((index, -processors["peak_gflops"])).astype(np.int32),
         by_power=np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
