@@ -185,24 +185,54 @@ def _take_from_gathered(state, core_key, job, n, size, n_looks):
 
 @jit
 def _count_eligible(state, job):
-    """Note for each node, in ``groups``, how many free cores it has if it has memory for a job; return their sum."""
-    memory_mib, counts = state.jobs[job].memory_mib, state.groups
+    """Count the free cores with memory for a job; return how many they are.
+
+    ``groups`` becomes a Fenwick tree of their numbers by nodes: entry ``i`` counts those of the nodes ``i & (i + 1)``
+    to ``i``.
+    """
+    memory_mib, tree = state.jobs[job].memory_mib, state.groups
+    n_nodes = len(state.nodes)
     n = 0
-    for i in range(len(state.nodes)):
+    for i in range(n_nodes):
+        tree[i] = 0
+    for i in range(n_nodes):
         node = state.nodes[i]
-        counts[i] = node.n_free_cores if node.free_memory_mib >= memory_mib else 0
-        n += counts[i]
+        if node.free_memory_mib >= memory_mib:
+            tree[i] += node.n_free_cores
+            n += node.n_free_cores
+        if i | (i + 1) < n_nodes:
+            tree[i | (i + 1)] += tree[i]
     return n
 
 
 @jit
+def _uncount(state, node, n):
+    """Take ``n`` cores of a node out of the tree."""
+    while node < len(state.nodes):
+        state.groups[node] -= n
+        node |= node + 1
+
+
+@jit
+def _node_of_eligible(state, index):
+    """Return the node of the eligible core that has ``index`` before it, and how many of these are on that node."""
+    tree, n_nodes = state.groups, len(state.nodes)
+    step = 1
+    while 2 * step <= n_nodes:
+        step *= 2
+    node = 0
+    while step > 0:
+        if node + step <= n_nodes and tree[node + step - 1] <= index:
+            node += step
+            index -= tree[node - 1]
+        step >>= 1
+    return node, index
+
+
+@jit
 def _eligible_core(state, index):
-    """Return the free core with memory that has ``index`` such cores before it: `_count_eligible` has counted them."""
-    counts = state.groups
-    n = 0
-    while index >= counts[n]:
-        index -= counts[n]
-        n += 1
+    """Return the eligible core that has ``index`` before it: `_count_eligible` has counted them."""
+    n, index = _node_of_eligible(state, index)
     node = state.nodes[n]
     for processor in range(node.first_processor, node.end_processor):
         row = state.processors[processor]
@@ -221,20 +251,19 @@ def _eligible_core(state, index):
 @jit
 def _take_at_random(state, job, n):
     """Take ``n`` cores, each drawn from all that are eligible then; return how many are still missing."""
-    memory_mib, counts = state.jobs[job].memory_mib, state.groups
+    memory_mib = state.jobs[job].memory_mib
     n_eligible = _count_eligible(state, job)
-    while n > 0:
-        if n_eligible == 0:
-            return n
+    while n > 0 and n_eligible > 0:
         core = _eligible_core(state, draw_below(state.twister, n_eligible))
         _take_core(state, core, job)
         n -= 1
         # One fewer, and all of its node if that has not enough memory any more.
-        node = state.processors[state.cores[core].processor].node
-        n_gone = 1 if state.nodes[node].free_memory_mib >= memory_mib else counts[node]
-        counts[node] -= n_gone
+        number = state.processors[state.cores[core].processor].node
+        node = state.nodes[number]
+        n_gone = 1 if node.free_memory_mib >= memory_mib else node.n_free_cores + 1
+        _uncount(state, number, n_gone)
         n_eligible -= n_gone
-    return 0
+    return n
 
 
 @jit
