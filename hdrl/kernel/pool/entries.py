@@ -14,6 +14,7 @@ from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, UTILIZATION
 from hdrl.kernel.pool.events import objective_value
 from hdrl.kernel.pool.jit import entry
 from hdrl.kernel.pool.observe import observe, observe_anew
+from hdrl.kernel.pool.rows import first_row, moved_to
 from hdrl.kernel.pool.state import Pool
 
 _RESET, _STEP, _RUN, _TELL = range(4)
@@ -46,50 +47,33 @@ def _step(state, action):
 
 
 @jit
-def _serve(batch, request, i, number, results):
-    """Carry out one request in one environment."""
-    lent = Pool(
-        batch.jobs,
-        batch.submit_s,
-        batch.sizes,
-        batch.templates,
-        batch.settings,
-        batch.columns,
-        batch.scalars[i],
-        batch.waiting[i],
-        batch.priorities[i],
-        batch.start_s[i],
-        batch.end_s[i],
-        batch.end_jobs[i],
-        batch.expected_s[i],
-        batch.expected_jobs[i],
-        batch.candidates[i],
-        batch.profile[i],
-        batch.observations[i],
-        batch.masks[i],
-        batch.rewards,
-        batch.is_over,
-    )
-    state = borrow(lent)
+def _serve(state, request, row, number, results):
+    """Carry out one request in one environment, which is a row of its batch."""
     if request == _STEP:
-        batch.rewards[i] = _step(state, number)
-        batch.is_over[i] = state.scalars[0].stage == OVER
+        state.rewards[row] = _step(state, number)
+        state.is_over[row] = state.scalars[0].stage == OVER
     elif request == _RESET:
         _reset(state)
     else:
         if request == _RUN:
             engine.run_key(state, number)
         for objective in range(N_OBJECTIVES):
-            results[i, objective] = objective_value(state, objective)
+            results[row, objective] = objective_value(state, objective)
+
+
+@jit
+def _serve_rows(batch, request, first, last, chosen, numbers, results):
+    """Carry out one request in the chosen environments of a range."""
+    state = borrow(first_row(batch))
+    for row in range(first, last):
+        if chosen[row]:
+            state = moved_to(state, batch, row)
+            _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
 
 
 @entry
 def _call(arrays, request, first, last, chosen, numbers, results):
-    """Carry out one request in the chosen environments of a range."""
-    batch = borrow(arrays)
-    for i in range(first, last):
-        if chosen[i]:
-            _serve(batch, request, i, numbers[i] if len(numbers) > 0 else 0, results)
+    _serve_rows(borrow(arrays), request, first, last, chosen, numbers, results)
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.kernel.jit import jit
 from hdrl.kernel.pool.codes import MAKESPAN, MEAN_BOUNDED_SLOWDOWN, MEAN_SLOWDOWN, MEAN_TURNAROUND, MEAN_WAIT
 from hdrl.kernel.pool.queue import submit_next, take
@@ -11,15 +13,12 @@ SHORTEST_RUN_S = 1e-5  # what Batsim records for a job that takes no time
 
 
 @jit
-def _add_end(state, job, end_s):
-    """Put a job into the heap of running jobs."""
-    s = state.scalars[0]
+def _rise_end(state, place, end_s, job, is_before_equals):
+    """Put a job into the heap of running jobs at a free place, or above it."""
     ends_s, jobs = state.end_s, state.end_jobs
-    place = s.n_running
-    s.n_running += 1
-    while place > 0:
-        above = (place - 1) >> 1
-        if ends_s[above] <= end_s:
+    while place > np.uint64(0):
+        above = (place - np.uint64(1)) >> np.uint64(1)
+        if ends_s[above] < end_s or (ends_s[above] == end_s and not is_before_equals):
             break
         ends_s[place] = ends_s[above]
         jobs[place] = jobs[above]
@@ -29,27 +28,31 @@ def _add_end(state, job, end_s):
 
 
 @jit
+def _add_end(state, job, end_s):
+    """Put a job into the heap of running jobs."""
+    s = state.scalars[0]
+    _rise_end(state, np.uint64(s.n_running), end_s, job, is_before_equals=False)
+    s.n_running += 1
+
+
+@jit
 def _drop_end(state):
     """Take the job that ends first out of the heap."""
     s = state.scalars[0]
     s.n_running -= 1
-    size = s.n_running
     ends_s, jobs = state.end_s, state.end_jobs
-    end_s, job = ends_s[size], jobs[size]
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and ends_s[below + 1] < ends_s[below]:
-            below += 1
-        if ends_s[below] >= end_s:
-            break
+    # Down to the bottom, always to the earlier one of two, and from there up with the last one: which way the
+    # comparisons go can be foretold less often than how many there are. (Unsigned: see `take`.)
+    size, one = np.uint64(s.n_running), np.uint64(1)
+    place, below = np.uint64(0), one
+    while below < size:
+        if below + one < size:
+            below += np.uint64(ends_s[below + one] < ends_s[below])
         ends_s[place] = ends_s[below]
         jobs[place] = jobs[below]
         place = below
-    ends_s[place] = end_s
-    jobs[place] = job
+        below = place + place + one
+    _rise_end(state, place, ends_s[size], jobs[size], is_before_equals=True)
 
 
 @jit

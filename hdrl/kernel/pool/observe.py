@@ -20,8 +20,7 @@ from hdrl.kernel.pool.state import N_PROFILE
 
 N_TEMPLATE = 8
 CAP = 1.0 - 1e-5
-CAN_START = np.float32(1.0 - 1e-5)
-CANNOT_START = np.float32(1e-5)
+_STARTS = np.array([1e-5, 1.0 - 1e-5], dtype=np.float32)  # whether a job can start; a table, for no branch is as fast
 LONGEST_WAIT_S = 43200.0
 PER_LONGEST_WAIT = 1.0 / LONGEST_WAIT_S
 _FIRST_PROFILE_S = 60.0  # and then four times as long each
@@ -61,11 +60,10 @@ def _write_rows(state, n_shown, n_features):
     s = state.scalars[0]
     first = min(_move_up(state, n_features), n_shown)
     # Arrays in local variables: what is written could otherwise be the tuple that they are read from.
-    templates, submit_s, sizes = state.templates, state.submit_s, state.sizes
-    waiting, observations = state.waiting, state.observations
+    templates, waiting, observations = state.templates, state.waiting, state.observations
+    at, step = np.uint64(first) * np.uint64(n_features), np.uint64(n_features)
     for row in range(np.uint64(first), np.uint64(n_shown)):
         job = np.uint64(waiting[row])
-        at = row * np.uint64(n_features)
         # First all are read and then all are written, so that this is compiled to few instructions.
         a, b, c = templates[job, 1], templates[job, 2], templates[job, 3]
         d, e, f = templates[job, 4], templates[job, 5], templates[job, 6]
@@ -75,15 +73,29 @@ def _write_rows(state, n_shown, n_features):
         observations[at + np.uint64(4)] = d
         observations[at + np.uint64(5)] = e
         observations[at + np.uint64(6)] = f
-    now_s, n_free = s.message_s, s.n_free
-    begin = first if s.shown_s == now_s and s.shown_free == n_free else 0
-    step, last = np.uint64(n_features), np.uint64(N_TEMPLATE - 1)
-    at = np.uint64(begin) * step
-    for row in range(np.uint64(begin), np.uint64(n_shown)):
-        job = np.uint64(waiting[row])
-        wait = (now_s - submit_s[job]) * PER_LONGEST_WAIT
+        at += step
+    _write_waits(state, first if s.shown_s == s.message_s else 0, n_shown, step)
+    _write_starts(state, first if s.shown_free == s.n_free else 0, n_shown, step)
+
+
+@jit
+def _write_waits(state, first, n_shown, step):
+    """Write how long the jobs from a row on have waited."""
+    observations, submit_s, now_s = state.observations, state.waiting_submit_s, state.scalars[0].message_s
+    at = np.uint64(first) * step
+    for row in range(np.uint64(first), np.uint64(n_shown)):
+        wait = (now_s - submit_s[row]) * PER_LONGEST_WAIT
         observations[at] = wait if wait < CAP else CAP
-        observations[at + last] = CAN_START if sizes[job] <= n_free else CANNOT_START
+        at += step
+
+
+@jit
+def _write_starts(state, first, n_shown, step):
+    """Write which of the jobs from a row on can start now."""
+    observations, sizes, n_free = state.observations, state.waiting_sizes, state.scalars[0].n_free
+    at = np.uint64(first) * step + np.uint64(N_TEMPLATE - 1)
+    for row in range(np.uint64(first), np.uint64(n_shown)):
+        observations[at] = _STARTS[np.uint64(sizes[row] <= n_free)]
         at += step
 
 
@@ -93,9 +105,12 @@ def _write_masks(state, n_shown):
     s = state.scalars[0]
     settings = state.settings[0]
     masks = state.masks
+    n_open = min(s.n_open, n_shown)
+    s.n_open = 0
     if s.stage == CHOOSE:
-        for row in range(n_shown):
+        for row in range(n_open, n_shown):
             masks[row] = 1
+        s.n_open = n_shown
         can_skip = has_event(state)
     elif s.stage == OVER:
         can_skip = False
@@ -233,6 +248,7 @@ def observe_anew(state):
     """Write the whole observation and mask."""
     s = state.scalars[0]
     s.n_shown = state.settings[0].max_jobs
+    s.n_open = 0
     s.changed_from = 0
     s.moved_from = NOWHERE
     observe(state)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hdrl.kernel.jit import jit
 from hdrl.kernel.keys import changes_with_time, job_key
 from hdrl.kernel.pool.codes import JOB_WFP3_INVERTED
@@ -35,12 +37,15 @@ def _is_before(state, left, right):
 @jit
 def _rise(state, place):
     """Move the job at a place to the front until the one before it precedes it; return its new place."""
-    job = state.waiting[place]
-    while place > 0 and _is_before(state, job, state.waiting[place - 1]):
-        state.waiting[place] = state.waiting[place - 1]
-        place -= 1
-    state.waiting[place] = job
-    return place
+    waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
+    job, date_s, size = waiting[place], submit_s[place], sizes[place]
+    to = place
+    while to > 0 and _is_before(state, job, waiting[to - 1]):
+        waiting[to], submit_s[to], sizes[to] = waiting[to - 1], submit_s[to - 1], sizes[to - 1]
+        to -= 1
+    if to != place:
+        waiting[to], submit_s[to], sizes[to] = job, date_s, size
+    return to
 
 
 @jit
@@ -60,7 +65,10 @@ def submit_next(state):
     job = s.next_job
     key = state.settings[0].order_key
     s.next_job += 1
+    row = state.jobs[job]
     state.waiting[s.n_waiting] = job
+    state.waiting_submit_s[s.n_waiting] = row.submit_s
+    state.waiting_sizes[s.n_waiting] = row.n_requested
     state.start_s[job - s.first_job] = -1.0
     state.priorities[job - s.first_job] = pool_key(state, job, key)
     place = _rise(state, s.n_waiting)
@@ -88,10 +96,16 @@ def sort_queue(state):
 def take(state, place):
     """Take the job at a place out of the queue."""
     s = state.scalars[0]
-    waiting, last = state.waiting, s.n_waiting - 1
-    s.n_waiting = last
-    for i in range(place, last):
-        waiting[i] = waiting[i + 1]
+    waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
+    s.n_waiting -= 1
+    # Unsigned numbers are known not to count from the end, so that each loop is compiled to one move of memory.
+    first, last, one = np.uint64(place), np.uint64(s.n_waiting), np.uint64(1)
+    for i in range(first, last):
+        waiting[i] = waiting[i + one]
+    for i in range(first, last):
+        submit_s[i] = submit_s[i + one]
+    for i in range(first, last):
+        sizes[i] = sizes[i + one]
     if s.moved_from == NOWHERE and s.changed_from == NOWHERE:
         s.moved_from = place
     else:
@@ -125,8 +139,8 @@ def any_fits(state):
     s = state.scalars[0]
     if s.n_free == 0:
         return False
-    sizes, waiting, n_free = state.sizes, state.waiting, s.n_free
+    sizes, n_free = state.waiting_sizes, s.n_free
     for place in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
-        if sizes[waiting[place]] <= n_free:
+        if sizes[place] <= n_free:
             return True
     return False

@@ -71,6 +71,7 @@ SCALARS_DTYPE = np.dtype(
         ("last_end_s", np.float64),
         ("told", np.float64),
         ("n_shown", np.int64),
+        ("n_open", np.int64),
         ("changed_from", np.int64),
         ("moved_from", np.int64),
         ("shown_s", np.float64),
@@ -86,32 +87,33 @@ reservation at this date is known: it can start at ``shadow_s`` with ``n_spare``
 started jobs;
 ``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
 for the date ``shown_s`` and ``shown_free`` free processors, of which those from
-``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row.
+``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
+allow the first ``n_open`` of them.
 """
 
 
 class Pool(NamedTuple):
     """The arrays of a batch, or without the leading axis of one environment.
 
-    Shared: ``jobs`` the table (`JOB_DTYPE`), ``submit_s`` and ``sizes`` (processors) two columns of it for loops over
-    many jobs, ``templates`` what does not change in a job's row of the observation,
+    Shared: ``jobs`` the table (`JOB_DTYPE`), ``templates`` what does not change in a job's row of the observation,
     float32 ``(n_table, 8)``, ``settings`` (`SETTINGS_DTYPE`, one row), ``columns`` the codes of further columns.
 
     With a leading axis: ``scalars`` (`SCALARS_DTYPE`, one row); ``waiting`` the jobs of the queue in the order in which
-    they are shown; ``priorities`` and ``start_s`` of each job of the episode, by its place in it (-1: not started);
+    they are shown, and beside it, for loops over all of them, ``waiting_submit_s`` their dates of submission and
+    ``waiting_sizes`` their processors; ``priorities`` and ``start_s`` of each job of the episode, by its place in it (-1: not started);
     ``end_s`` and ``end_jobs`` a heap of the running jobs by their ends; ``expected_s`` and ``expected_jobs`` the same
     jobs sorted by the ends that their users expect; ``candidates`` scratch; ``profile`` free processors at dates to
     come; ``observations`` float32, ``masks`` int8, ``rewards`` float64 and ``is_over``, each environment's in a row.
     """
 
     jobs: NDArray[Any]
-    submit_s: NDArray[Any]
-    sizes: NDArray[Any]
     templates: NDArray[Any]
     settings: NDArray[Any]
     columns: NDArray[Any]
     scalars: NDArray[Any]
     waiting: NDArray[Any]
+    waiting_submit_s: NDArray[Any]
+    waiting_sizes: NDArray[Any]
     priorities: NDArray[Any]
     start_s: NDArray[Any]
     end_s: NDArray[Any]
@@ -126,7 +128,7 @@ class Pool(NamedTuple):
     is_over: NDArray[Any]
 
 
-SHARED = ("jobs", "submit_s", "sizes", "templates", "settings", "columns")
+SHARED = ("jobs", "templates", "settings", "columns")
 """Names of the arrays that all environments of a batch share."""
 
 OUTPUTS = ("observations", "masks", "rewards", "is_over")
@@ -170,13 +172,13 @@ def new_pool(
         masks = np.zeros((n_envs, int(s["max_jobs"]) + int(s["has_skip"])), dtype=np.int8)
     return Pool(
         jobs=jobs,
-        submit_s=np.ascontiguousarray(jobs["submit_s"]),
-        sizes=jobs["n_requested"].astype(np.int32),
         templates=templates,
         settings=settings,
         columns=columns,
         scalars=np.zeros((n_envs, 1), dtype=SCALARS_DTYPE),
         waiting=np.zeros((n_envs, n_jobs), dtype=np.int32),
+        waiting_submit_s=np.zeros((n_envs, n_jobs)),
+        waiting_sizes=np.zeros((n_envs, n_jobs), dtype=np.int32),
         priorities=np.zeros((n_envs, n_jobs)),
         start_s=np.full((n_envs, n_jobs), -1.0),
         end_s=np.zeros((n_envs, n_running)),

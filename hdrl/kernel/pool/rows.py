@@ -1,0 +1,77 @@
+"""Looking at one environment of a batch: its arrays are rows of the batch's.
+
+A new tuple of views for each environment would be some hundred machine words to write; here the tuple is made once in a
+call, and only the pointers in it are moved on from one environment to the next.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from hdrl.kernel.jit import JIT_DISABLED, jit
+from hdrl.kernel.pool.state import Pool
+
+
+@jit
+def first_row(batch):
+    """Return the arrays of the first environment."""
+    return Pool(
+        batch.jobs,
+        batch.templates,
+        batch.settings,
+        batch.columns,
+        batch.scalars[0],
+        batch.waiting[0],
+        batch.waiting_submit_s[0],
+        batch.waiting_sizes[0],
+        batch.priorities[0],
+        batch.start_s[0],
+        batch.end_s[0],
+        batch.end_jobs[0],
+        batch.expected_s[0],
+        batch.expected_jobs[0],
+        batch.candidates[0],
+        batch.profile[0],
+        batch.observations[0],
+        batch.masks[0],
+        batch.rewards,
+        batch.is_over,
+    )
+
+
+@intrinsic
+def _moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
+    """Let the arrays of a borrowed tuple begin where the row of the batch's arrays begins; return the tuple."""
+    del typing_context, row
+
+    def array_at(context: Any, builder: Any, borrowed: Any, pointer: Any, index: int) -> Any:
+        return context.make_array(borrowed.lent.types[index])(
+            context, builder, ref=cgutils.gep_inbounds(builder, pointer, 0, index)
+        )
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del signature
+        to, of, row = arguments
+        for index, (own, whole) in enumerate(zip(state.lent.types, batch.lent.types, strict=True)):
+            if own.ndim == whole.ndim:
+                continue  # shared by all
+            source = array_at(context, builder, batch, of, index)
+            stride = builder.extract_value(source.strides, 0)
+            target = array_at(context, builder, state, to, index)
+            target.data = cgutils.pointer_add(builder, source.data, builder.mul(stride, row), target.data.type)
+        return to
+
+    return state(state, batch, types.int64), lower
+
+
+def _row_of(state: Pool, batch: Pool, row: int) -> Pool:
+    """Return the arrays of an environment: the plain twin of `_moved_to`."""
+    return Pool(
+        *(whole if own.ndim == whole.ndim else whole[row] for own, whole in zip(state, batch, strict=True))
+    )
+
+
+moved_to = _row_of if JIT_DISABLED else _moved_to
