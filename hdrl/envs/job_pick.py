@@ -21,7 +21,7 @@ from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
+from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episodes
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
@@ -208,7 +208,11 @@ class JobPickVectorEnv(NativeVectorEnv):
             is_over=self._terminations,
         )
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
-        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+        self._first_jobs = np.array(self.inputs.first_jobs, dtype=np.int64)
+        # Of the last episodes that have ended: windows, dates of start, decisions.
+        self._finished_windows = self._windows.copy()
+        self._finished_start_s = np.zeros(self._pool.start_s.shape)
+        self._finished_lengths = self._lengths.copy()
         self._references: dict[Window, float] = {}
 
     def _plan(self, n_jobs: int | str, start: Start, part: Part) -> EpisodePlan:
@@ -227,25 +231,29 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     # ------------------------------------------------------------------ hooks of the batch
 
-    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        window = self.plan.window(episode, seed)
+    def _begin_rows(
+        self, rows: NDArray[np.int64], episodes: NDArray[np.int64], seeds: NDArray[np.uint64], options: Options
+    ) -> None:
         if "start" in options:
-            window = self._asked_window(row, options["start"])
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
-        self._set_window(self._pool, row, window)
+            windows = self._asked_windows(rows, options["start"])
+        else:
+            windows = self.plan.windows_of(episodes, seeds)
+        self._windows[rows] = windows
+        self._set_windows(self._pool, rows, windows)
 
-    def _asked_window(self, row: int, start: object) -> Window:
+    def _asked_windows(self, rows: NDArray[np.int64], start: object) -> NDArray[np.int64]:
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
             raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
-        at = int(np.broadcast_to(starts, self.num_envs)[row])
         sizes = [one.n_jobs for one in self.inputs.workloads[:1]]
         names = [one.name for one in self.inputs.workloads[:1]]
-        return plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=at, names=names).windows[0]
+        plan = plan_episodes(
+            sizes, n_jobs=self.plan.max_jobs, start=np.broadcast_to(starts, self.num_envs)[rows].tolist(), names=names
+        )
+        return _table(plan.windows)
 
-    def _set_window(self, pool: Pool, row: int, window: Window) -> None:
-        first = self.inputs.first_jobs[window.workload] + window.start
-        set_episode(pool, row, first, window.n_jobs)
+    def _set_windows(self, pool: Pool, rows: NDArray[np.int64], windows: NDArray[np.int64]) -> None:
+        set_episodes(pool, rows, self._first_jobs[windows[:, 0]] + windows[:, 1], windows[:, 2])
 
     def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
         entries.reset_rows(self._pool, first, last, chosen)
@@ -270,10 +278,11 @@ class JobPickVectorEnv(NativeVectorEnv):
             else:
                 self._rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
 
-    def _episode_info(self, row: int) -> dict[str, float]:
-        window = self.window(row)
-        self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
-        values = dict(zip(OBJECTIVES, entries.objectives(self._pool, row).tolist(), strict=True))
+    def _episode_infos(self, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        self._finished_windows[rows] = self._windows[rows]
+        self._finished_start_s[rows] = self._pool.start_s[rows]
+        self._finished_lengths[rows] = self._lengths[rows]
+        values = dict(zip(OBJECTIVES, entries.objectives(self._pool, rows).T, strict=True))
         return {"objective": values[self.options.objective], **values}
 
     def _state_arrays(self) -> StateDict:
@@ -314,19 +323,19 @@ class JobPickVectorEnv(NativeVectorEnv):
         OptionsError
             If none has ended (in this process: it is not part of `state_dict`).
         """
-        if row not in self._finished:
+        if not 0 <= row < self.num_envs or self._finished_windows[row, 2] < 0:
             raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
-        window, start_s, n_decisions = self._finished[row]
+        window = Window(*self._finished_windows[row].tolist())
         first = self.inputs.first_jobs[window.workload] + window.start
         places = slice(first, first + window.n_jobs)
         order = self.inputs.orders[window.workload]
         return pool_trace(
             self.platform,
             self.inputs.workloads[window.workload].take(order[window.start : window.start + window.n_jobs]),
-            start_s,
+            self._finished_start_s[row, : window.n_jobs].copy(),
             self.inputs.columns.run_s[places],
             is_killed=self.inputs.is_killed[places],
-            n_decisions=n_decisions,
+            n_decisions=int(self._finished_lengths[row]),
         )
 
     def run_priorities(
@@ -361,11 +370,15 @@ class JobPickVectorEnv(NativeVectorEnv):
         pool = self._new_pool(len(chosen), max(window.n_jobs for window in chosen))
         results = {}
         for name, key in zip(names, keys, strict=True):
-            for row, window in enumerate(chosen):
-                self._set_window(pool, row, window)
+            self._set_windows(pool, np.arange(len(chosen)), _table(chosen))
             values = entries.run_keys(pool, [key] * len(chosen))
             results[name] = {objective: values[:, number] for objective, number in OBJECTIVES.items()}
         return results
+
+
+def _table(windows: Sequence[Window]) -> NDArray[np.int64]:
+    """Return windows as rows of workload, start and number of jobs."""
+    return np.array([(one.workload, one.start, one.n_jobs) for one in windows], dtype=np.int64)
 
 
 def _check_choices(choices: Iterable[str]) -> None:

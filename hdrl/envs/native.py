@@ -31,9 +31,9 @@ from hdrl.envs.requests import (
     rows_to_reset,
     seed_of_each_row,
 )
-from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
+from hdrl.envs.seeds import episode_seeds, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
-from hdrl.kernel.pool.actions import first_illegal
+from hdrl.kernel.pool import actions as compiled
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -47,9 +47,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """A batch of environments with masked discrete actions, stepped by compiled code.
 
     A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
-    the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
-    `_episode_info`. The hooks write into ``_observations``, ``_masks``, ``_rewards``, ``_terminations``
-    and, if need be, ``_truncations``.
+    the beginning of each episode of a row; or `_begin_rows`, for several), `_reset_rows` and `_step_rows` (compiled,
+    for a range of rows) and `_episode_info` (or `_episode_infos`, for several). The hooks write into
+    ``_observations``, ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
 
     Parameters
     ----------
@@ -119,8 +119,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._has_ended = np.ones(self.num_envs, dtype=np.bool_)
+        self._n_ended = self.num_envs
         self._seeds = np.zeros(self.num_envs, dtype=np.int64)
-        self._keys = [0] * self.num_envs
+        self._keys = np.zeros(self.num_envs, dtype=np.uint64)
         self._next_episodes = np.zeros(self.num_envs, dtype=np.int64)
         self._is_seeded = False
 
@@ -131,7 +132,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     # ------------------------------------------------------------------ what a subclass fills in
 
-    @abstractmethod
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         """Choose what a row's next episode consists of; `_reset_rows` follows.
 
@@ -146,6 +146,24 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         options
             The options of `reset` that this class does not know; empty at an autoreset.
         """
+        raise NotImplementedError
+
+    def _begin_rows(
+        self, rows: NDArray[np.int64], episodes: NDArray[np.int64], seeds: NDArray[np.uint64], options: Options
+    ) -> None:
+        """Choose what the next episodes of rows consist of; by default one after the other by `_begin`.
+
+        Parameters
+        ----------
+        rows
+            Which rows.
+        episodes, seeds
+            What `_begin` gets, for each of them.
+        options
+            See `_begin`.
+        """
+        for row, episode, seed in zip(rows.tolist(), episodes.tolist(), seeds.tolist(), strict=True):
+            self._begin(row, episode, seed, options)
 
     @abstractmethod
     def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
@@ -158,9 +176,20 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         Write their observations, masks, rewards and terminations (or truncations).
         """
 
-    @abstractmethod
     def _episode_info(self, row: int) -> dict[str, float]:
         """Return the results of a row's episode, which has ended, by name; the same names every time."""
+        raise NotImplementedError
+
+    def _episode_infos(self, rows: NDArray[np.int64]) -> dict[str, FloatArray]:
+        """Return the results of rows whose episodes have ended; by default one after the other by `_episode_info`.
+
+        Parameters
+        ----------
+        rows
+            Which rows, at least one.
+        """
+        infos = [self._episode_info(row) for row in rows.tolist()]
+        return {name: np.array([info[name] for info in infos]) for name in infos[0]}
 
     @abstractmethod
     def _state_arrays(self) -> StateDict:
@@ -203,14 +232,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """
         given = dict(options or {})
         chosen = rows_to_reset(given.pop("reset_mask", None), self.num_envs)
-        rows = np.flatnonzero(chosen).tolist()
+        rows = np.flatnonzero(chosen)
         check_reset_options(given, self._option_names)
         episodes = episode_of_each_row(given.pop("episode"), self.num_envs) if "episode" in given else None
         self._seed(seed, rows)
         if episodes is not None:
             self._next_episodes[rows] = episodes[rows]
-        for row in rows:
-            self._begin_next(row, given)
+        self._begin_next(rows, given)
         self._run(self._reset_rows, chosen)
         return self._shown(self._observations), self._mask_info(chosen)
 
@@ -233,28 +261,22 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         DecisionError
             If an action is illegal; nothing has happened then.
         """
-        ended = self._has_ended
-        any_ended = np.count_nonzero(ended) > 0
-        if any_ended and (self.autoreset_mode is not AutoresetMode.NEXT_STEP or not self._is_seeded):
-            row = int(np.argmax(ended))
+        if self._n_ended > 0 and (self.autoreset_mode is not AutoresetMode.NEXT_STEP or not self._is_seeded):
+            row = int(np.argmax(self._has_ended))
             raise DecisionError(f"row {row}: its episode has ended, or none has begun; reset it first")
         self._take_actions(actions)
-        if any_ended:
-            fresh, stepped = ended.copy(), ~ended
-            for row in np.flatnonzero(fresh).tolist():
-                self._begin_next(row, {})
+        stepped = self._all
+        if self._n_ended > 0:
+            fresh, stepped = self._has_ended.copy(), ~self._has_ended
+            self._begin_next(np.flatnonzero(fresh), {})
             self._rewards[fresh] = 0.0
             self._run(self._reset_rows, fresh)
-            self._run(self._step_rows, stepped)
-            self._lengths += stepped
-        else:
-            self._run(self._step_rows, self._all)
-            self._lengths += 1
-        self._returns += self._rewards
-        terminations, truncations = self._terminations.copy(), self._truncations.copy()
-        np.logical_or(terminations, truncations, out=self._has_ended)
-        info = self._after_step()
-        return self._shown(self._observations), self._rewards.copy(), terminations, truncations, info
+        self._run(self._step_rows, stepped)
+        n = self.num_envs
+        shown = np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.bool_)
+        self._count(stepped, shown)
+        endings = self._endings() if self._n_ended > 0 else {}
+        return self._shown(self._observations), *shown, self._mask_info(self._all) | endings
 
     def legal_actions(self, row: int) -> NDArray[np.int8]:
         """Return the mask of a row, as the array itself, which is kept up to date: it must not be written to.
@@ -318,7 +340,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         for name, array in arrays.items():
             array[...] = state[name]
         self._is_seeded = True
-        self._keys = [seed_key(seed) for seed in self._seeds.tolist()]
+        self._n_ended = int(np.count_nonzero(self._has_ended))
+        self._keys[:] = [seed_key(seed) for seed in self._seeds.tolist()]
         self._after_load()
 
     def _all_arrays(self) -> StateDict:
@@ -338,7 +361,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     # ------------------------------------------------------------------ parts
 
-    def _seed(self, seed: int | Sequence[int | None] | None, rows: list[int]) -> None:
+    def _seed(self, seed: int | Sequence[int | None] | None, rows: NDArray[np.int64]) -> None:
         seeds = seed_of_each_row(seed, self.num_envs)
         for row in range(self.num_envs):
             chosen = seeds[row] if row in rows else None
@@ -349,14 +372,16 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._next_episodes[row] = 0
         self._is_seeded = True
 
-    def _begin_next(self, row: int, options: Options) -> None:
-        episode = int(self._next_episodes[row])
-        self._next_episodes[row] += 1
-        self._begin(row, episode, episode_seed(self._keys[row], episode), options)
-        self._returns[row] = 0.0
-        self._lengths[row] = 0
-        self._terminations[row] = self._truncations[row] = False
-        self._has_ended[row] = False
+    def _begin_next(self, rows: NDArray[np.int64], options: Options) -> None:
+        """Choose what the next episodes of rows consist of."""
+        episodes = self._next_episodes[rows]
+        self._begin_rows(rows, episodes, episode_seeds(self._keys[rows], episodes), options)
+        self._next_episodes[rows] += 1
+        self._returns[rows] = 0.0
+        self._lengths[rows] = 0
+        self._terminations[rows] = self._truncations[rows] = False
+        self._has_ended[rows] = False
+        self._n_ended = int(np.count_nonzero(self._has_ended))
 
     def _take_actions(self, actions: NDArray[Any]) -> None:
         """Copy the actions after checking all of them."""
@@ -366,8 +391,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
                 f"actions are of {array.dtype} and shape {array.shape},"
                 f" expected whole numbers of shape {(self.num_envs,)}"
             )
-        self._actions[:] = array
-        illegal = first_illegal(self._actions, self._masks, self._has_ended)
+        given = np.ascontiguousarray(array, dtype=np.int64)
+        illegal = compiled.take(given, self._actions, self._masks, self._has_ended)
         if illegal >= 0:
             raise DecisionError(self._why_illegal(illegal))
 
@@ -391,31 +416,49 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         for other in others:
             other.result()
 
-    def _after_step(self) -> Info:
-        """Return the info of a step; begin the next episodes where that is due at once."""
-        if np.count_nonzero(self._has_ended) == 0:
-            return self._mask_info(self._all)
-        endings: Info = {}
-        ended = self._has_ended.copy()
-        rows = np.flatnonzero(ended).tolist()
-        at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
-        for row in rows:
-            ending: Info = {"episode": self._ending(row)}
-            if at_once:
-                final = {**ending, "action_mask": self._masks[row].copy()}
-                ending = {"final_obs": self._observations[row].copy(), "final_info": final}
-            endings = self._add_info(endings, ending, row)
-        if at_once:
-            for row in rows:
-                self._begin_next(row, {})
-            self._run(self._reset_rows, ended)
-        return self._mask_info(self._all) | endings
+    def _count(self, stepped: BoolArray, shown: tuple[FloatArray, BoolArray, BoolArray]) -> None:
+        """Keep count of the episodes; copy rewards, terminations and truncations."""
+        self._n_ended = compiled.count(
+            stepped,
+            self._rewards,
+            self._terminations,
+            self._truncations,
+            self._returns,
+            self._lengths,
+            self._has_ended,
+            shown,
+        )
 
-    def _ending(self, row: int) -> dict[str, float | int]:
-        return {"r": float(self._returns[row]), "l": int(self._lengths[row]), **self._episode_info(row)}
+    def _endings(self) -> Info:
+        """Return what is told about episodes that have ended; begin the next ones if that is due at once."""
+        ended = self._has_ended.copy()
+        rows = np.flatnonzero(ended)
+        results = {"r": self._returns[rows], "l": self._lengths[rows], **self._episode_infos(rows)}
+        told = _of_rows({name: _scattered(values, ended) for name, values in results.items()}, ended)
+        told = _of_rows({"episode": told}, ended)
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            return told
+        told |= _of_rows({"action_mask": _scattered(self._masks[rows], ended)}, ended)
+        observations = np.full(self.num_envs, None, dtype=object)
+        observations[rows] = [one.copy() for one in self._observations[rows]]
+        self._begin_next(rows, {})
+        self._run(self._reset_rows, ended)
+        return _of_rows({"final_obs": observations, "final_info": told}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
         return {"action_mask": self._shown(self._masks), "_action_mask": chosen.copy()}
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array
+
+
+def _scattered(values: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
+    """Return an array with a row of values for each marked row of a batch, and 0 elsewhere."""
+    array = np.zeros((len(rows), *values.shape[1:]), dtype=values.dtype)
+    array[rows] = values
+    return array
+
+
+def _of_rows(info: Info, rows: BoolArray) -> Info:
+    """Return an info with a mask beside each entry that says for which rows it holds, as Gymnasium has it."""
+    return info | {f"_{name}": rows.copy() for name in info}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError
 from hdrl.seeding import seed_sequence
@@ -10,27 +11,29 @@ from hdrl.seeding import seed_sequence
 MAX_SEED = 2**63 - 1
 """The largest seed."""
 
-_WORD = 2**64 - 1
+_INCREMENT, _FIRST_FACTOR, _SECOND_FACTOR = (
+    np.uint64(value) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
-def episode_seed(key: int, episode: int) -> int:
-    """Return 64 random bits for one episode.
+def episode_seeds(keys: NDArray[np.uint64], episodes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return 64 random bits for one episode of each environment.
 
     Parameters
     ----------
-    key
-        64 random bits of the environment's seed.
-    episode
+    keys
+        64 random bits of each environment's seed.
+    episodes
         Number of the episode, from 0.
 
     References
     ----------
     G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014 (SplitMix64).
     """
-    value = (key + (episode + 1) * 0x9E3779B97F4A7C15) & _WORD
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _WORD
-    return value ^ (value >> 31)
+    values = keys + (episodes.astype(np.uint64) + np.uint64(1)) * _INCREMENT
+    values = (values ^ (values >> np.uint64(30))) * _FIRST_FACTOR
+    values = (values ^ (values >> np.uint64(27))) * _SECOND_FACTOR
+    return values ^ (values >> np.uint64(31))
 
 
 def seed_key(seed: int) -> int:

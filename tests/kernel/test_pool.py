@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hdrl.kernel import codes
 from hdrl.kernel.pool import codes as pool_codes
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.actions import first_illegal
+from hdrl.kernel.pool.actions import count, take
 from hdrl.kernel.pool.compilation import is_compiled, warm_up
-from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episode
+from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episodes
 
 KEYS = {
     "fcfs": codes.JOB_FIRST,
@@ -46,8 +46,7 @@ def pool_of(jobs: np.ndarray, n_procs: int, *, n_envs: int = 1, **choices: int) 
     pool = new_pool(
         n_envs, len(jobs), jobs=jobs, templates=templates, settings=settings, columns=np.zeros(0, dtype=np.int64)
     )
-    for row in range(n_envs):
-        set_episode(pool, row, 0, len(jobs))
+    set_episodes(pool, np.arange(n_envs), 0, len(jobs))
     return pool
 
 
@@ -215,12 +214,26 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
 
 def test_illegal_actions_are_found() -> None:
     masks = np.array([[1, 0], [1, 1]], dtype=np.int8)
-    nobody = np.zeros(2, dtype=bool)
-    assert first_illegal(np.array([0, 1]), masks, nobody) == -1
-    assert first_illegal(np.array([1, 1]), masks, nobody) == 0
-    assert first_illegal(np.array([0, 2]), masks, nobody) == 1
-    assert first_illegal(np.array([0, -1]), masks, nobody) == 1
-    assert first_illegal(np.array([1, 1]), masks, np.array([True, False])) == -1
+    nobody, taken = np.zeros(2, dtype=bool), np.zeros(2, dtype=np.int64)
+    assert take(np.array([0, 1]), taken, masks, nobody) == -1
+    assert taken.tolist() == [0, 1]
+    assert take(np.array([1, 1]), taken, masks, nobody) == 0
+    assert take(np.array([0, 2]), taken, masks, nobody) == 1
+    assert take(np.array([0, -1]), taken, masks, nobody) == 1
+    assert take(np.array([1, 1]), taken, masks, np.array([True, False])) == -1
+
+
+def test_episodes_are_counted() -> None:
+    rewards, returns, lengths = np.array([1.0, 2.0, 4.0]), np.array([8.0, 16.0, 0.0]), np.array([5, 6, 0])
+    terminations, truncations = np.array([True, False, False]), np.array([False, True, False])
+    has_ended, shown = np.zeros(3, dtype=bool), (np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3, dtype=bool))
+    stepped = np.array([True, True, False])
+    assert count(stepped, rewards, terminations, truncations, returns, lengths, has_ended, shown) == 2
+    assert returns.tolist() == [9.0, 18.0, 4.0]
+    assert lengths.tolist() == [6, 7, 0]
+    assert has_ended.tolist() == [True, True, False]
+    for kept, copied in zip((rewards, terminations, truncations), shown, strict=True):
+        assert np.array_equal(kept, copied)
 
 
 def test_compiling_is_told_the_first_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

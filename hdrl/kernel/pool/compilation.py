@@ -9,7 +9,7 @@ import numpy as np
 
 from hdrl.kernel.pool import actions, entries
 from hdrl.kernel.pool.jit import CACHE_FOLDER
-from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, new_pool, set_episode
+from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, new_pool, set_episodes
 
 _STAMP = CACHE_FOLDER / f"compiled-numba-{numba.__version__}"
 
@@ -35,7 +35,7 @@ def warm_up(message: Callable[[str], None]) -> None:
 
 
 def _step_once() -> None:
-    """Run one job on one processor: all entries are two compiled functions, so that this compiles them."""
+    """Run one job on one processor: all entries are three compiled functions, so that this compiles them."""
     jobs = np.ones(1, dtype=JOB_DTYPE)
     settings = np.ones(1, dtype=SETTINGS_DTYPE)
     settings["n_features"] = 8
@@ -47,7 +47,10 @@ def _step_once() -> None:
         settings=settings,
         columns=np.zeros(0, dtype=np.int64),
     )
-    set_episode(pool, 0, 0, 1)
+    set_episodes(pool, np.arange(1), 0, 1)
     chosen = np.ones(1, dtype=np.bool_)
     entries.reset_rows(pool, 0, 1, chosen)
-    actions.first_illegal(np.zeros(1, dtype=np.int64), pool.masks, chosen)
+    actions_of_rows = np.zeros(1, dtype=np.int64)
+    actions.take(actions_of_rows, actions_of_rows, pool.masks, chosen)
+    shown = (pool.rewards, pool.is_over, pool.is_over)
+    actions.count(chosen, pool.rewards, chosen, chosen, pool.rewards, actions_of_rows, chosen, shown)

@@ -86,7 +86,7 @@ def reset_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_]) ->
     Parameters
     ----------
     batch
-        The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
+        The arrays; `hdrl.kernel.pool.state.set_episodes` has said which jobs the episodes consist of.
     first, last
         A range of environments.
     chosen
@@ -114,7 +114,7 @@ def run_keys(batch: Pool, keys: Sequence[int]) -> NDArray[np.float64]:
     Parameters
     ----------
     batch
-        The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
+        The arrays; `hdrl.kernel.pool.state.set_episodes` has said which jobs the episodes consist of.
     keys
         Job key of each environment: a number of `hdrl.kernel.codes` or `hdrl.kernel.pool.codes`.
 
@@ -130,17 +130,19 @@ def run_keys(batch: Pool, keys: Sequence[int]) -> NDArray[np.float64]:
     return results
 
 
-def objectives(batch: Pool, row: int) -> NDArray[np.float64]:
-    """Return all objectives of an environment over the jobs that it has started, by their numbers.
+def objectives(batch: Pool, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return all objectives of environments over the jobs that they have started, by their numbers.
 
     Parameters
     ----------
     batch
         The arrays.
-    row
-        Which environment.
+    rows
+        Which environments.
     """
-    results = np.zeros((len(batch.scalars), N_OBJECTIVES))
-    chosen = np.ones(len(batch.scalars), dtype=np.bool_)
-    _call(batch, _TELL, row, row + 1, chosen, _NO_NUMBERS, results)
-    return results[row]
+    n_envs = len(batch.scalars)
+    results = np.zeros((n_envs, N_OBJECTIVES))
+    chosen = np.zeros(n_envs, dtype=np.bool_)
+    chosen[rows] = True
+    _call(batch, _TELL, 0, n_envs, chosen, _NO_NUMBERS, results)
+    return results[rows]

@@ -69,9 +69,7 @@ def _moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
 
 def _row_of(state: Pool, batch: Pool, row: int) -> Pool:
     """Return the arrays of an environment: the plain twin of `_moved_to`."""
-    return Pool(
-        *(whole if own.ndim == whole.ndim else whole[row] for own, whole in zip(state, batch, strict=True))
-    )
+    return Pool(*(whole if own.ndim == whole.ndim else whole[row] for own, whole in zip(state, batch, strict=True)))
 
 
 moved_to = _row_of if JIT_DISABLED else _moved_to

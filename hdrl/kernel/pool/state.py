@@ -100,10 +100,11 @@ class Pool(NamedTuple):
 
     With a leading axis: ``scalars`` (`SCALARS_DTYPE`, one row); ``waiting`` the jobs of the queue in the order in which
     they are shown, and beside it, for loops over all of them, ``waiting_submit_s`` their dates of submission and
-    ``waiting_sizes`` their processors; ``priorities`` and ``start_s`` of each job of the episode, by its place in it (-1: not started);
-    ``end_s`` and ``end_jobs`` a heap of the running jobs by their ends; ``expected_s`` and ``expected_jobs`` the same
-    jobs sorted by the ends that their users expect; ``candidates`` scratch; ``profile`` free processors at dates to
-    come; ``observations`` float32, ``masks`` int8, ``rewards`` float64 and ``is_over``, each environment's in a row.
+    ``waiting_sizes`` their processors; ``priorities`` and ``start_s`` of each job of the episode, by its place in it
+    (-1: not started); ``end_s`` and ``end_jobs`` a heap of the running jobs by their ends; ``expected_s`` and
+    ``expected_jobs`` the same jobs sorted by the ends that their users expect; ``candidates`` scratch; ``profile`` free
+    processors at dates to come; ``observations`` float32, ``masks`` int8, ``rewards`` float64 and ``is_over``, each
+    environment's in a row.
     """
 
     jobs: NDArray[Any]
@@ -194,18 +195,19 @@ def new_pool(
     )
 
 
-def set_episode(pool: Pool, row: int, first: int, n_jobs: int) -> None:
-    """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
+def set_episodes(
+    pool: Pool, rows: NDArray[np.int64], first: NDArray[np.int64] | int, n_jobs: NDArray[np.int64] | int
+) -> None:
+    """Say which jobs the next episodes of environments consist of; they begin when `entries.reset_rows` is called.
 
     Parameters
     ----------
     pool
         The batch.
-    row
-        Which environment.
+    rows
+        Which environments.
     first, n_jobs
-        Place of the first job in the table, and how many there are.
+        For each of them the place of the first job in the table, and how many there are.
     """
-    scalars = pool.scalars[row, 0]
-    scalars["first_job"] = first
-    scalars["end_job"] = first + n_jobs
+    pool.scalars["first_job"][rows, 0] = first
+    pool.scalars["end_job"][rows, 0] = first + n_jobs
