@@ -37,8 +37,8 @@ def take(given: NDArray[Any], actions: NDArray[Any], masks: NDArray[Any], is_exe
     is_exempt
         Rows whose actions do not matter, shape ``(n_rows,)``.
     """
-    found: Any = _take(given, actions, masks, is_exempt)
-    return int(found)
+    found: int = _take(given, actions, masks, is_exempt)
+    return found
 
 
 @entry
@@ -80,5 +80,5 @@ def count(
     shown
         Where to copy rewards, terminations and truncations to.
     """
-    n_ended: Any = _count(stepped, rewards, terminations, truncations, returns, lengths, has_ended, shown)
-    return int(n_ended)
+    n_ended: int = _count(stepped, rewards, terminations, truncations, returns, lengths, has_ended, shown)
+    return n_ended

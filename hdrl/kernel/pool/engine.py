@@ -121,7 +121,7 @@ def choose(state, place):
         overtake(state, place)
         return
     job = state.waiting[place]
-    if state.jobs[job].n_requested <= s.n_free:
+    if state.waiting_sizes[place] <= s.n_free:
         start_at(state, place)
         return
     s.chosen = job

@@ -74,27 +74,31 @@ def _write_rows(state, n_shown, n_features):
         observations[at + np.uint64(5)] = e
         observations[at + np.uint64(6)] = f
         at += step
-    _write_waits(state, first if s.shown_s == s.message_s else 0, n_shown, step)
-    _write_starts(state, first if s.shown_free == s.n_free else 0, n_shown, step)
+    first = first if s.shown_s == s.message_s else 0
+    _write_waits_and_starts(state, first, n_shown, step)
+    if s.shown_free != s.n_free:
+        _write_starts(state, first, step)
 
 
 @jit
-def _write_waits(state, first, n_shown, step):
-    """Write how long the jobs from a row on have waited."""
-    observations, submit_s, now_s = state.observations, state.waiting_submit_s, state.scalars[0].message_s
-    at = np.uint64(first) * step
+def _write_waits_and_starts(state, first, n_shown, step):
+    """Write how long the jobs from a row on have waited, and which of them can start now."""
+    observations, submit_s, sizes = state.observations, state.waiting_submit_s, state.waiting_sizes
+    now_s, n_free = state.scalars[0].message_s, state.scalars[0].n_free
+    at, last = np.uint64(first) * step, np.uint64(N_TEMPLATE - 1)
     for row in range(np.uint64(first), np.uint64(n_shown)):
         wait = (now_s - submit_s[row]) * PER_LONGEST_WAIT
         observations[at] = wait if wait < CAP else CAP
+        observations[at + last] = _STARTS[np.uint64(sizes[row] <= n_free)]
         at += step
 
 
 @jit
-def _write_starts(state, first, n_shown, step):
-    """Write which of the jobs from a row on can start now."""
+def _write_starts(state, n_rows, step):
+    """Write which of the first jobs can start now."""
     observations, sizes, n_free = state.observations, state.waiting_sizes, state.scalars[0].n_free
-    at = np.uint64(first) * step + np.uint64(N_TEMPLATE - 1)
-    for row in range(np.uint64(first), np.uint64(n_shown)):
+    at = np.uint64(N_TEMPLATE - 1)
+    for row in range(np.uint64(n_rows)):
         observations[at] = _STARTS[np.uint64(sizes[row] <= n_free)]
         at += step
 

@@ -98,14 +98,10 @@ def take(state, place):
     s = state.scalars[0]
     waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
     s.n_waiting -= 1
-    # Unsigned numbers are known not to count from the end, so that each loop is compiled to one move of memory.
+    # Unsigned numbers are known not to count from the end, so that this is compiled to few instructions.
     first, last, one = np.uint64(place), np.uint64(s.n_waiting), np.uint64(1)
     for i in range(first, last):
-        waiting[i] = waiting[i + one]
-    for i in range(first, last):
-        submit_s[i] = submit_s[i + one]
-    for i in range(first, last):
-        sizes[i] = sizes[i + one]
+        waiting[i], submit_s[i], sizes[i] = waiting[i + one], submit_s[i + one], sizes[i + one]
     if s.moved_from == NOWHERE and s.changed_from == NOWHERE:
         s.moved_from = place
     else:
