@@ -21,6 +21,7 @@ from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel.pool import entries
+from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episodes
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
@@ -207,6 +208,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             rewards=self._rewards,
             is_over=self._terminations,
         )
+        self._lent = Lent(self._pool)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._first_jobs = np.array(self.inputs.first_jobs, dtype=np.int64)
         # Of the last episodes that have ended: windows, dates of start, decisions.
@@ -256,10 +258,10 @@ class JobPickVectorEnv(NativeVectorEnv):
         set_episodes(pool, rows, self._first_jobs[windows[:, 0]] + windows[:, 1], windows[:, 2])
 
     def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        entries.reset_rows(self._pool, first, last, chosen)
+        entries.reset_rows(self._lent, first, last, chosen)
 
     def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        entries.step_rows(self._pool, first, last, chosen, self._actions)
+        entries.step_rows(self._lent, first, last, chosen, self._actions)
         if self.options.reward == RELATIVE:
             self._compare(first + np.flatnonzero(self._terminations[first:last] & chosen[first:last]))
 
@@ -282,7 +284,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         self._finished_windows[rows] = self._windows[rows]
         self._finished_start_s[rows] = self._pool.start_s[rows]
         self._finished_lengths[rows] = self._lengths[rows]
-        values = dict(zip(OBJECTIVES, entries.objectives(self._pool, rows).T, strict=True))
+        values = dict(zip(OBJECTIVES, entries.objectives(self._lent, rows).T, strict=True))
         return {"objective": values[self.options.objective], **values}
 
     def _state_arrays(self) -> StateDict:
@@ -371,7 +373,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         results = {}
         for name, key in zip(names, keys, strict=True):
             self._set_windows(pool, np.arange(len(chosen)), _table(chosen))
-            values = entries.run_keys(pool, [key] * len(chosen))
+            values = entries.run_keys(Lent(pool), [key] * len(chosen))
             results[name] = {objective: values[:, number] for objective, number in OBJECTIVES.items()}
         return results
 

@@ -33,7 +33,8 @@ from hdrl.envs.requests import (
 )
 from hdrl.envs.seeds import episode_seeds, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
-from hdrl.kernel.pool import actions as compiled
+from hdrl.kernel.pool.actions import count, new_counts, take
+from hdrl.kernel.pool.lend import Lent
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -110,16 +111,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.n_actions = int(action_space.n)
 
         self._observations = np.zeros((self.num_envs, *observation_space.shape), dtype=observation_space.dtype)
-        self._masks = np.zeros((self.num_envs, self.n_actions), dtype=np.int8)
-        self.action_space = LegalMultiDiscrete(self._masks)
-        self._rewards = np.zeros(self.num_envs)
-        self._terminations = np.zeros(self.num_envs, dtype=np.bool_)
-        self._truncations = np.zeros(self.num_envs, dtype=np.bool_)
-        self._actions = np.zeros(self.num_envs, dtype=np.int64)
-        self._returns = np.zeros(self.num_envs)
-        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
-        self._has_ended = np.ones(self.num_envs, dtype=np.bool_)
+        counts = new_counts(self.num_envs, self.n_actions)
+        self._counts = Lent(counts)
+        self._actions, self._masks = counts.actions, counts.masks
+        self._rewards, self._terminations, self._truncations = counts.rewards, counts.terminations, counts.truncations
+        self._returns, self._lengths, self._has_ended = counts.returns, counts.lengths, counts.has_ended
         self._n_ended = self.num_envs
+        self.action_space = LegalMultiDiscrete(self._masks)
         self._seeds = np.zeros(self.num_envs, dtype=np.int64)
         self._keys = np.zeros(self.num_envs, dtype=np.uint64)
         self._next_episodes = np.zeros(self.num_envs, dtype=np.int64)
@@ -274,7 +272,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._run(self._step_rows, stepped)
         n = self.num_envs
         shown = np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.bool_)
-        self._count(stepped, shown)
+        self._n_ended = count(self._counts, stepped, shown)
         endings = self._endings() if self._n_ended > 0 else {}
         return self._shown(self._observations), *shown, self._mask_info(self._all) | endings
 
@@ -392,7 +390,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
                 f" expected whole numbers of shape {(self.num_envs,)}"
             )
         given = np.ascontiguousarray(array, dtype=np.int64)
-        illegal = compiled.take(given, self._actions, self._masks, self._has_ended)
+        illegal = take(self._counts, given)
         if illegal >= 0:
             raise DecisionError(self._why_illegal(illegal))
 
@@ -415,19 +413,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         function(*self._parts[0], chosen)
         for other in others:
             other.result()
-
-    def _count(self, stepped: BoolArray, shown: tuple[FloatArray, BoolArray, BoolArray]) -> None:
-        """Keep count of the episodes; copy rewards, terminations and truncations."""
-        self._n_ended = compiled.count(
-            stepped,
-            self._rewards,
-            self._terminations,
-            self._truncations,
-            self._returns,
-            self._lengths,
-            self._has_ended,
-            shown,
-        )
 
     def _endings(self) -> Info:
         """Return what is told about episodes that have ended; begin the next ones if that is due at once."""

@@ -2,49 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.kernel.pool.jit import entry
+from hdrl.kernel.pool.lend import Lent, take_as
+
+
+class Counts(NamedTuple):
+    """What a batch keeps for each row: arrays of shape ``(n_rows,)``, but for the masks.
+
+    ``actions`` (int64) are those to be carried out, ``masks`` (int8, shape ``(n_rows, n_actions)``) which are legal;
+    ``rewards``, ``terminations`` and ``truncations`` what the last step gave; ``returns`` (float64), ``lengths``
+    (int64) and ``has_ended`` are about the episode.
+    """
+
+    actions: NDArray[np.int64]
+    masks: NDArray[np.int8]
+    rewards: NDArray[np.float64]
+    terminations: NDArray[np.bool_]
+    truncations: NDArray[np.bool_]
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    has_ended: NDArray[np.bool_]
+
+
+def new_counts(n_rows: int, n_actions: int) -> Counts:
+    """Return the arrays of a batch in which no episode has begun.
+
+    Parameters
+    ----------
+    n_rows, n_actions
+        Their sizes.
+    """
+    return Counts(
+        actions=np.zeros(n_rows, dtype=np.int64),
+        masks=np.zeros((n_rows, n_actions), dtype=np.int8),
+        rewards=np.zeros(n_rows),
+        terminations=np.zeros(n_rows, dtype=np.bool_),
+        truncations=np.zeros(n_rows, dtype=np.bool_),
+        returns=np.zeros(n_rows),
+        lengths=np.zeros(n_rows, dtype=np.int64),
+        has_ended=np.ones(n_rows, dtype=np.bool_),
+    )
+
+
+_taken = take_as(new_counts(1, 1))
 
 
 @entry
-def _take(given, actions, masks, is_exempt):
+def _take(places, given):
+    counts = _taken(places)
+    actions, masks, has_ended = counts.actions, counts.masks, counts.has_ended
     n_actions = masks.shape[1]
     illegal = -1
     for row in range(len(given)):
         action = given[row]
         actions[row] = action
-        if is_exempt[row] or illegal >= 0:
+        if has_ended[row] or illegal >= 0:
             continue
         if action < 0 or action >= n_actions or masks[row, action] == 0:
             illegal = row
     return illegal
 
 
-def take(given: NDArray[Any], actions: NDArray[Any], masks: NDArray[Any], is_exempt: NDArray[Any]) -> int:
+def take(counts: Lent[Counts], given: NDArray[np.int64]) -> int:
     """Copy actions, and return the first row whose action is illegal, -1 if all are legal.
 
     Parameters
     ----------
+    counts
+        The arrays of the batch; actions of rows whose episodes have ended do not matter.
     given
-        The actions, int64 of shape ``(n_rows,)``.
-    actions
-        Where to copy them to.
-    masks
-        Which actions are legal, int8 of shape ``(n_rows, n_actions)``.
-    is_exempt
-        Rows whose actions do not matter, shape ``(n_rows,)``.
+        The actions, contiguous.
     """
-    found: int = _take(given, actions, masks, is_exempt)
-    return found
+    illegal: int = _take(counts.places, given)
+    return illegal
 
 
 @entry
-def _count(stepped, rewards, terminations, truncations, returns, lengths, has_ended, shown):
-    n_ended = 0
+def _count(places, stepped, shown):
+    counts = _taken(places)
+    rewards, terminations, truncations = counts.rewards, counts.terminations, counts.truncations
+    returns, lengths, has_ended = counts.returns, counts.lengths, counts.has_ended
     shown_rewards, shown_terminations, shown_truncations = shown
+    n_ended = 0
     for row in range(len(stepped)):
         lengths[row] += stepped[row]
         returns[row] += rewards[row]
@@ -58,27 +102,20 @@ def _count(stepped, rewards, terminations, truncations, returns, lengths, has_en
 
 
 def count(
-    stepped: NDArray[Any],
-    rewards: NDArray[Any],
-    terminations: NDArray[Any],
-    truncations: NDArray[Any],
-    returns: NDArray[Any],
-    lengths: NDArray[Any],
-    has_ended: NDArray[Any],
-    shown: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    counts: Lent[Counts],
+    stepped: NDArray[np.bool_],
+    shown: tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]],
 ) -> int:
-    """Keep count of episodes after a step, and return how many have ended.
+    """Keep count of the episodes after a step, and return how many have ended.
 
     Parameters
     ----------
+    counts
+        The arrays of the batch.
     stepped
-        Which rows have carried out an action; it adds to ``lengths``.
-    rewards, terminations, truncations
-        What the step gave each row.
-    returns, lengths, has_ended
-        What is counted.
+        Which rows have carried out an action.
     shown
         Where to copy rewards, terminations and truncations to.
     """
-    n_ended: int = _count(stepped, rewards, terminations, truncations, returns, lengths, has_ended, shown)
+    n_ended: int = _count(counts.places, stepped, shown)
     return n_ended

@@ -9,7 +9,8 @@ import numpy as np
 
 from hdrl.kernel.pool import actions, entries
 from hdrl.kernel.pool.jit import CACHE_FOLDER
-from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, new_pool, set_episodes
+from hdrl.kernel.pool.lend import Lent
+from hdrl.kernel.pool.state import smallest_pool
 
 _STAMP = CACHE_FOLDER / f"compiled-numba-{numba.__version__}"
 
@@ -36,21 +37,8 @@ def warm_up(message: Callable[[str], None]) -> None:
 
 def _step_once() -> None:
     """Run one job on one processor: all entries are three compiled functions, so that this compiles them."""
-    jobs = np.ones(1, dtype=JOB_DTYPE)
-    settings = np.ones(1, dtype=SETTINGS_DTYPE)
-    settings["n_features"] = 8
-    pool = new_pool(
-        1,
-        1,
-        jobs=jobs,
-        templates=np.zeros((1, 8), dtype=np.float32),
-        settings=settings,
-        columns=np.zeros(0, dtype=np.int64),
-    )
-    set_episodes(pool, np.arange(1), 0, 1)
-    chosen = np.ones(1, dtype=np.bool_)
-    entries.reset_rows(pool, 0, 1, chosen)
-    actions_of_rows = np.zeros(1, dtype=np.int64)
-    actions.take(actions_of_rows, actions_of_rows, pool.masks, chosen)
-    shown = (pool.rewards, pool.is_over, pool.is_over)
-    actions.count(chosen, pool.rewards, chosen, chosen, pool.rewards, actions_of_rows, chosen, shown)
+    pool, chosen = smallest_pool(), np.ones(1, dtype=np.bool_)
+    entries.reset_rows(Lent(pool), 0, 1, chosen)
+    counts = Lent(actions.new_counts(1, 1))
+    actions.take(counts, np.zeros(1, dtype=np.int64))
+    actions.count(counts, chosen, (np.zeros(1), np.zeros(1, dtype=np.bool_), np.zeros(1, dtype=np.bool_)))

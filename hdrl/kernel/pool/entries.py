@@ -13,9 +13,10 @@ from hdrl.kernel.pool import engine
 from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, UTILIZATION
 from hdrl.kernel.pool.events import objective_value
 from hdrl.kernel.pool.jit import entry
+from hdrl.kernel.pool.lend import Lent, take_as
 from hdrl.kernel.pool.observe import observe, observe_anew
 from hdrl.kernel.pool.rows import first_row, moved_to
-from hdrl.kernel.pool.state import Pool
+from hdrl.kernel.pool.state import Pool, smallest_pool
 
 _RESET, _STEP, _RUN, _TELL = range(4)
 
@@ -71,16 +72,19 @@ def _serve_rows(batch, request, first, last, chosen, numbers, results):
             _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
 
 
+_taken = take_as(smallest_pool())
+
+
 @entry
-def _call(arrays, request, first, last, chosen, numbers, results):
-    _serve_rows(borrow(arrays), request, first, last, chosen, numbers, results)
+def _call(places, request, first, last, chosen, numbers, results):
+    _serve_rows(_taken(places), request, first, last, chosen, numbers, results)
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
 _NO_RESULTS = np.zeros((0, N_OBJECTIVES))
 
 
-def reset_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_]) -> None:
+def reset_rows(batch: Lent[Pool], first: int, last: int, chosen: NDArray[np.bool_]) -> None:
     """Begin the episodes of the chosen environments among ``first:last``, up to their first decisions.
 
     Parameters
@@ -92,10 +96,10 @@ def reset_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_]) ->
     chosen
         Which of all environments.
     """
-    _call(batch, _RESET, first, last, chosen, _NO_NUMBERS, _NO_RESULTS)
+    _call(batch.places, _RESET, first, last, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
-def step_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
+def step_rows(batch: Lent[Pool], first: int, last: int, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
     """Carry out actions up to the next decisions; rewards, observations, masks and ``is_over`` are written.
 
     Parameters
@@ -105,10 +109,10 @@ def step_rows(batch: Pool, first: int, last: int, chosen: NDArray[np.bool_], act
     actions
         A legal action for each of all environments.
     """
-    _call(batch, _STEP, first, last, chosen, actions, _NO_RESULTS)
+    _call(batch.places, _STEP, first, last, chosen, actions, _NO_RESULTS)
 
 
-def run_keys(batch: Pool, keys: Sequence[int]) -> NDArray[np.float64]:
+def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under a job key, in one compiled call.
 
     Parameters
@@ -123,14 +127,14 @@ def run_keys(batch: Pool, keys: Sequence[int]) -> NDArray[np.float64]:
     numpy.ndarray
         All objectives by their numbers, shape ``(n_envs, n_objectives)``.
     """
-    n_envs = len(batch.scalars)
+    n_envs = len(batch.arrays.scalars)
     results = np.zeros((n_envs, N_OBJECTIVES))
     chosen = np.ones(n_envs, dtype=np.bool_)
-    _call(batch, _RUN, 0, n_envs, chosen, np.array(keys, dtype=np.int64), results)
+    _call(batch.places, _RUN, 0, n_envs, chosen, np.array(keys, dtype=np.int64), results)
     return results
 
 
-def objectives(batch: Pool, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def objectives(batch: Lent[Pool], rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return all objectives of environments over the jobs that they have started, by their numbers.
 
     Parameters
@@ -140,9 +144,9 @@ def objectives(batch: Pool, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     rows
         Which environments.
     """
-    n_envs = len(batch.scalars)
+    n_envs = len(batch.arrays.scalars)
     results = np.zeros((n_envs, N_OBJECTIVES))
     chosen = np.zeros(n_envs, dtype=np.bool_)
     chosen[rows] = True
-    _call(batch, _TELL, 0, n_envs, chosen, _NO_NUMBERS, results)
+    _call(batch.places, _TELL, 0, n_envs, chosen, _NO_NUMBERS, results)
     return results[rows]

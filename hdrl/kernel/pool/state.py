@@ -195,6 +195,22 @@ def new_pool(
     )
 
 
+def smallest_pool() -> Pool:
+    """Return a batch of one environment with one job on one processor; its arrays are of the types of all batches'."""
+    settings = np.ones(1, dtype=SETTINGS_DTYPE)
+    settings["n_features"] = 8
+    pool = new_pool(
+        1,
+        1,
+        jobs=np.ones(1, dtype=JOB_DTYPE),
+        templates=np.zeros((1, 8), dtype=np.float32),
+        settings=settings,
+        columns=np.zeros(0, dtype=np.int64),
+    )
+    set_episodes(pool, np.arange(1), 0, 1)
+    return pool
+
+
 def set_episodes(
     pool: Pool, rows: NDArray[np.int64], first: NDArray[np.int64] | int, n_jobs: NDArray[np.int64] | int
 ) -> None:
