@@ -33,7 +33,8 @@ def episode_seeds(keys: NDArray[np.uint64], episodes: NDArray[np.int64]) -> NDAr
     values = keys + (episodes.astype(np.uint64) + np.uint64(1)) * _INCREMENT
     values = (values ^ (values >> np.uint64(30))) * _FIRST_FACTOR
     values = (values ^ (values >> np.uint64(27))) * _SECOND_FACTOR
-    return values ^ (values >> np.uint64(31))
+    seeds: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return seeds
 
 
 def seed_key(seed: int) -> int:

@@ -105,17 +105,32 @@ def test_both_modes_and_gymnasiums_own_batch_tell_the_same_episodes() -> None:
     assert len({tuple(one) for one in next_step}) == 4
 
 
-def test_infos_have_the_keys_of_gymnasiums_own_batch() -> None:
-    single = [lambda: SingleEnv(Countdown(1, autoreset_mode="Disabled"))] * 2
-    for mode in ("NextStep", "SameStep"):
-        ours, theirs = Countdown(2, autoreset_mode=mode), SyncVectorEnv(single, autoreset_mode=mode)
-        ours.reset(seed=1)
-        theirs.reset(seed=1)
-        for _ in range(20):
-            left, right = (env.step(np.zeros(2, dtype=int))[4] for env in (ours, theirs))
-            assert set(left) == set(right)
-            for name in set(left) & {"final_info", "episode"}:
-                assert set(left[name]) == set(right[name])
+def assert_same_info(left: Any, right: Any) -> None:
+    if isinstance(left, dict):
+        assert set(left) == set(right)
+        for name in left:
+            assert_same_info(left[name], right[name])
+        return
+    assert (left.dtype, left.shape) == (right.dtype, right.shape)
+    if left.dtype != object:
+        assert np.array_equal(left, right)
+        return
+    for one, other in zip(left, right, strict=True):
+        assert (one is None and other is None) or np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_infos_are_those_of_gymnasiums_own_batch(mode: str) -> None:
+    single = [lambda: SingleEnv(Countdown(1, autoreset_mode="Disabled"))] * 4
+    ours, theirs = Countdown(4, autoreset_mode=mode), SyncVectorEnv(single, autoreset_mode=mode)
+    ours.reset(seed=1)
+    theirs.reset(seed=1)
+    n_ended = set()
+    for _ in range(40):
+        left, right = (env.step(np.zeros(4, dtype=int)) for env in (ours, theirs))
+        assert_same_info(left[4], right[4])
+        n_ended.add(int(left[2].sum()))
+    assert max(n_ended) > 1, "several episodes must end together"
 
 
 @pytest.mark.parametrize("n_threads", [2, 5])

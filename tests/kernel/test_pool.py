@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from hdrl.kernel import codes
 from hdrl.kernel.pool import codes as pool_codes
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.actions import count, take
+from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.compilation import is_compiled, warm_up
+from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episodes
 
 KEYS = {
@@ -52,7 +54,7 @@ def pool_of(jobs: np.ndarray, n_procs: int, *, n_envs: int = 1, **choices: int) 
 
 def starts(jobs: np.ndarray, n_procs: int, key: int, **choices: int) -> list[float]:
     pool = pool_of(jobs, n_procs, **choices)
-    entries.run_keys(pool, [key])
+    entries.run_keys(Lent(pool), [key])
     return pool.start_s[0].tolist()
 
 
@@ -125,7 +127,7 @@ def test_a_processor_freed_now_serves_a_job_submitted_now() -> None:
 
 def test_objectives_are_those_of_the_formulas() -> None:
     pool = pool_of(QUEUE, 4, **EASY)
-    values = entries.run_keys(pool, [codes.JOB_FIRST])[0]
+    values = entries.run_keys(Lent(pool), [codes.JOB_FIRST])[0]
     wait = np.array([0, 9, 0, 12.0])
     run = np.array([10, 5, 8, 20.0])
     assert values.tolist() == pytest.approx(
@@ -188,10 +190,11 @@ def test_a_decision_maker_that_follows_a_key_gets_the_schedule_of_the_key(jobs: 
         choices = {"commitment": commitment, "backfilling": backfilling, "max_jobs": 16}
         choices["order_key"] = codes.JOB_SHORTEST  # the first row is then the shortest job
         pool = pool_of(jobs, 6, **choices)
+        lent = Lent(pool)
         chosen, first_row = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
-        entries.reset_rows(pool, 0, 1, chosen)
+        entries.reset_rows(lent, 0, 1, chosen)
         for _ in range(1000):
-            entries.step_rows(pool, 0, 1, chosen, first_row)
+            entries.step_rows(lent, 0, 1, chosen, first_row)
             if pool.is_over[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, **choices)
@@ -202,38 +205,49 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
     for commitment in (pool_codes.BLOCK, pool_codes.REPICK):
         choices = {"commitment": commitment, "backfilling": codes.EASY_PRIORITY, "max_jobs": 16}
         pool = pool_of(jobs, 6, order_key=codes.JOB_SHORTEST, **choices)
-        chosen = np.ones(1, dtype=bool)
-        entries.reset_rows(pool, 0, 1, chosen)
+        lent, chosen = Lent(pool), np.ones(1, dtype=bool)
+        entries.reset_rows(lent, 0, 1, chosen)
         for _ in range(1000):
             first_legal = np.array([np.argmax(pool.masks[0])])
-            entries.step_rows(pool, 0, 1, chosen, first_legal)
+            entries.step_rows(lent, 0, 1, chosen, first_legal)
             if pool.is_over[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, order_key=codes.JOB_SHORTEST, **choices)
 
 
 def test_illegal_actions_are_found() -> None:
-    masks = np.array([[1, 0], [1, 1]], dtype=np.int8)
-    nobody, taken = np.zeros(2, dtype=bool), np.zeros(2, dtype=np.int64)
-    assert take(np.array([0, 1]), taken, masks, nobody) == -1
-    assert taken.tolist() == [0, 1]
-    assert take(np.array([1, 1]), taken, masks, nobody) == 0
-    assert take(np.array([0, 2]), taken, masks, nobody) == 1
-    assert take(np.array([0, -1]), taken, masks, nobody) == 1
-    assert take(np.array([1, 1]), taken, masks, np.array([True, False])) == -1
+    counts = new_counts(2, 2)
+    lent = Lent(counts)
+    counts.masks[:] = [[1, 0], [1, 1]]
+    counts.has_ended[:] = False
+    assert take(lent, np.array([0, 1])) == -1
+    assert counts.actions.tolist() == [0, 1]
+    assert take(lent, np.array([1, 1])) == 0
+    assert take(lent, np.array([0, 2])) == 1
+    assert take(lent, np.array([0, -1])) == 1
+    counts.has_ended[:] = [True, False]
+    assert take(lent, np.array([1, 1])) == -1
 
 
 def test_episodes_are_counted() -> None:
-    rewards, returns, lengths = np.array([1.0, 2.0, 4.0]), np.array([8.0, 16.0, 0.0]), np.array([5, 6, 0])
-    terminations, truncations = np.array([True, False, False]), np.array([False, True, False])
-    has_ended, shown = np.zeros(3, dtype=bool), (np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3, dtype=bool))
-    stepped = np.array([True, True, False])
-    assert count(stepped, rewards, terminations, truncations, returns, lengths, has_ended, shown) == 2
-    assert returns.tolist() == [9.0, 18.0, 4.0]
-    assert lengths.tolist() == [6, 7, 0]
-    assert has_ended.tolist() == [True, True, False]
-    for kept, copied in zip((rewards, terminations, truncations), shown, strict=True):
+    counts = new_counts(3, 1)
+    counts.rewards[:], counts.returns[:], counts.lengths[:] = [1, 2, 4], [8, 16, 0], [5, 6, 0]
+    counts.terminations[:], counts.truncations[:] = [True, False, False], [False, True, False]
+    shown = (np.zeros(3), np.zeros(3, dtype=bool), np.zeros(3, dtype=bool))
+    assert count(Lent(counts), np.array([True, True, False]), shown) == 2
+    assert counts.returns.tolist() == [9, 18, 4]
+    assert counts.lengths.tolist() == [6, 7, 0]
+    assert counts.has_ended.tolist() == [True, True, False]
+    for kept, copied in zip((counts.rewards, counts.terminations, counts.truncations), shown, strict=True):
         assert np.array_equal(kept, copied)
+
+
+def test_a_copy_of_lent_arrays_lends_its_own() -> None:
+    lent = Lent(new_counts(2, 2))
+    other = copy.deepcopy(lent)
+    take(other, np.array([1, 1]))
+    assert other.arrays.actions.tolist() == [1, 1]
+    assert lent.arrays.actions.tolist() == [0, 0]
 
 
 def test_compiling_is_told_the_first_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
