@@ -370,10 +370,11 @@ class JobPickVectorEnv(NativeVectorEnv):
         if not chosen:
             raise OptionsError("windows is missing: the plan of episodes draws them, so there is no list of them")
         pool = self._new_pool(len(chosen), max(window.n_jobs for window in chosen))
+        lent = Lent(pool)
         results = {}
         for name, key in zip(names, keys, strict=True):
             self._set_windows(pool, np.arange(len(chosen)), _table(chosen))
-            values = entries.run_keys(Lent(pool), [key] * len(chosen))
+            values = entries.run_keys(lent, [key] * len(chosen))
             results[name] = {objective: values[:, number] for objective, number in OBJECTIVES.items()}
         return results
 

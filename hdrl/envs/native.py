@@ -425,7 +425,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             return told
         told |= _of_rows({"action_mask": _scattered(self._masks[rows], ended)}, ended)
         observations = np.full(self.num_envs, None, dtype=object)
-        observations[rows] = [one.copy() for one in self._observations[rows]]
+        for row in rows.tolist():
+            observations[row] = self._observations[row].copy()
         self._begin_next(rows, {})
         self._run(self._reset_rows, ended)
         return _of_rows({"final_obs": observations, "final_info": told}, ended)
