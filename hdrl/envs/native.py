@@ -126,7 +126,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._all = np.ones(self.num_envs, dtype=np.bool_)
         cuts = np.linspace(0, self.num_envs, self.n_threads + 1).astype(int).tolist()
         self._parts = list(itertools.pairwise(cuts))
-        self._executor: ThreadPoolExecutor | None = None
 
     # ------------------------------------------------------------------ what a subclass fills in
 
@@ -201,6 +200,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     _option_names: ClassVar[frozenset[str]] = frozenset()
     """Names of the options of `reset` that `_begin` understands."""
+
+    _executor: ThreadPoolExecutor | None = None  # of the class: Gymnasium closes what the constructor refused, too
 
     # ------------------------------------------------------------------ Gymnasium
 
