@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, suggest
 
@@ -95,25 +94,11 @@ class EpisodePlan:
         bits
             64 random bits; they decide where windows are drawn, each workload being as likely as any other.
         """
-        found = self.windows_of(np.array([episode]), np.array([bits], dtype=np.uint64))
-        return Window(*found[0].tolist())
-
-    def windows_of(self, episodes: NDArray[np.int64], bits: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the jobs of several episodes: workload, start and number of jobs of each, shape ``(n, 3)``.
-
-        Parameters
-        ----------
-        episodes, bits
-            What `window` gets, for each of them.
-        """
         if self.windows:
-            chosen = [self.windows[i] for i in (episodes % len(self.windows)).tolist()]
-            return np.array([(one.workload, one.start, one.n_jobs) for one in chosen], dtype=np.int64)
+            return self.windows[episode % len(self.windows)]
         # Of the 64 bits, the upper half chooses the workload and the lower one the start: no division, hardly a bias.
-        ranges, half = np.array(self.ranges, dtype=np.uint64), np.uint64(32)
-        workloads, first, last = ranges[((bits >> half) * np.uint64(len(ranges))) >> half].T
-        starts = first + (((bits & np.uint64(0xFFFFFFFF)) * (last - first + np.uint64(1))) >> half)
-        return np.stack([workloads, starts, np.full_like(starts, self.n_jobs)], axis=1).astype(np.int64)
+        workload, first, last = self.ranges[((bits >> 32) * len(self.ranges)) >> 32]
+        return Window(workload, first + (((bits & 0xFFFFFFFF) * (last - first + 1)) >> 32), self.n_jobs)
 
 
 def part_bounds(

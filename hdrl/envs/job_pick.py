@@ -22,7 +22,7 @@ from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.lend import Lent
-from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episodes
+from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
@@ -210,11 +210,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         )
         self._lent = Lent(self._pool)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
-        self._first_jobs = np.array(self.inputs.first_jobs, dtype=np.int64)
-        # Of the last episodes that have ended: windows, dates of start, decisions.
-        self._finished_windows = self._windows.copy()
-        self._finished_start_s = np.zeros(self._pool.start_s.shape)
-        self._finished_lengths = self._lengths.copy()
+        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._references: dict[Window, float] = {}
 
     def _plan(self, n_jobs: int | str, start: Start, part: Part) -> EpisodePlan:
@@ -233,29 +229,25 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     # ------------------------------------------------------------------ hooks of the batch
 
-    def _begin_rows(
-        self, rows: NDArray[np.int64], episodes: NDArray[np.int64], seeds: NDArray[np.uint64], options: Options
-    ) -> None:
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        window = self.plan.window(episode, seed)
         if "start" in options:
-            windows = self._asked_windows(rows, options["start"])
-        else:
-            windows = self.plan.windows_of(episodes, seeds)
-        self._windows[rows] = windows
-        self._set_windows(self._pool, rows, windows)
+            window = self._asked_window(row, options["start"])
+        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        self._set_window(self._pool, row, window)
 
-    def _asked_windows(self, rows: NDArray[np.int64], start: object) -> NDArray[np.int64]:
+    def _asked_window(self, row: int, start: object) -> Window:
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
             raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
+        at = int(np.broadcast_to(starts, self.num_envs)[row])
         sizes = [one.n_jobs for one in self.inputs.workloads[:1]]
         names = [one.name for one in self.inputs.workloads[:1]]
-        plan = plan_episodes(
-            sizes, n_jobs=self.plan.max_jobs, start=np.broadcast_to(starts, self.num_envs)[rows].tolist(), names=names
-        )
-        return _table(plan.windows)
+        return plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=at, names=names).windows[0]
 
-    def _set_windows(self, pool: Pool, rows: NDArray[np.int64], windows: NDArray[np.int64]) -> None:
-        set_episodes(pool, rows, self._first_jobs[windows[:, 0]] + windows[:, 1], windows[:, 2])
+    def _set_window(self, pool: Pool, row: int, window: Window) -> None:
+        first = self.inputs.first_jobs[window.workload] + window.start
+        set_episode(pool, row, first, window.n_jobs)
 
     def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
         entries.reset_rows(self._lent, first, last, chosen)
@@ -280,12 +272,12 @@ class JobPickVectorEnv(NativeVectorEnv):
             else:
                 self._rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
 
-    def _episode_infos(self, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        self._finished_windows[rows] = self._windows[rows]
-        self._finished_start_s[rows] = self._pool.start_s[rows]
-        self._finished_lengths[rows] = self._lengths[rows]
-        values = dict(zip(OBJECTIVES, entries.objectives(self._lent, rows).T, strict=True))
-        return {"objective": values[self.options.objective], **values}
+    def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        for row in np.flatnonzero(ended).tolist():
+            window = self.window(row)
+            self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
+        values = dict(zip(OBJECTIVES, entries.objectives(self._lent, ended), strict=True))
+        return {"objective": values[self.options.objective].copy(), **values}
 
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()
@@ -325,19 +317,19 @@ class JobPickVectorEnv(NativeVectorEnv):
         OptionsError
             If none has ended (in this process: it is not part of `state_dict`).
         """
-        if not 0 <= row < self.num_envs or self._finished_windows[row, 2] < 0:
+        if row not in self._finished:
             raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
-        window = Window(*self._finished_windows[row].tolist())
+        window, start_s, n_decisions = self._finished[row]
         first = self.inputs.first_jobs[window.workload] + window.start
         places = slice(first, first + window.n_jobs)
         order = self.inputs.orders[window.workload]
         return pool_trace(
             self.platform,
             self.inputs.workloads[window.workload].take(order[window.start : window.start + window.n_jobs]),
-            self._finished_start_s[row, : window.n_jobs].copy(),
+            start_s,
             self.inputs.columns.run_s[places],
             is_killed=self.inputs.is_killed[places],
-            n_decisions=int(self._finished_lengths[row]),
+            n_decisions=n_decisions,
         )
 
     def run_priorities(
@@ -373,15 +365,11 @@ class JobPickVectorEnv(NativeVectorEnv):
         lent = Lent(pool)
         results = {}
         for name, key in zip(names, keys, strict=True):
-            self._set_windows(pool, np.arange(len(chosen)), _table(chosen))
+            for row, window in enumerate(chosen):
+                self._set_window(pool, row, window)
             values = entries.run_keys(lent, [key] * len(chosen))
-            results[name] = {objective: values[:, number] for objective, number in OBJECTIVES.items()}
+            results[name] = {objective: values[number] for objective, number in OBJECTIVES.items()}
         return results
-
-
-def _table(windows: Sequence[Window]) -> NDArray[np.int64]:
-    """Return windows as rows of workload, start and number of jobs."""
-    return np.array([(one.workload, one.start, one.n_jobs) for one in windows], dtype=np.int64)
 
 
 def _check_choices(choices: Iterable[str]) -> None:

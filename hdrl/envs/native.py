@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, TypeAlias
 
@@ -31,7 +31,7 @@ from hdrl.envs.requests import (
     rows_to_reset,
     seed_of_each_row,
 )
-from hdrl.envs.seeds import episode_seeds, fresh_seed, seed_key
+from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
 from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.lend import Lent
@@ -48,9 +48,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """A batch of environments with masked discrete actions, stepped by compiled code.
 
     A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
-    the beginning of each episode of a row; or `_begin_rows`, for several), `_reset_rows` and `_step_rows` (compiled,
-    for a range of rows) and `_episode_info` (or `_episode_infos`, for several). The hooks write into
-    ``_observations``, ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
+    the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
+    `_episode_info` (or `_episode_infos`, for several rows at once). The hooks write into ``_observations``, ``_masks``,
+    ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._n_ended = self.num_envs
         self.action_space = LegalMultiDiscrete(self._masks)
         self._seeds = np.zeros(self.num_envs, dtype=np.int64)
-        self._keys = np.zeros(self.num_envs, dtype=np.uint64)
+        self._keys = [0] * self.num_envs
         self._next_episodes = np.zeros(self.num_envs, dtype=np.int64)
         self._is_seeded = False
 
@@ -129,6 +129,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     # ------------------------------------------------------------------ what a subclass fills in
 
+    @abstractmethod
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         """Choose what a row's next episode consists of; `_reset_rows` follows.
 
@@ -143,24 +144,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         options
             The options of `reset` that this class does not know; empty at an autoreset.
         """
-        raise NotImplementedError
-
-    def _begin_rows(
-        self, rows: NDArray[np.int64], episodes: NDArray[np.int64], seeds: NDArray[np.uint64], options: Options
-    ) -> None:
-        """Choose what the next episodes of rows consist of; by default one after the other by `_begin`.
-
-        Parameters
-        ----------
-        rows
-            Which rows.
-        episodes, seeds
-            What `_begin` gets, for each of them.
-        options
-            See `_begin`.
-        """
-        for row, episode, seed in zip(rows.tolist(), episodes.tolist(), seeds.tolist(), strict=True):
-            self._begin(row, episode, seed, options)
 
     @abstractmethod
     def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
@@ -177,16 +160,26 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """Return the results of a row's episode, which has ended, by name; the same names every time."""
         raise NotImplementedError
 
-    def _episode_infos(self, rows: NDArray[np.int64]) -> dict[str, FloatArray]:
-        """Return the results of rows whose episodes have ended; by default one after the other by `_episode_info`.
+    def _episode_infos(self, ended: BoolArray) -> dict[str, FloatArray]:
+        """Return the results of the rows whose episodes have ended, by default one after the other by `_episode_info`.
 
         Parameters
         ----------
-        rows
-            Which rows, at least one.
+        ended
+            Which of all rows, at least one.
+
+        Returns
+        -------
+        dict
+            For each name values of all rows, 0 for those whose episodes have not ended.
         """
-        infos = [self._episode_info(row) for row in rows.tolist()]
-        return {name: np.array([info[name] for info in infos]) for name in infos[0]}
+        infos = {row: self._episode_info(row) for row in np.flatnonzero(ended).tolist()}
+        names = next(iter(infos.values()))
+        results = {name: np.zeros(self.num_envs) for name in names}
+        for row, info in infos.items():
+            for name, value in info.items():
+                results[name][row] = value
+        return results
 
     @abstractmethod
     def _state_arrays(self) -> StateDict:
@@ -231,7 +224,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """
         given = dict(options or {})
         chosen = rows_to_reset(given.pop("reset_mask", None), self.num_envs)
-        rows = np.flatnonzero(chosen)
+        rows = np.flatnonzero(chosen).tolist()
         check_reset_options(given, self._option_names)
         episodes = episode_of_each_row(given.pop("episode"), self.num_envs) if "episode" in given else None
         self._seed(seed, rows)
@@ -267,7 +260,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         stepped = self._all
         if self._n_ended > 0:
             fresh, stepped = self._has_ended.copy(), ~self._has_ended
-            self._begin_next(np.flatnonzero(fresh), {})
+            self._begin_next(np.flatnonzero(fresh).tolist(), {})
             self._rewards[fresh] = 0.0
             self._run(self._reset_rows, fresh)
         self._run(self._step_rows, stepped)
@@ -340,7 +333,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             array[...] = state[name]
         self._is_seeded = True
         self._n_ended = int(np.count_nonzero(self._has_ended))
-        self._keys[:] = [seed_key(seed) for seed in self._seeds.tolist()]
+        self._keys = [seed_key(seed) for seed in self._seeds.tolist()]
         self._after_load()
 
     def _all_arrays(self) -> StateDict:
@@ -360,7 +353,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     # ------------------------------------------------------------------ parts
 
-    def _seed(self, seed: int | Sequence[int | None] | None, rows: NDArray[np.int64]) -> None:
+    def _seed(self, seed: int | Sequence[int | None] | None, rows: list[int]) -> None:
         seeds = seed_of_each_row(seed, self.num_envs)
         for row in range(self.num_envs):
             chosen = seeds[row] if row in rows else None
@@ -371,15 +364,15 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._next_episodes[row] = 0
         self._is_seeded = True
 
-    def _begin_next(self, rows: NDArray[np.int64], options: Options) -> None:
+    def _begin_next(self, rows: Iterable[int], options: Options) -> None:
         """Choose what the next episodes of rows consist of."""
-        episodes = self._next_episodes[rows]
-        self._begin_rows(rows, episodes, episode_seeds(self._keys[rows], episodes), options)
-        self._next_episodes[rows] += 1
-        self._returns[rows] = 0.0
-        self._lengths[rows] = 0
-        self._terminations[rows] = self._truncations[rows] = False
-        self._has_ended[rows] = False
+        for row in rows:
+            episode = int(self._next_episodes[row])
+            self._next_episodes[row] = episode + 1
+            self._begin(row, episode, episode_seed(self._keys[row], episode), options)
+            self._returns[row] = 0.0
+            self._lengths[row] = 0
+            self._terminations[row] = self._truncations[row] = self._has_ended[row] = False
         self._n_ended = int(np.count_nonzero(self._has_ended))
 
     def _take_actions(self, actions: NDArray[Any]) -> None:
@@ -418,15 +411,15 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     def _endings(self) -> Info:
         """Return what is told about episodes that have ended; begin the next ones if that is due at once."""
         ended = self._has_ended.copy()
-        rows = np.flatnonzero(ended)
-        results = {"r": self._returns[rows], "l": self._lengths[rows], **self._episode_infos(rows)}
-        told = _of_rows({name: _scattered(values, ended) for name, values in results.items()}, ended)
+        returns, lengths = np.where(ended, self._returns, 0.0), np.where(ended, self._lengths, 0)
+        told = _of_rows({"r": returns, "l": lengths, **self._episode_infos(ended)}, ended)
         told = _of_rows({"episode": told}, ended)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return told
-        told |= _of_rows({"action_mask": _scattered(self._masks[rows], ended)}, ended)
+        told |= _of_rows({"action_mask": self._masks * ended[:, np.newaxis]}, ended)
+        rows = np.flatnonzero(ended).tolist()
         observations = np.full(self.num_envs, None, dtype=object)
-        for row in rows.tolist():
+        for row in rows:
             observations[row] = self._observations[row].copy()
         self._begin_next(rows, {})
         self._run(self._reset_rows, ended)
@@ -437,13 +430,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array
-
-
-def _scattered(values: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
-    """Return an array with a row of values for each marked row of a batch, and 0 elsewhere."""
-    array = np.zeros((len(rows), *values.shape[1:]), dtype=values.dtype)
-    array[rows] = values
-    return array
 
 
 def _of_rows(info: Info, rows: BoolArray) -> Info:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError
 from hdrl.seeding import seed_sequence
@@ -11,30 +10,27 @@ from hdrl.seeding import seed_sequence
 MAX_SEED = 2**63 - 1
 """The largest seed."""
 
-_INCREMENT, _FIRST_FACTOR, _SECOND_FACTOR = (
-    np.uint64(value) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
+_WORD = 2**64 - 1
 
 
-def episode_seeds(keys: NDArray[np.uint64], episodes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return 64 random bits for one episode of each environment.
+def episode_seed(key: int, episode: int) -> int:
+    """Return 64 random bits for one episode.
 
     Parameters
     ----------
-    keys
-        64 random bits of each environment's seed.
-    episodes
+    key
+        64 random bits of the environment's seed.
+    episode
         Number of the episode, from 0.
 
     References
     ----------
     G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014 (SplitMix64).
     """
-    values = keys + (episodes.astype(np.uint64) + np.uint64(1)) * _INCREMENT
-    values = (values ^ (values >> np.uint64(30))) * _FIRST_FACTOR
-    values = (values ^ (values >> np.uint64(27))) * _SECOND_FACTOR
-    seeds: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return seeds
+    value = (key + (episode + 1) * 0x9E3779B97F4A7C15) & _WORD
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _WORD
+    return value ^ (value >> 31)
 
 
 def seed_key(seed: int) -> int:

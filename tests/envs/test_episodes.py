@@ -84,17 +84,3 @@ def test_mistakes_are_told_in_one_line(sizes: list[int], arguments: dict[str, An
     with pytest.raises(OptionsError, match=message) as caught:
         plan_episodes(sizes, **arguments)
     assert "\n" not in str(caught.value)
-
-
-@given(
-    bits=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5),
-    sizes=st.lists(st.integers(20, 2000), min_size=1, max_size=4),
-)
-def test_several_windows_are_drawn_as_one_after_the_other(bits: list[int], sizes: list[int]) -> None:
-    for plan in (plan_episodes(sizes, n_jobs=15), plan_episodes(sizes, n_jobs=15, start="consecutive")):
-        found = plan.windows_of(np.arange(len(bits)), np.array(bits, dtype=np.uint64))
-        assert [Window(*row) for row in found.tolist()] == [plan.window(i, one) for i, one in enumerate(bits)]
-        if plan.is_random:
-            for one, (workload, start, n_jobs) in zip(bits, found.tolist(), strict=True):
-                assert workload == (one >> 32) * len(sizes) >> 32
-                assert start == (one & (2**32 - 1)) * (sizes[workload] - n_jobs + 1) >> 32

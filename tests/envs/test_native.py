@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from hdrl.envs.native import NativeVectorEnv
-from hdrl.envs.seeds import MAX_SEED, episode_seeds
+from hdrl.envs.seeds import MAX_SEED, episode_seed
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import DecisionError, OptionsError
 
@@ -264,7 +264,7 @@ def test_wrong_arguments_of_the_constructor(arguments: dict[str, Any], message: 
 
 def test_episode_seeds_are_those_of_splitmix64() -> None:
     # The first three numbers of SplitMix64 seeded 1234567 (Rosetta Code's test vector).
-    assert episode_seeds(np.full(3, 1234567, dtype=np.uint64), np.arange(3)).tolist() == [
+    assert [episode_seed(1234567, n) for n in range(3)] == [
         6457827717110365317,
         3203168211198807973,
         9817491932198370423,

@@ -16,7 +16,7 @@ from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.compilation import is_compiled, warm_up
 from hdrl.kernel.pool.lend import Lent
-from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episodes
+from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episode
 
 KEYS = {
     "fcfs": codes.JOB_FIRST,
@@ -48,7 +48,8 @@ def pool_of(jobs: np.ndarray, n_procs: int, *, n_envs: int = 1, **choices: int) 
     pool = new_pool(
         n_envs, len(jobs), jobs=jobs, templates=templates, settings=settings, columns=np.zeros(0, dtype=np.int64)
     )
-    set_episodes(pool, np.arange(n_envs), 0, len(jobs))
+    for row in range(n_envs):
+        set_episode(pool, row, 0, len(jobs))
     return pool
 
 
@@ -127,7 +128,7 @@ def test_a_processor_freed_now_serves_a_job_submitted_now() -> None:
 
 def test_objectives_are_those_of_the_formulas() -> None:
     pool = pool_of(QUEUE, 4, **EASY)
-    values = entries.run_keys(Lent(pool), [codes.JOB_FIRST])[0]
+    values = entries.run_keys(Lent(pool), [codes.JOB_FIRST])[:, 0]
     wait = np.array([0, 9, 0, 12.0])
     run = np.array([10, 5, 8, 20.0])
     assert values.tolist() == pytest.approx(

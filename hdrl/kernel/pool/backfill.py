@@ -76,8 +76,11 @@ def _candidate_key(state, job, order, key):
 def _gather(state, order, key):
     """Gather the jobs that fit, in the order in which they are to be tried; return how many."""
     s = state.scalars[0]
+    sizes, n_free = state.waiting_sizes, s.n_free
     n = 0
     for i in range(s.n_waiting):
+        if sizes[i] > n_free:  # most do not fit: they are passed over without a look at the table
+            continue
         job = state.waiting[i]
         if not may_overtake(state, job):  # what may not now, may not later: nothing is freed meanwhile
             continue

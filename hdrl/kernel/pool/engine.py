@@ -52,7 +52,7 @@ def _any_may_overtake(state):
     if s.n_free == 0:
         return False
     for place in range(min(s.n_waiting, state.settings[0].max_jobs)):
-        if may_overtake(state, state.waiting[place]):
+        if state.waiting_sizes[place] <= s.n_free and may_overtake(state, state.waiting[place]):
             return True
     return False
 

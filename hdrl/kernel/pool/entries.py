@@ -59,7 +59,7 @@ def _serve(state, request, row, number, results):
         if request == _RUN:
             engine.run_key(state, number)
         for objective in range(N_OBJECTIVES):
-            results[row, objective] = objective_value(state, objective)
+            results[objective, row] = objective_value(state, objective)
 
 
 @jit
@@ -81,7 +81,7 @@ def _call(places, request, first, last, chosen, numbers, results):
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
-_NO_RESULTS = np.zeros((0, N_OBJECTIVES))
+_NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
 
 
 def reset_rows(batch: Lent[Pool], first: int, last: int, chosen: NDArray[np.bool_]) -> None:
@@ -90,7 +90,7 @@ def reset_rows(batch: Lent[Pool], first: int, last: int, chosen: NDArray[np.bool
     Parameters
     ----------
     batch
-        The arrays; `hdrl.kernel.pool.state.set_episodes` has said which jobs the episodes consist of.
+        The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
     first, last
         A range of environments.
     chosen
@@ -118,35 +118,37 @@ def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
     Parameters
     ----------
     batch
-        The arrays; `hdrl.kernel.pool.state.set_episodes` has said which jobs the episodes consist of.
+        The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
     keys
         Job key of each environment: a number of `hdrl.kernel.codes` or `hdrl.kernel.pool.codes`.
 
     Returns
     -------
     numpy.ndarray
-        All objectives by their numbers, shape ``(n_envs, n_objectives)``.
+        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
     """
     n_envs = len(batch.arrays.scalars)
-    results = np.zeros((n_envs, N_OBJECTIVES))
+    results = np.zeros((N_OBJECTIVES, n_envs))
     chosen = np.ones(n_envs, dtype=np.bool_)
     _call(batch.places, _RUN, 0, n_envs, chosen, np.array(keys, dtype=np.int64), results)
     return results
 
 
-def objectives(batch: Lent[Pool], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return all objectives of environments over the jobs that they have started, by their numbers.
+def objectives(batch: Lent[Pool], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return all objectives of environments over the jobs that they have started.
 
     Parameters
     ----------
     batch
         The arrays.
-    rows
-        Which environments.
+    chosen
+        Which of all environments.
+
+    Returns
+    -------
+    numpy.ndarray
+        By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
-    n_envs = len(batch.arrays.scalars)
-    results = np.zeros((n_envs, N_OBJECTIVES))
-    chosen = np.zeros(n_envs, dtype=np.bool_)
-    chosen[rows] = True
-    _call(batch.places, _TELL, 0, n_envs, chosen, _NO_NUMBERS, results)
-    return results[rows]
+    results = np.zeros((N_OBJECTIVES, len(chosen)))
+    _call(batch.places, _TELL, 0, len(chosen), chosen, _NO_NUMBERS, results)
+    return results

@@ -207,23 +207,22 @@ def smallest_pool() -> Pool:
         settings=settings,
         columns=np.zeros(0, dtype=np.int64),
     )
-    set_episodes(pool, np.arange(1), 0, 1)
+    set_episode(pool, 0, 0, 1)
     return pool
 
 
-def set_episodes(
-    pool: Pool, rows: NDArray[np.int64], first: NDArray[np.int64] | int, n_jobs: NDArray[np.int64] | int
-) -> None:
-    """Say which jobs the next episodes of environments consist of; they begin when `entries.reset_rows` is called.
+def set_episode(pool: Pool, row: int, first: int, n_jobs: int) -> None:
+    """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
 
     Parameters
     ----------
     pool
         The batch.
-    rows
-        Which environments.
+    row
+        Which environment.
     first, n_jobs
-        For each of them the place of the first job in the table, and how many there are.
+        Place of the first job in the table, and how many there are.
     """
-    pool.scalars["first_job"][rows, 0] = first
-    pool.scalars["end_job"][rows, 0] = first + n_jobs
+    scalars = pool.scalars[row, 0]
+    scalars["first_job"] = first
+    scalars["end_job"] = first + n_jobs
