@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.kernel.cluster import remaining
 from hdrl.kernel.jit import jit
+from hdrl.kernel.records import record_dtype
 
 NORMAL, SMALL, MINIMAL = range(3)
 """How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
@@ -27,39 +28,36 @@ N_QUARTILES = 5
 N_QUEUE_VALUES = N_ATTRIBUTES * N_QUARTILES + 1
 """Values that describe the queue: the quartiles and the change of its length."""
 
-WATCH_DTYPE = np.dtype(
-    (
-        np.record,
-        [
-            # what never changes
-            ("void_action", np.int64),
-            ("detail", np.int64),
-            ("objective", np.int64),
-            ("instantaneous", np.int8),
-            ("queue_sensitivity", np.float64),
-            # the flow of decisions
-            ("n_jobs", np.int64),
-            ("n_actions", np.int64),
-            ("n_voids", np.int64),
-            ("acted", np.int8),
-            ("status", np.int64),
-            # the observation
-            ("n_queue_seen", np.int64),
-            ("has_shown", np.int8),
-            # the reward
-            ("reward", np.float64),
-            ("objective_before", np.float64),
-            ("waiting_weight", np.float64),
-            ("waiting_since", np.float64),
-            ("n_busy_cores", np.float64),
-            ("busy_since", np.float64),
-            ("busy_s", np.float64),
-            ("last_end_s", np.float64),
-            ("turnaround_s", np.float64),
-            ("slowdown", np.float64),
-            ("bounded_slowdown", np.float64),
-        ],
-    )
+WATCH_DTYPE = record_dtype(
+    [
+        # what never changes
+        ("void_action", np.int64),
+        ("detail", np.int64),
+        ("objective", np.int64),
+        ("instantaneous", np.int8),
+        ("queue_sensitivity", np.float64),
+        # the flow of decisions
+        ("n_jobs", np.int64),
+        ("n_actions", np.int64),
+        ("n_voids", np.int64),
+        ("acted", np.int8),
+        ("status", np.int64),
+        # the observation
+        ("n_queue_seen", np.int64),
+        ("has_shown", np.int8),
+        # the reward
+        ("reward", np.float64),
+        ("objective_before", np.float64),
+        ("waiting_weight", np.float64),
+        ("waiting_since", np.float64),
+        ("n_busy_cores", np.float64),
+        ("busy_since", np.float64),
+        ("busy_s", np.float64),
+        ("last_end_s", np.float64),
+        ("turnaround_s", np.float64),
+        ("slowdown", np.float64),
+        ("bounded_slowdown", np.float64),
+    ]
 )
 """The scalars of a watch.
 

@@ -13,17 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.kernel import codes
+from hdrl.kernel.records import record_dtype
 from hdrl.platform.model import Platform
 from hdrl.platform.pstates import IDLE, SERVING
 from hdrl.workload.model import STEP_DTYPE, Workload
 
-
-def _record(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
-    """Return a structured type whose rows have attributes in plain Python too (without compilation)."""
-    return np.dtype((np.record, fields))
-
-
-SCALAR_DTYPE = _record(
+SCALAR_DTYPE = record_dtype(
     [
         # clock and engine
         ("now", np.float64),
@@ -115,7 +110,7 @@ SCALAR_DTYPE = _record(
     ]
 )
 
-JOB_STATE_DTYPE = _record(
+JOB_STATE_DTYPE = record_dtype(
     [
         # what is asked for
         ("submit_s", np.float64),
@@ -163,10 +158,12 @@ JOB_STATE_DTYPE = _record(
     ]
 )
 
-CORE_DTYPE = _record([("processor", np.int32), ("owner", np.int32), ("wanted_pstate", np.int16), ("changed", np.int16)])
+CORE_DTYPE = record_dtype(
+    [("processor", np.int32), ("owner", np.int32), ("wanted_pstate", np.int16), ("changed", np.int16)]
+)
 """A core as the decision system sees it; as short as can be, since nearly every loop is over cores."""
 
-HOST_DTYPE = _record(
+HOST_DTYPE = record_dtype(
     [
         ("pstate", np.int32),
         ("job", np.int32),
@@ -181,7 +178,7 @@ HOST_DTYPE = _record(
 )
 """The simulated host that a core is."""
 
-PROCESSOR_DTYPE = _record(
+PROCESSOR_DTYPE = record_dtype(
     [
         ("node", np.int32),
         ("first_core", np.int32),
@@ -200,10 +197,10 @@ PROCESSOR_DTYPE = _record(
     ]
 )
 
-OVERCOMMITMENT_DTYPE = _record([("open_span", np.int64), ("last_span", np.int64), ("closed_s", np.float64)])
+OVERCOMMITMENT_DTYPE = record_dtype([("open_span", np.int64), ("last_span", np.int64), ("closed_s", np.float64)])
 """Of each processor: the span of over-commitment that goes on, the last one, and when that ended (-1: none)."""
 
-NODE_DTYPE = _record(
+NODE_DTYPE = record_dtype(
     [
         ("first_processor", np.int32),
         ("end_processor", np.int32),
@@ -213,7 +210,7 @@ NODE_DTYPE = _record(
     ]
 )
 
-FORECAST_DTYPE = _record(
+FORECAST_DTYPE = record_dtype(
     [
         ("slowest_gflops", np.float64),
         # what will be free when the first job of the queue can start, and how many of its cores then fit here
@@ -232,12 +229,12 @@ FORECAST_DTYPE = _record(
 )
 """Of each node: the speed of its slowest processor, and what backfilling finds out about dates to come."""
 
-SLOT_DTYPE = _record([("key", np.float64), ("seq", np.int64), ("position", np.int32), ("heap", np.int32)])
+SLOT_DTYPE = record_dtype([("key", np.float64), ("seq", np.int64), ("position", np.int32), ("heap", np.int32)])
 """A row of an indexed heap: ``key`` and ``position`` belong to the slot of that index, ``heap`` is the heap."""
 
-LETTER_DTYPE = _record([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
-EVENT_DTYPE = _record([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
-OP_DTYPE = _record(
+LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
+EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
+OP_DTYPE = record_dtype(
     [
         ("kind", np.int8),
         ("time_s", np.float64),
@@ -247,18 +244,18 @@ OP_DTYPE = _record(
         ("value", np.float64),
     ]
 )
-SUBMITTER_DTYPE = _record(
+SUBMITTER_DTYPE = record_dtype(
     [("next", np.int64), ("end", np.int64), ("batch", np.int64), ("woke_s", np.float64), ("phase", np.int8)]
 )
-FINISHED_DTYPE = _record([("seq", np.int64), ("kind", np.int8), ("subject", np.int64)])
-MACHINE_LOG_DTYPE = _record([("time_s", np.float64), ("idle", np.int32), ("computing", np.int32)])
-PSTATE_LOG_DTYPE = _record(
+FINISHED_DTYPE = record_dtype([("seq", np.int64), ("kind", np.int8), ("subject", np.int64)])
+MACHINE_LOG_DTYPE = record_dtype([("time_s", np.float64), ("idle", np.int32), ("computing", np.int32)])
+PSTATE_LOG_DTYPE = record_dtype(
     [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]
 )
-ENERGY_LOG_DTYPE = _record(
+ENERGY_LOG_DTYPE = record_dtype(
     [("time_s", np.float64), ("energy_j", np.float64), ("event", np.int8), ("epsilon_w", np.float64)]
 )
-SPAN_DTYPE = _record([("processor", np.int32), ("start_s", np.float64), ("duration_s", np.float64)])
+SPAN_DTYPE = record_dtype([("processor", np.int32), ("start_s", np.float64), ("duration_s", np.float64)])
 
 
 class State(NamedTuple):

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-JOB_DTYPE = np.dtype(
+from hdrl.kernel.records import record_dtype
+
+JOB_DTYPE = record_dtype(
     [
         ("submit_s", np.float64),
         ("run_s", np.float64),
@@ -21,7 +23,7 @@ JOB_DTYPE = np.dtype(
 """A job of the table, in the order of submission: ``run_s`` how long it really runs, ``requested_time_s`` how long
 its user says, ``n_requested`` its processors, ``rank`` its place. The other fields serve job keys alone."""
 
-SETTINGS_DTYPE = np.dtype(
+SETTINGS_DTYPE = record_dtype(
     [
         ("n_procs", np.int64),
         ("commitment", np.int64),
@@ -47,7 +49,7 @@ the objective, or only the last by all of it; ``log_requested_scale`` what makes
 time 1.
 """
 
-SCALARS_DTYPE = np.dtype(
+SCALARS_DTYPE = record_dtype(
     [
         ("message_s", np.float64),
         ("first_submit_s", np.float64),

@@ -1,0 +1,16 @@
+"""Structured types whose rows are read alike in compiled code and in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def record_dtype(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
+    """Return a structured type whose rows have attributes in plain Python, too (without compilation).
+
+    Parameters
+    ----------
+    fields
+        Name and type of each field.
+    """
+    return np.dtype((np.record, fields))
