@@ -49,8 +49,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
     the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
-    `_episode_info` (or `_episode_infos`, for several rows at once). The hooks write into ``_observations``, ``_masks``,
-    ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
+    `_episode_infos` (Python, for the rows whose episodes have ended). The hooks write into ``_observations``,
+    ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
 
     Parameters
     ----------
@@ -156,12 +156,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         Write their observations, masks, rewards and terminations (or truncations).
         """
 
-    def _episode_info(self, row: int) -> dict[str, float]:
-        """Return the results of a row's episode, which has ended, by name; the same names every time."""
-        raise NotImplementedError
-
+    @abstractmethod
     def _episode_infos(self, ended: BoolArray) -> dict[str, FloatArray]:
-        """Return the results of the rows whose episodes have ended, by default one after the other by `_episode_info`.
+        """Return the results of the rows whose episodes have ended; the same names every time.
 
         Parameters
         ----------
@@ -173,13 +170,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         dict
             For each name values of all rows, 0 for those whose episodes have not ended.
         """
-        infos = {row: self._episode_info(row) for row in np.flatnonzero(ended).tolist()}
-        names = next(iter(infos.values()))
-        results = {name: np.zeros(self.num_envs) for name in names}
-        for row, info in infos.items():
-            for name, value in info.items():
-                results[name][row] = value
-        return results
 
     @abstractmethod
     def _state_arrays(self) -> StateDict:

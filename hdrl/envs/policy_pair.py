@@ -245,13 +245,13 @@ class PolicyPairVectorEnv(NativeVectorEnv):
                 array = np.where(swapped, 0, array)
         super()._take_actions(array)
 
-    def _episode_info(self, row: int) -> dict[str, float]:
-        n_actions = int(self._rows.watches.rows["n_actions"][row, 0])
-        history = self._rows.watches.history[row, :n_actions].copy()
-        self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
-        values = self._results[row].tolist()
-        named = zip(OBJECTIVES.values(), values, strict=True)
-        return {one.metric: value for one, value in named if self._energy or not one.needs_energy}
+    def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        for row in np.flatnonzero(ended).tolist():
+            n_actions = int(self._rows.watches.rows["n_actions"][row, 0])
+            history = self._rows.watches.history[row, :n_actions].copy()
+            self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
+        named = zip(OBJECTIVES.values(), np.where(ended, self._results.T, 0.0), strict=True)
+        return {one.metric: values for one, values in named if self._energy or not one.needs_energy}
 
     def _state_arrays(self) -> StateDict:
         own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results}

@@ -43,6 +43,12 @@ def slowest_gflops(state):
 
 
 @jit
+def _job_of(code):
+    """Return the job of an event."""
+    return code if code >= 0 else -1 - code
+
+
+@jit
 def add_event(state, date_s, code):
     """Add an event: ``code`` is a job that takes its cores, or -1 - a job that gives them back.
 
@@ -60,7 +66,8 @@ def add_event(state, date_s, code):
         place -= 1
     state.plan_s[place] = date_s
     state.plan[place] = code
-    state.plan_change[place] = -state.jobs[code].n_requested if code >= 0 else state.jobs[-1 - code].n_requested
+    n = state.jobs[_job_of(code)].n_requested
+    state.plan_change[place] = -n if code >= 0 else n
     s.n_plan += 1
 
 
@@ -237,7 +244,7 @@ def find_hole(state, job, core_key, limit_s):
         if date_s == NOT_FOUND or not judged:
             return date_s, date_s + duration_s
         while known < place:
-            _pass_event(state, known)
+            _apply_event(state, known, is_later=False)
             known += 1
         planned_s = _choose_nodes(state, job, core_key, date_s, place)
         if planned_s != NOT_FOUND:
@@ -262,7 +269,7 @@ def is_hole(state, job, date_s, end_s):
             is_free, is_checked = _has_place(state, job, n, free, judged), True
         free += state.plan_change[place]
         if judged:
-            _pass_event(state, place)
+            _apply_event(state, place, is_later=False)
         place += 1
         if is_free and is_checked and _is_settled(state, place):
             is_free = _has_place(state, job, n, free, judged)
@@ -299,39 +306,29 @@ def _look_at_nodes(state):
 
 
 @jit
-def _pass_event(state, place):
-    """Let what is free on the nodes change by an event."""
-    if state.plan_change[place] == 0:
+def _apply_event(state, place, is_later):
+    """Let what is free on the nodes change by an event: at the date that is looked at, or later than that."""
+    change = state.plan_change[place]
+    if change == 0:
         return
-    code = state.plan[place]
-    sign = -1 if code >= 0 else 1
-    row = state.jobs[code if code >= 0 else -1 - code]
+    sign = 1 if change > 0 else -1
+    row = state.jobs[_job_of(state.plan[place])]
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         forecast = state.forecasts[state.planned_nodes[k]]
-        forecast.plan_cores += sign * state.planned_cores[k]
-        forecast.plan_memory_mib += sign * state.planned_cores[k] * row.memory_mib
-
-
-@jit
-def _foresee_event(state, place):
-    """Let what is free later change by an event."""
-    if state.plan_change[place] == 0:
-        return
-    code = state.plan[place]
-    sign = -1 if code >= 0 else 1
-    row = state.jobs[code if code >= 0 else -1 - code]
-    for k in range(row.first_planned, row.first_planned + row.n_planned):
-        forecast = state.forecasts[state.planned_nodes[k]]
-        forecast.later_cores += sign * state.planned_cores[k]
-        forecast.later_memory_mib += sign * state.planned_cores[k] * row.memory_mib
+        n_cores = sign * state.planned_cores[k]
+        if is_later:
+            forecast.later_cores += n_cores
+            forecast.later_memory_mib += n_cores * row.memory_mib
+        else:
+            forecast.plan_cores += n_cores
+            forecast.plan_memory_mib += n_cores * row.memory_mib
 
 
 @jit
 def _keep_least(state, first, place):
     """Keep the least that was free on the nodes that the events ``first`` to ``place`` have changed."""
     for i in range(first, place):
-        code = state.plan[i]
-        row = state.jobs[code if code >= 0 else -1 - code]
+        row = state.jobs[_job_of(state.plan[i])]
         for k in range(row.first_planned, row.first_planned + row.n_planned):
             forecast = state.forecasts[state.planned_nodes[k]]
             forecast.least_cores = min(forecast.least_cores, forecast.later_cores)
@@ -393,7 +390,7 @@ def _choose_nodes(state, job, core_key, date_s, place):
     while gflops > 0.0:
         duration_s = length_s(state, job, gflops)
         while place < state.scalars[0].n_plan and state.plan_s[place] < date_s + duration_s - ROUNDING_S:
-            _foresee_event(state, place)
+            _apply_event(state, place, is_later=True)
             place += 1
             if state.plan_change[place - 1] != 0 and _is_settled(state, place):
                 _keep_least(state, unsettled, place)
@@ -410,14 +407,14 @@ def nodes_stay_free(state, until_s):
     s = state.scalars[0]
     place = _look_at_nodes(state)
     while place < s.n_plan and state.plan_s[place] <= s.message_s:
-        _pass_event(state, place)
+        _apply_event(state, place, is_later=False)
         place += 1
     for i in range(len(state.nodes)):
         if not _is_possible(state.forecasts[i]):
             return False
     unsettled = place
     while place < s.n_plan and state.plan_s[place] < until_s - ROUNDING_S:
-        _pass_event(state, place)
+        _apply_event(state, place, is_later=False)
         place += 1
         if state.plan_change[place - 1] != 0 and _is_settled(state, place):
             for i in range(unsettled, place):

@@ -484,7 +484,7 @@ def new_state(
     return State(
         scalars=scalars,
         jobs=_jobs(workload),
-        steps=np.array(workload.steps, dtype=STEP_DTYPE).view(np.dtype((np.record, STEP_DTYPE))),
+        steps=np.array(workload.steps, dtype=STEP_DTYPE).view(record_dtype(STEP_DTYPE)),
         order=order,
         submitters=submitters,
         cores=_cores(platform),

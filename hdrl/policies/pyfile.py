@@ -13,9 +13,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hdrl.policies.pairs import DEFAULT_CORE_SELECTION, read_choices
+from hdrl.policies.pairs import DEFAULT_CORE_SELECTION, PolicyPair, read_choices, read_pair
 from hdrl.policies.priorities import OwnPriority
-from hdrl.pyfiles import AgentError, run_file, split_policy_file
+from hdrl.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
+
+
+def read_policy(name: str) -> PolicyPair | OwnPriority | Callable[[Any], Any]:
+    """Return the policy of a name or of a Python file.
+
+    Parameters
+    ----------
+    name
+        For instance ``"fcfs+easy"`` or ``"my.py+easy"``.
+
+    Raises
+    ------
+    HdrlError
+        If there is no such policy, or the file is wrong: see `hdrl.policies.pairs.read_pair` and `load_policy`.
+    """
+    return load_policy(name) if is_policy_file(name) else read_pair(name)
 
 
 def load_policy(name: str) -> OwnPriority | Callable[[Any], Any]:

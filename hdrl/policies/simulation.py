@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.errors import HdrlError, UnknownName
 from hdrl.platform.model import Platform
-from hdrl.policies.pairs import VOID, PolicyPair, read_pair
+from hdrl.policies.pairs import VOID, PolicyPair
 from hdrl.policies.priorities import OwnPriority
-from hdrl.policies.pyfile import load_policy
+from hdrl.policies.pyfile import read_policy
 from hdrl.pyfiles import blame, is_policy_file, split_policy_file
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.embedded import EmbeddedSimulator, Progress
@@ -164,9 +164,7 @@ def _policy(policy: str | OwnPriority | PolicyFunction) -> PolicyPair | OwnPrior
     """Return what a policy given in any form is."""
     if not isinstance(policy, str):
         return policy
-    if policy == VOID:
-        return start_nothing
-    return load_policy(policy) if is_policy_file(policy) else read_pair(policy)
+    return start_nothing if policy == VOID else read_policy(policy)
 
 
 def _simulator(

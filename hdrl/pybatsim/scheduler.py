@@ -11,7 +11,7 @@ PyBatsim takes the class from the name of this file. Options (``-o``): `Settings
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,14 +22,11 @@ from hdrl.batsim.exact.protocol import Request, parse_reply
 from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.kernel import warm_up
 from hdrl.platform.reader import read_platform
-from hdrl.policies.pairs import PolicyPair, read_pair
+from hdrl.policies.pairs import PolicyPair
 from hdrl.policies.priorities import OwnPriority
-from hdrl.policies.pyfile import load_policy
+from hdrl.policies.pyfile import read_policy
 from hdrl.pybatsim.require import require_pybatsim
-from hdrl.pyfiles import is_policy_file
-from hdrl.simulation.decisions import Decision
 from hdrl.simulation.embedded import start_by
-from hdrl.simulation.view import View
 from hdrl.workload.batsim_json import merge, read_batsim_json
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "str | None": (str, type(None))}
@@ -100,7 +97,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)
         self._settings = _or_exit(Settings.read, options)
-        self._policy = _or_exit(_read_policy, self._settings.policy)
+        self._policy = _or_exit(read_policy, self._settings.policy)
         self._system: DecisionSystem | None = None
         warm_up(self.logger.info)  # before anybody waits for an answer
 
@@ -203,11 +200,6 @@ def _or_exit(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
     except HdrlError as error:
         raise SystemExit(f"hdrl: {error}") from error
-
-
-def _read_policy(name: str) -> PolicyPair | OwnPriority | Callable[[View], Iterable[Decision]]:
-    """Return a policy pair, or what a Python file defines."""
-    return load_policy(name) if is_policy_file(name) else read_pair(name)
 
 
 def _new_system(settings: Settings, told: Mapping[str, str]) -> DecisionSystem:

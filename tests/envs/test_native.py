@@ -43,8 +43,8 @@ class Countdown(NativeVectorEnv):
                 self._terminations[row] = self._left[row] == 0
         self._write(first, last, chosen)
 
-    def _episode_info(self, row: int) -> dict[str, float]:
-        return {"left": float(self._left[row])}
+    def _episode_infos(self, ended: np.ndarray) -> dict[str, np.ndarray]:
+        return {"left": np.where(ended, self._left, 0).astype(np.float64)}
 
     def _state_arrays(self) -> dict[str, np.ndarray]:
         return {"left": self._left}
