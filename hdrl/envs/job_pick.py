@@ -249,13 +249,16 @@ class JobPickVectorEnv(NativeVectorEnv):
         first = self.inputs.first_jobs[window.workload] + window.start
         set_episode(pool, row, first, window.n_jobs)
 
-    def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        entries.reset_rows(self._lent, first, last, chosen)
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        entries.reset_rows(self._lent, self._team, chosen)
 
-    def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        entries.step_rows(self._lent, first, last, chosen, self._actions)
+    def _step_rows(self, chosen: BoolArray) -> None:
+        entries.step_rows(self._lent, self._team, chosen, self._actions)
         if self.options.reward == RELATIVE:
-            self._compare(first + np.flatnonzero(self._terminations[first:last] & chosen[first:last]))
+            self._compare(np.flatnonzero(self._terminations & chosen))
+
+    def _help(self) -> None:
+        entries.help_rows(self._lent, self._team, self._chosen, self._actions)
 
     def _compare(self, rows: NDArray[np.int64]) -> None:
         """Replace the last rewards of episodes by what the agent gained over the reference."""

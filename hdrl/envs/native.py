@@ -11,10 +11,8 @@ the seed of its row and on the number of the episode alone.
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -23,6 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.envs.helpers import Helpers
 from hdrl.envs.masks import LegalMultiDiscrete
 from hdrl.envs.requests import (
     check_reset_options,
@@ -33,8 +32,10 @@ from hdrl.envs.requests import (
 )
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
+from hdrl.kernel.jit import JIT_DISABLED
 from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.lend import Lent
+from hdrl.kernel.team import new_team
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -47,8 +48,8 @@ StateDict: TypeAlias = dict[str, NDArray[Any]]
 class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """A batch of environments with masked discrete actions, stepped by compiled code.
 
-    A subclass gives the spaces to this constructor, makes its own arrays, and fills in four hooks: `_begin` (Python, at
-    the beginning of each episode of a row), `_reset_rows` and `_step_rows` (compiled, for a range of rows) and
+    A subclass gives the spaces to this constructor, makes its own arrays, and fills in five hooks: `_begin` (Python, at
+    the beginning of each episode of a row), `_reset_rows`, `_step_rows` and `_help` (compiled, for all rows) and
     `_episode_infos` (Python, for the rows whose episodes have ended). The hooks write into ``_observations``,
     ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
 
@@ -68,8 +69,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         Whether `reset` and `step` return copies. Without, they return the batch's own buffers, which the next step
         overwrites.
     n_threads
-        Into how many parts, each in a thread of its own, the rows are split. Results do not depend on it. It pays when
-        a step of all rows takes much longer than starting a thread's work, some 20 microseconds.
+        How many threads share the rows. Results do not depend on it. The threads that help keep a core each busy for
+        some tenths of a millisecond after a step, waiting for the next one, before they go to sleep.
 
     Attributes
     ----------
@@ -124,8 +125,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._is_seeded = False
 
         self._all = np.ones(self.num_envs, dtype=np.bool_)
-        cuts = np.linspace(0, self.num_envs, self.n_threads + 1).astype(int).tolist()
-        self._parts = list(itertools.pairwise(cuts))
+        self._chosen = self._all.copy()
+        self._team = new_team(self.num_envs, self.n_threads)
 
     # ------------------------------------------------------------------ what a subclass fills in
 
@@ -146,14 +147,21 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """
 
     @abstractmethod
-    def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        """Begin the episodes of the chosen rows among ``first:last``; write their observations and masks."""
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        """Begin the episodes of the chosen rows; write their observations and masks. It leads the ``_team``."""
 
     @abstractmethod
-    def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        """Carry out ``_actions`` in the chosen rows among ``first:last``.
+    def _step_rows(self, chosen: BoolArray) -> None:
+        """Carry out ``_actions`` in the chosen rows; it leads the ``_team``.
 
         Write their observations, masks, rewards and terminations (or truncations).
+        """
+
+    @abstractmethod
+    def _help(self) -> None:
+        """Help with `_reset_rows` and `_step_rows` in another thread until nothing has been to do for a while.
+
+        ``chosen`` is ``_chosen`` then.
         """
 
     @abstractmethod
@@ -184,7 +192,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     _option_names: ClassVar[frozenset[str]] = frozenset()
     """Names of the options of `reset` that `_begin` understands."""
 
-    _executor: ThreadPoolExecutor | None = None  # of the class: Gymnasium closes what the constructor refused, too
+    _helpers: Helpers | None = None  # of the class: Gymnasium closes what the constructor refused, too
 
     # ------------------------------------------------------------------ Gymnasium
 
@@ -283,9 +291,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             Not used.
         """
         del kwargs
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+        if self._helpers is not None:
+            self._helpers.close()
+            self._helpers = None
 
     # ------------------------------------------------------------------ saving
 
@@ -386,17 +394,16 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         shown = ", ".join(str(one) for one in legal[:8].tolist())
         return f"row {row}: action {action} is illegal here, legal: {shown}{', ...' if len(legal) > 8 else ''}"
 
-    def _run(self, function: Callable[[int, int, BoolArray], None], chosen: BoolArray) -> None:
-        """Call a hook for all rows, in as many threads as there are parts."""
-        if self.n_threads == 1:
-            function(0, self.num_envs, chosen)
-            return
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="hdrl-env")
-        others = [self._executor.submit(function, first, last, chosen) for first, last in self._parts[1:]]
-        function(*self._parts[0], chosen)
-        for other in others:
-            other.result()
+    def _run(self, function: Callable[[BoolArray], None], chosen: BoolArray) -> None:
+        """Call a hook for all rows; all threads share them."""
+        if self.n_threads > 1 and not JIT_DISABLED:
+            if self._helpers is None:
+                self._helpers = Helpers(self.n_threads - 1, self._help)
+            self._chosen[:] = chosen
+            self._helpers.call()
+            function(self._chosen)
+        else:
+            function(chosen)
 
     def _endings(self) -> Info:
         """Return what is told about episodes that have ended; begin the next ones if that is due at once."""

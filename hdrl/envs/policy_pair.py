@@ -28,6 +28,7 @@ from hdrl.envs.rewards import OBJECTIVES
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
+from hdrl.kernel.team import LEADER, PATIENCE
 from hdrl.options.model import COMPATIBILITY_MODES
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
@@ -209,19 +210,24 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self._policy_seeds[row] = seed
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
-    def _reset_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        self._play(episodes.BEGIN, first, last, chosen)
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        self._play(episodes.BEGIN, LEADER, chosen)
+        self._check_statuses(chosen)
 
-    def _step_rows(self, first: int, last: int, chosen: BoolArray) -> None:
-        self._play(episodes.STEP, first, last, chosen)
+    def _step_rows(self, chosen: BoolArray) -> None:
+        self._play(episodes.STEP, LEADER, chosen)
+        self._check_statuses(chosen)
 
-    def _play(self, request: int, first: int, last: int, chosen: BoolArray) -> None:
+    def _help(self) -> None:
+        self._play(episodes.STEP, PATIENCE, self._chosen)
+
+    def _play(self, request: int, patience: int, chosen: BoolArray) -> None:
         episodes.play(
             self._rows.batch,
             self._rows.watches,
+            self._team,
             request,
-            first,
-            last,
+            patience,
             chosen,
             self._actions,
             self._observations,
@@ -230,10 +236,12 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             self._terminations,
             self._results,
         )
-        statuses = self._rows.watches.rows["status"][first:last, 0]
-        good = (statuses == codes.MESSAGE) | (statuses == codes.ENDED) | ~chosen[first:last]
+
+    def _check_statuses(self, chosen: BoolArray) -> None:
+        statuses = self._rows.watches.rows["status"][:, 0]
+        good = (statuses == codes.MESSAGE) | (statuses == codes.ENDED) | ~chosen
         if not good.all():
-            row = first + int(np.argmin(good))
+            row = int(np.argmin(good))
             raise SimulationError(f"row {row}: jobs are waiting and nothing will ever happen again")
 
     def _take_actions(self, actions: NDArray[Any]) -> None:

@@ -9,6 +9,7 @@ from hdrl.errors import SimulationError
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, Watch
 from hdrl.kernel.state import State
+from hdrl.kernel.team import LEADER, new_team
 from hdrl.platform.model import Platform
 from hdrl.simulation.answer import grown_for, with_room_for_decisions
 from hdrl.simulation.collect import collect_trace
@@ -37,9 +38,9 @@ class _Replay:
             episodes.play(
                 batch,
                 self.watch,
+                new_team(1),
                 request,
-                0,
-                1,
+                LEADER,
                 np.ones(1, dtype=np.bool_),
                 np.array([action]),
                 self._observations,

@@ -16,7 +16,7 @@ from hdrl.kernel.borrow import borrow
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.state import State
 
-SHARED = ("steps", "ladders", "contention", "by_speed", "by_power")
+SHARED = ("steps", "rungs", "contention", "by_speed", "by_power")
 """Arrays that never change: the environments of a batch may share them, with a leading axis of length 1."""
 
 
@@ -65,7 +65,7 @@ def lend(batch, index):
         batch.submitters[index],
         batch.cores[index],
         batch.hosts[index],
-        batch.ladders[shared],
+        batch.rungs[shared],
         batch.processors[index],
         batch.nodes[index],
         batch.forecasts[index],

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.kernel import codes
-from hdrl.kernel.energy import SPEED
 from hdrl.kernel.engine import add_op
 from hdrl.kernel.jit import jit
 from hdrl.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
@@ -94,8 +93,8 @@ def follow_progress(state, job):
             row.pace_flops = np.inf
             for i in range(row.first_core, row.first_core + row.n_cores):
                 core = state.allocated[i]
-                ladder = state.ladders[state.hosts[core].ladder]
-                row.pace_flops = min(row.pace_flops, ladder[state.cores[core].wanted_pstate, SPEED])
+                rung = state.rungs[state.hosts[core].first_rung + state.cores[core].wanted_pstate]
+                row.pace_flops = min(row.pace_flops, rung.speed_flops)
         row.done_flop += row.pace_flops * (s.message_s - max(row.done_until_s, row.start_s))
     row.done_until_s = s.message_s
 
@@ -112,22 +111,35 @@ def remaining(state, job):
 
 
 @jit
+def _note_dirty(state, processor):
+    """Note that cores of a processor are to change their P-states."""
+    row = state.processors[processor]
+    if row.dirty == 0:
+        s = state.scalars[0]
+        row.dirty = 1
+        state.dirty[s.n_dirty] = processor
+        s.n_dirty += 1
+
+
+@jit
+def _change_pace(state, owner):
+    """Note that the pace of the job on a core (-1: none) is about to change."""
+    if owner >= 0:
+        follow_progress(state, owner)
+        state.jobs[owner].pace_known = 0
+
+
+@jit
 def _want(state, core, pstate):
     """Note that a core is to change its P-state, if that is news."""
-    s = state.scalars[0]
     row = state.cores[core]
     if row.wanted_pstate == pstate:
         return
-    if row.owner >= 0 and s.follows_progress == 1:
-        follow_progress(state, row.owner)
-        state.jobs[row.owner].pace_known = 0
+    if state.scalars[0].follows_progress == 1:
+        _change_pace(state, row.owner)
     row.wanted_pstate = pstate
     row.changed = 1
-    processor = state.processors[row.processor]
-    if processor.dirty == 0:
-        processor.dirty = 1
-        state.dirty[s.n_dirty] = row.processor
-        s.n_dirty += 1
+    _note_dirty(state, row.processor)
 
 
 @jit
@@ -139,8 +151,16 @@ def _refresh_processor(state, processor):
     if serving == row.serving_pstate and unused == row.unused_pstate:
         return
     row.serving_pstate, row.unused_pstate = serving, unused
-    for core in range(row.first_core, row.end_core):
-        _want(state, core, unused if state.cores[core].owner < 0 else serving)
+    cores, follows = state.cores, state.scalars[0].follows_progress
+    for number in range(row.first_core, row.end_core):
+        core = cores[number]
+        pstate = unused if core.owner < 0 else serving
+        if core.wanted_pstate != pstate:
+            if follows == 1:
+                _change_pace(state, core.owner)
+            core.wanted_pstate = pstate
+            core.changed = 1
+    _note_dirty(state, processor)
 
 
 @jit
@@ -180,17 +200,19 @@ def after_locking(state, first, n):
     s = state.scalars[0]
     if s.layer == 0:
         return
+    cores, processors, pool = state.cores, state.processors, state.pool
     for i in range(first, first + n):
-        state.processors[state.cores[state.pool[i]].processor].touched = 1
+        processors[cores[pool[i]].processor].touched = 1
     for i in range(first, first + n):
-        processor = state.cores[state.pool[i]].processor
-        row = state.processors[processor]
+        processor = cores[pool[i]].processor
+        row = processors[processor]
         if row.touched == 1:
             row.touched = 0
             _refresh_processor(state, processor)
             if s.logging == 1 and row.free_bandwidth_gbps < 0.0:
                 _open_span(state, processor, s.message_s)
-        _want(state, state.pool[i], row.serving_pstate)
+        if cores[pool[i]].wanted_pstate != row.serving_pstate:
+            _want(state, pool[i], row.serving_pstate)
 
 
 @jit
@@ -247,16 +269,6 @@ def _sort_dirty(state):
 
 
 @jit
-def _is_due(state, core):
-    """Tell whether a core's change is to be requested."""
-    row = state.cores[core]
-    if row.changed == 0:
-        return False
-    # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
-    return state.scalars[0].compatible == 1 or state.hosts[core].pstate != row.wanted_pstate
-
-
-@jit
 def _gather_changes(state):
     """Put the cores whose changes are due into the scratch, by id, and forget all changes.
 
@@ -267,16 +279,21 @@ def _gather_changes(state):
     """
     s = state.scalars[0]
     _sort_dirty(state)
+    cores, hosts, scratch = state.cores, state.hosts, state.scratch
     n, bits = 0, 0
     for i in range(s.n_dirty):
         row = state.processors[state.dirty[i]]
         row.dirty = 0
-        for core in range(row.first_core, row.end_core):
-            if _is_due(state, core):
-                bits |= 1 << state.cores[core].wanted_pstate
-                state.scratch[n] = core
+        for number in range(row.first_core, row.end_core):
+            core = cores[number]
+            if core.changed == 0:
+                continue
+            core.changed = 0
+            # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
+            if hosts[number].pstate != core.wanted_pstate or s.compatible == 1:
+                bits |= 1 << core.wanted_pstate
+                scratch[n] = number
                 n += 1
-            state.cores[core].changed = 0
     s.n_dirty = 0
     return n, bits
 
@@ -285,13 +302,14 @@ def _gather_changes(state):
 def _add_pstate_op(state, pstate, n):
     """Append the request for one P-state, for those of the first ``n`` cores in the scratch that are to have it."""
     s = state.scalars[0]
-    first = s.n_pool
+    cores, scratch, pool = state.cores, state.scratch, state.pool
+    first = last = s.n_pool
     for i in range(n):
-        core = state.scratch[i]
-        if state.cores[core].wanted_pstate == pstate:
-            state.pool[s.n_pool] = core
-            s.n_pool += 1
-    add_op(state, codes.SET_PSTATE, pstate, first, s.n_pool - first, 0.0)
+        if cores[scratch[i]].wanted_pstate == pstate:
+            pool[last] = scratch[i]
+            last += 1
+    s.n_pool = last
+    add_op(state, codes.SET_PSTATE, pstate, first, last - first, 0.0)
 
 
 @jit
@@ -300,6 +318,9 @@ def add_pstate_ops(state):
     if state.scalars[0].n_dirty == 0:
         return
     n, due = _gather_changes(state)
-    for pstate in range(state.ladders.shape[1]):
-        if due & (1 << pstate):
+    pstate = 0
+    while due > 0:
+        if due & 1:
             _add_pstate_op(state, pstate, n)
+        due >>= 1
+        pstate += 1

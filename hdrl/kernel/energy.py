@@ -8,13 +8,13 @@ from __future__ import annotations
 from hdrl.kernel.codes import STEP_COMPUTE_TOTAL
 from hdrl.kernel.jit import jit
 
-SPEED, IDLE_W, EPSILON_W, FULL_W = 0, 1, 2, 3
-
 
 @jit
 def charge(state, core):
-    """Bring the energy of one host up to date."""
+    """Bring the energy of one host up to date, if that of single hosts is asked for."""
     s = state.scalars[0]
+    if s.logging == 0:
+        return
     row = state.hosts[core]
     row.energy_j += row.power_w * (s.now - row.energy_time_s)
     row.energy_time_s = s.now
@@ -33,17 +33,17 @@ def total(state):
 def power(state, core):
     """Return the power of a host in its present P-state and at its present load in watts."""
     row = state.hosts[core]
-    ladder = state.ladders[row.ladder, row.pstate]
+    rung = state.rungs[row.first_rung + row.pstate]
     if row.job < 0:
-        return ladder[IDLE_W]
+        return rung.idle_w
     job = state.jobs[row.job]
     if job.rate <= 0.0:
-        return ladder[IDLE_W]
+        return rung.idle_w
     # Load: what the job makes of this host, as a share of what the host could do.
-    load = min(1.0, flops_per_core(state, row.job) * job.rate / (ladder[SPEED] * row.host_cores))
+    load = min(1.0, flops_per_core(state, row.job) * job.rate / (rung.speed_flops * row.host_cores))
     if load <= 0.0:
-        return ladder[IDLE_W]
-    return ladder[EPSILON_W] + load * (ladder[FULL_W] - ladder[EPSILON_W])
+        return rung.idle_w
+    return rung.epsilon_w + load * (rung.full_w - rung.epsilon_w)
 
 
 @jit

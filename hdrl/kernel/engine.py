@@ -246,9 +246,10 @@ def _execute(state, op):
     if op.n != row.n_requested and state.steps[row.first_step].kind != codes.STEP_COMPUTE_TOTAL:
         _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
         return
+    hosts, pool = state.hosts, state.pool
     for i in range(op.first, op.first + op.n):
-        if state.hosts[state.pool[i]].job >= 0:
-            _refuse(state, codes.ERROR_CORE_BUSY, job, state.pool[i])
+        if hosts[pool[i]].job >= 0:
+            _refuse(state, codes.ERROR_CORE_BUSY, job, pool[i])
             return
     if s.n_allocated + op.n > len(state.allocated):
         _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)

@@ -17,6 +17,7 @@ from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.observe import Watch
+from hdrl.kernel.team import LEADER, close_round, join_round, leave_round, open_round, request_of, take_rows
 
 BEGIN, STEP, RESUME = range(3)
 """What a call does with a row: begin its episode, carry out an action, or go on after its logs have been enlarged."""
@@ -189,9 +190,23 @@ def _play_row(batch, watches, request, row, action, observations, masks, results
     return watch.rows[0].reward, ended
 
 
+@jit
+def _play_rows(batch, watches, team, chosen, actions, observations, masks, rewards, terminations, results):
+    """Bring chosen rows to their next decision points, or to their ends, as long as there are any to take."""
+    request = request_of(team)
+    first, end = take_rows(team)
+    while first < end:
+        for row in range(first, end):
+            if chosen[row]:
+                paid, ended = _play_row(batch, watches, request, row, actions[row], observations, masks, results)
+                if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
+                    rewards[row], terminations[row] = paid, ended
+        first, end = take_rows(team)
+
+
 @entry
-def play(batch, watches, request, first, last, chosen, actions, observations, masks, rewards, terminations, results):
-    """Bring the chosen rows among ``first:last`` to their next decision points, or to their ends.
+def play(batch, watches, team, request, patience, chosen, actions, observations, masks, rewards, terminations, results):
+    """Bring the chosen rows to their next decision points, or to their ends; or help who does so.
 
     Parameters
     ----------
@@ -199,10 +214,14 @@ def play(batch, watches, request, first, last, chosen, actions, observations, ma
         The arrays of `State` with a leading axis (of length 1 for `hdrl.kernel.batch.SHARED`), of rows without logs.
     watches
         What accompanies them, likewise.
+    team
+        Who shares the rows, see `hdrl.kernel.team`.
     request
-        ``BEGIN``, ``STEP`` or ``RESUME``.
-    first, last, chosen
-        Which rows: those with ``chosen[row]``.
+        ``BEGIN``, ``STEP`` or ``RESUME``; who helps does what who leads was asked for.
+    patience
+        ``LEADER``, or how long to wait for something to help with.
+    chosen
+        Which of all rows.
     actions
         What each row carries out, for ``STEP``.
     observations, masks, rewards, terminations
@@ -211,8 +230,11 @@ def play(batch, watches, request, first, last, chosen, actions, observations, ma
         Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end.
     """
     lent, lent_watches = borrow(batch), borrow(watches)
-    for i in range(first, last):
-        if chosen[i]:
-            paid, ended = _play_row(lent, lent_watches, request, i, actions[i], observations, masks, results)
-            if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
-                rewards[i], terminations[i] = paid, ended
+    if patience == LEADER:
+        open_round(team, request)
+        _play_rows(lent, lent_watches, team, chosen, actions, observations, masks, rewards, terminations, results)
+        close_round(team)
+        return
+    while join_round(team, patience):
+        _play_rows(lent, lent_watches, team, chosen, actions, observations, masks, rewards, terminations, results)
+        leave_round(team)

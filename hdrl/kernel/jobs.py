@@ -7,11 +7,10 @@ Batsim, a sleep beside the computation, or a cut of the delay (a delay equal to 
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.kernel import codes, heap
 from hdrl.kernel.energy import (
-    EPSILON_W,
-    IDLE_W,
-    SPEED,
     charge,
     energy_of,
     flops_per_core,
@@ -64,28 +63,18 @@ def _wake(state, job):
 
 
 @jit
-def _speed(state, core):
-    row = state.hosts[core]
-    return state.ladders[row.ladder, row.pstate, SPEED]
-
-
-@jit
 def _find_slowest(state, job):
     """Note the speed of the slowest core of a running job, and how many cores have it."""
     row = state.jobs[job]
-    row.slowest_flops = _speed(state, state.allocated[row.first_core])
-    row.n_slowest = 0
+    hosts, rungs, allocated = state.hosts, state.rungs, state.allocated
+    slowest_flops, n_slowest = np.inf, 0
     for i in range(row.first_core, row.first_core + row.n_cores):
-        _count_speed(row, _speed(state, state.allocated[i]))
-
-
-@jit
-def _count_speed(row, speed_flops):
-    if speed_flops < row.slowest_flops:
-        row.slowest_flops = speed_flops
-        row.n_slowest = 1
-    elif speed_flops == row.slowest_flops:
-        row.n_slowest += 1
+        host = hosts[allocated[i]]
+        speed_flops = rungs[host.first_rung + host.pstate].speed_flops
+        if speed_flops < slowest_flops:
+            slowest_flops, n_slowest = speed_flops, 0
+        n_slowest += speed_flops == slowest_flops
+    row.slowest_flops, row.n_slowest = slowest_flops, n_slowest
 
 
 @jit
@@ -167,6 +156,37 @@ def _run_steps(state, job):
 
 
 @jit
+def _occupy(state, job, first_pool):
+    """Put a job on the hosts in the pool from ``first_pool`` on."""
+    row = state.jobs[job]
+    hosts, pool, allocated = state.hosts, state.pool, state.allocated
+    for i in range(row.n_cores):
+        core = pool[first_pool + i]
+        allocated[row.first_core + i] = core
+        hosts[core].job = job
+
+
+@jit
+def _leave(state, job):
+    """Make the hosts of a job idle."""
+    row = state.jobs[job]
+    hosts, allocated = state.hosts, state.allocated
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        hosts[allocated[i]].job = -1
+
+
+@jit
+def _book_time(state, job, sum_s):
+    """Return a sum with the time added that each host of a job has been idle, or busy, until now."""
+    row = state.jobs[job]
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        host = state.hosts[state.allocated[i]]
+        sum_s += state.scalars[0].now - host.state_time_s
+        host.state_time_s = state.scalars[0].now
+    return sum_s
+
+
+@jit
 def start(state, job, first_pool, n):
     """Start a job on the cores ``pool[first_pool:first_pool + n]``, ascending."""
     s = state.scalars[0]
@@ -179,16 +199,13 @@ def start(state, job, first_pool, n):
     row.step = row.first_step
     s.n_allocated += n
     s.n_running += 1
-    for i in range(n):
-        state.allocated[row.first_core + i] = state.pool[first_pool + i]
+    _occupy(state, job, first_pool)
+    if s.logging == 1:
+        s.time_idle_s = _book_time(state, job, s.time_idle_s)
     if s.energy == 1:
-        row.energy_j = energy_of(state, row.first_core, n)
+        if s.logging == 1:
+            row.energy_j = energy_of(state, row.first_core, n)
         log_energy(state, _START)
-    for i in range(row.first_core, row.first_core + n):
-        host = state.hosts[state.allocated[i]]
-        host.job = job
-        s.time_idle_s += s.now - host.state_time_s
-        host.state_time_s = s.now
     s.n_idle -= n
     s.n_computing += n
     log_machines(state)
@@ -216,11 +233,9 @@ def release_machines(state, job):
     """Make the cores of a job idle and book its run time and energy."""
     s = state.scalars[0]
     row = state.jobs[job]
-    for i in range(row.first_core, row.first_core + row.n_cores):
-        host = state.hosts[state.allocated[i]]
-        host.job = -1
-        s.time_computing_s += s.now - host.state_time_s
-        host.state_time_s = s.now
+    _leave(state, job)
+    if s.logging == 1:
+        s.time_computing_s = _book_time(state, job, s.time_computing_s)
     s.n_idle += row.n_cores
     s.n_computing -= row.n_cores
     log_machines(state)
@@ -228,7 +243,8 @@ def release_machines(state, job):
     if row.run_s == 0.0:
         row.run_s = SHORTEST_RUN_S
     if s.energy == 1:
-        row.energy_j = energy_of(state, row.first_core, row.n_cores) - row.energy_j
+        if s.logging == 1:
+            row.energy_j = energy_of(state, row.first_core, row.n_cores) - row.energy_j
         log_energy(state, _END)
         s.last_energy_j = total(state)
         _load_changed(state, job)
@@ -289,20 +305,40 @@ def kill(state, job):
 
 
 @jit
-def _switch(state, core, pstate):
-    """Give one core another P-state and return by how much its power changed, its energy being up to date."""
-    row = state.hosts[core]
+def _change_speed(state, host, pstate):
+    """Note in the job on a host that this is about to have the speed of another P-state."""
+    job = state.jobs[host.job]
+    if state.rungs[host.first_rung + host.pstate].speed_flops == job.slowest_flops:
+        job.n_slowest -= 1
+    speed_flops = state.rungs[host.first_rung + pstate].speed_flops
+    if speed_flops < job.slowest_flops:
+        job.slowest_flops = speed_flops
+        job.n_slowest = 1
+    elif speed_flops == job.slowest_flops:
+        job.n_slowest += 1
+
+
+@jit
+def _log_switch(state, core, pstate):
+    """Note what logs tell of a switch to another P-state: the energy of the host until now, and *epsilon*."""
     s = state.scalars[0]
-    if row.job >= 0:
-        job = state.jobs[row.job]
-        if _speed(state, core) == job.slowest_flops:
-            job.n_slowest -= 1
-        _count_speed(job, state.ladders[row.ladder, pstate, SPEED])
-    s.epsilon_w += state.ladders[row.ladder, pstate, EPSILON_W] - state.ladders[row.ladder, row.pstate, EPSILON_W]
-    row.pstate = pstate
-    before_w = row.power_w
-    row.power_w = state.ladders[row.ladder, pstate, IDLE_W] if s.flat_power == 1 else power(state, core)
-    return row.power_w - before_w
+    host = state.hosts[core]
+    if s.energy == 1:
+        charge(state, core)
+    after, before = state.rungs[host.first_rung + pstate], state.rungs[host.first_rung + host.pstate]
+    s.epsilon_w += after.epsilon_w - before.epsilon_w
+
+
+@jit
+def _retime_jobs(state, first, n):
+    """Re-time the jobs that run on the cores ``pool[first:first + n]``."""
+    n_switches = state.scalars[0].n_grouped_switches
+    hosts, pool = state.hosts, state.pool
+    for i in range(first, first + n):
+        job = hosts[pool[i]].job
+        if job >= 0 and state.jobs[job].retimed_by != n_switches:
+            state.jobs[job].retimed_by = n_switches
+            retime(state, job)
 
 
 @jit
@@ -311,16 +347,23 @@ def set_pstates(state, first, n, pstate):
     s = state.scalars[0]
     if s.energy == 1:
         total(state)
-    change_w = 0.0
+    hosts, pool, rungs = state.hosts, state.pool, state.rungs
+    logging, flat_power = s.logging == 1, s.flat_power == 1
+    change_w, n_busy = 0.0, 0
     for i in range(first, first + n):
-        core = state.pool[i]
-        if state.hosts[core].pstate != pstate:
-            if s.energy == 1:
-                charge(state, core)
-            change_w += _switch(state, core, pstate)
+        core = pool[i]
+        host = hosts[core]
+        if host.pstate == pstate:
+            continue
+        if logging:
+            _log_switch(state, core, pstate)
+        if host.job >= 0:
+            _change_speed(state, host, pstate)
+            n_busy += 1
+        host.pstate = pstate
+        before_w = host.power_w
+        host.power_w = rungs[host.first_rung + pstate].idle_w if flat_power else power(state, core)
+        change_w += host.power_w - before_w
     s.power_w += change_w
-    for i in range(first, first + n):
-        job = state.hosts[state.pool[i]].job
-        if job >= 0 and state.jobs[job].retimed_by != s.n_grouped_switches:
-            state.jobs[job].retimed_by = s.n_grouped_switches
-            retime(state, job)
+    if n_busy > 0:
+        _retime_jobs(state, first, n)

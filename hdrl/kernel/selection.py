@@ -7,6 +7,8 @@ are kept in a small heap, and only the group that gave a core moves. Ties go to 
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import has_memory, lock, unlock
 from hdrl.kernel.jit import jit
@@ -41,21 +43,23 @@ def _lowest_free_core(state, processor):
 @jit
 def _take_in_order(state, order, job, n):
     """Take ``n`` cores from processors in a fixed order; return how many are still missing."""
+    cores, processors, nodes = state.cores, state.processors, state.nodes
+    memory_mib = state.jobs[job].memory_mib
     for i in range(len(order)):
-        processor = order[i]
-        row = state.processors[processor]
-        if row.n_busy == row.end_core - row.first_core:
+        row = processors[order[i]]
+        n_free = row.end_core - row.first_core - row.n_busy
+        if n_free == 0:
             continue
+        node = nodes[row.node]
         for core in range(row.first_core, row.end_core):
-            if n == 0:
-                return 0
-            if not has_memory(state, processor, job):
+            if n_free == 0 or node.free_memory_mib < memory_mib:
                 break
-            if state.cores[core].owner < 0:
+            if cores[core].owner < 0:
                 _take_core(state, core, job)
+                n_free -= 1
                 n -= 1
-        if n == 0:
-            return 0
+                if n == 0:
+                    return 0
     return n
 
 
@@ -97,23 +101,24 @@ def _core_of_group(state, group, core_key):
 
 @jit
 def _sift_group_down(state, place, size):
-    group, key = state.groups[place], state.group_keys[place]
+    groups, keys = state.groups, state.group_keys
+    group, key = groups[place], keys[place]
     while True:
         below = 2 * place + 1
         if below >= size:
             break
         if below + 1 < size:
-            left, right = state.group_keys[below], state.group_keys[below + 1]
-            if right < left or (right == left and state.groups[below + 1] < state.groups[below]):
+            left, right = keys[below], keys[below + 1]
+            if right < left or (right == left and groups[below + 1] < groups[below]):
                 below += 1
-        other = state.group_keys[below]
-        if key < other or (key == other and group < state.groups[below]):
+        other = keys[below]
+        if key < other or (key == other and group < groups[below]):
             break
-        state.groups[place] = state.groups[below]
-        state.group_keys[place] = other
+        groups[place] = groups[below]
+        keys[place] = other
         place = below
-    state.groups[place] = group
-    state.group_keys[place] = key
+    groups[place] = group
+    keys[place] = key
 
 
 @jit
@@ -127,20 +132,23 @@ def _gather_best_groups(state, job, core_key, room):
     """Put the best groups that can give a core into the heap, ``room`` of them at most; return how many they are."""
     n_all = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
     groups, keys = state.groups, state.group_keys
-    size = 0
+    worst, size = -np.inf, 0
     for group in range(n_all):
-        if not _can_give(state, group, job, core_key):
-            continue
         # With their signs changed: the worst of those found so far is on top, to be replaced by a better one.
         key = -_group_key(state, group, core_key)
+        # Of equal ones the first is the better.
+        if key <= worst or not _can_give(state, group, job, core_key):
+            continue
         if size < room:
             groups[size], keys[size] = -group, key
             size += 1
             if size == room:
                 _make_heap(state, size)
-        elif key > keys[0]:  # of equal ones the first is the better
+                worst = keys[0]
+        else:
             groups[0], keys[0] = -group, key
             _sift_group_down(state, 0, size)
+            worst = keys[0]
     for place in range(size):
         groups[place], keys[place] = -groups[place], -keys[place]
     _make_heap(state, size)
@@ -167,17 +175,17 @@ def _take_from_gathered(state, core_key, job, n, size, n_looks):
     Returns how many cores are missing then. As long as fewer looks have been taken than there were groups, one of
     these has not been looked at, and is better than all that are not in the heap.
     """
+    groups, keys = state.groups, state.group_keys
     while n > 0 and size > 0 and n_looks > 0:
         n_looks -= 1
-        group = state.groups[0]
+        group = groups[0]
         if not _can_give(state, group, job, core_key):
             size -= 1
-            state.groups[0] = state.groups[size]
-            state.group_keys[0] = state.group_keys[size]
+            groups[0], keys[0] = groups[size], keys[size]
         else:
             _take_core(state, _core_of_group(state, group, core_key), job)
             n -= 1
-            state.group_keys[0] = _group_key(state, group, core_key)
+            keys[0] = _group_key(state, group, core_key)
         if size > 0:
             _sift_group_down(state, 0, size)
     return n
@@ -190,13 +198,13 @@ def _count_eligible(state, job):
     ``groups`` becomes a Fenwick tree of their numbers by nodes: entry ``i`` counts those of the nodes ``i & (i + 1)``
     to ``i``.
     """
-    memory_mib, tree = state.jobs[job].memory_mib, state.groups
-    n_nodes = len(state.nodes)
+    memory_mib, tree, nodes = state.jobs[job].memory_mib, state.groups, state.nodes
+    n_nodes = len(nodes)
     n = 0
     for i in range(n_nodes):
         tree[i] = 0
     for i in range(n_nodes):
-        node = state.nodes[i]
+        node = nodes[i]
         if node.free_memory_mib >= memory_mib:
             tree[i] += node.n_free_cores
             n += node.n_free_cores
@@ -208,8 +216,9 @@ def _count_eligible(state, job):
 @jit
 def _uncount(state, node, n):
     """Take ``n`` cores of a node out of the tree."""
+    tree = state.groups
     while node < len(state.nodes):
-        state.groups[node] -= n
+        tree[node] -= n
         node |= node + 1
 
 

@@ -167,7 +167,7 @@ HOST_DTYPE = record_dtype(
     [
         ("pstate", np.int32),
         ("job", np.int32),
-        ("ladder", np.int32),
+        ("first_rung", np.int32),
         ("host_cores", np.int32),
         ("power_w", np.float64),
         ("energy_j", np.float64),
@@ -176,7 +176,12 @@ HOST_DTYPE = record_dtype(
         ("message_s", np.float64),
     ]
 )
-"""The simulated host that a core is."""
+"""The simulated host that a core is; ``first_rung`` is where the P-states of its kind begin in `State.rungs`."""
+
+RUNG_DTYPE = record_dtype(
+    [("speed_flops", np.float64), ("idle_w", np.float64), ("epsilon_w", np.float64), ("full_w", np.float64)]
+)
+"""A P-state of one kind of core: its speed, and its power idle, at hardly any load and at full load."""
 
 PROCESSOR_DTYPE = record_dtype(
     [
@@ -271,7 +276,7 @@ class State(NamedTuple):
     submitters: NDArray[np.void]  # (n_sources,) SUBMITTER_DTYPE
     cores: NDArray[np.void]  # (n_cores,) CORE_DTYPE
     hosts: NDArray[np.void]  # (n_cores,) HOST_DTYPE
-    ladders: NDArray[np.float64]  # (n_kinds_of_core, n_pstates, 4) speed, idle, epsilon and full power
+    rungs: NDArray[np.void]  # (n_kinds_of_core * n_pstates,) RUNG_DTYPE, the P-states of one kind after the other
     processors: NDArray[np.void]  # (n_processors,) PROCESSOR_DTYPE
     nodes: NDArray[np.void]  # (n_nodes,) NODE_DTYPE
     forecasts: NDArray[np.void]  # (n_nodes,) FORECAST_DTYPE, scratch of backfilling
@@ -318,15 +323,13 @@ GROWING = ("machine_log", "pstate_log", "pstate_cores", "energy_log", "core_fail
 N_TIMER_SLOTS = 256
 """Calls (timers) that may be pending at one time."""
 
-_SPEED, _IDLE, _EPSILON, _FULL = range(4)
 
-
-def _ladders(platform: Platform) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the distinct P-state ladders and which of them each core has."""
-    rungs = np.stack([platform.speed_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2)
-    flat = np.ascontiguousarray(rungs.reshape(platform.n_cores, -1))
+def _rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Return the P-states of the distinct kinds of cores, one kind after the other, and of which kind each core is."""
+    all_rungs = np.stack([platform.speed_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2)
+    flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
     distinct, kind = np.unique(flat, axis=0, return_inverse=True)
-    return np.ascontiguousarray(distinct.reshape(-1, platform.n_pstates, 4)), kind.reshape(-1)
+    return np.ascontiguousarray(distinct).reshape(-1).view(RUNG_DTYPE), kind.reshape(-1)
 
 
 def _jobs(workload: Workload) -> NDArray[np.void]:
@@ -354,7 +357,7 @@ def _cores(platform: Platform) -> NDArray[np.void]:
 def _hosts(platform: Platform, kind: NDArray[np.int64]) -> NDArray[np.void]:
     """Return the host rows at date 0."""
     rows = np.zeros(platform.n_cores, dtype=HOST_DTYPE)
-    rows["ladder"] = kind
+    rows["first_rung"] = kind * platform.n_pstates
     rows["host_cores"] = platform.host_cores
     rows["message_s"] = platform.message_s
     rows["pstate"] = platform.initial_pstate
@@ -464,9 +467,10 @@ def new_state(
     compatible
         Behave as HDeepRM 0.3.1 does, bugs included.
     logging
-        Keep the machine-state, P-state and energy logs (batches of environments do without).
+        Keep the machine-state, P-state and energy logs, and account for the energy of single jobs and for the time that
+        hosts are busy (batches of environments do without).
     """
-    ladders, kind = _ladders(platform)
+    rungs, kind = _rungs(platform)
     submitters, order = _submitters(workload)
     n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
     processors = _processors(platform)
@@ -489,7 +493,7 @@ def new_state(
         submitters=submitters,
         cores=_cores(platform),
         hosts=_hosts(platform, kind),
-        ladders=ladders,
+        rungs=rungs,
         processors=processors,
         nodes=_nodes(platform),
         forecasts=_forecasts(platform),

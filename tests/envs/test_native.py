@@ -26,22 +26,23 @@ class Countdown(NativeVectorEnv):
     def _begin(self, row: int, episode: int, seed: int, options: dict[str, Any]) -> None:
         self._left[row] = 2 + seed % 4
 
-    def _write(self, first: int, last: int, chosen: np.ndarray) -> None:
-        for row in range(first, last):
-            if chosen[row]:
-                self._observations[row] = self._left[row]
-                self._masks[row] = (1, self._left[row] > 1)
+    def _write(self, chosen: np.ndarray) -> None:
+        for row in np.flatnonzero(chosen):
+            self._observations[row] = self._left[row]
+            self._masks[row] = (1, self._left[row] > 1)
 
-    def _reset_rows(self, first: int, last: int, chosen: np.ndarray) -> None:
-        self._write(first, last, chosen)
+    def _reset_rows(self, chosen: np.ndarray) -> None:
+        self._write(chosen)
 
-    def _step_rows(self, first: int, last: int, chosen: np.ndarray) -> None:
-        for row in range(first, last):
-            if chosen[row]:
-                self._left[row] -= 1 + self._actions[row]
-                self._rewards[row] = self._actions[row]
-                self._terminations[row] = self._left[row] == 0
-        self._write(first, last, chosen)
+    def _step_rows(self, chosen: np.ndarray) -> None:
+        for row in np.flatnonzero(chosen):
+            self._left[row] -= 1 + self._actions[row]
+            self._rewards[row] = self._actions[row]
+            self._terminations[row] = self._left[row] == 0
+        self._write(chosen)
+
+    def _help(self) -> None:
+        self.n_helped = getattr(self, "n_helped", 0) + 1
 
     def _episode_infos(self, ended: np.ndarray) -> dict[str, np.ndarray]:
         return {"left": np.where(ended, self._left, 0).astype(np.float64)}

@@ -26,10 +26,13 @@ def test_all_pairs_in_one_call(world):
     statuses = run_pairs(batch, [job for job, _ in keys], [core for _, core in keys])
     assert set(statuses) == {codes.ENDED}
     for index, name in enumerate(hdrl.policy_names()[:36]):
-        alone = hdrl.simulate(*world, name).records
-        together = cut(batch, index).jobs
-        for field in ("state", "start_s", "run_s", "energy_j", "n_cores"):
-            assert np.array_equal(together[field], alone[field]), (name, field)
+        alone = hdrl.simulate(*world, name)
+        together = cut(batch, index)
+        for field in ("state", "start_s", "run_s", "n_cores"):
+            assert np.array_equal(together.jobs[field], alone.records[field]), (name, field)
+        s = together.scalars[0]
+        assert s["last_energy_j"] - s["first_energy_j"] == alone.consumed_j
+        assert np.all(together.jobs["energy_j"] == -1.0), "without logs, the energy of single jobs is not known"
 
 
 def test_environments_do_not_meet(world):

@@ -17,6 +17,7 @@ from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.compilation import is_compiled, warm_up
 from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episode
+from hdrl.kernel.team import new_team
 
 KEYS = {
     "fcfs": codes.JOB_FIRST,
@@ -193,9 +194,9 @@ def test_a_decision_maker_that_follows_a_key_gets_the_schedule_of_the_key(jobs: 
         pool = pool_of(jobs, 6, **choices)
         lent = Lent(pool)
         chosen, first_row = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
-        entries.reset_rows(lent, 0, 1, chosen)
+        entries.reset_rows(lent, new_team(1), chosen)
         for _ in range(1000):
-            entries.step_rows(lent, 0, 1, chosen, first_row)
+            entries.step_rows(lent, new_team(1), chosen, first_row)
             if pool.is_over[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, **choices)
@@ -207,10 +208,10 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
         choices = {"commitment": commitment, "backfilling": codes.EASY_PRIORITY, "max_jobs": 16}
         pool = pool_of(jobs, 6, order_key=codes.JOB_SHORTEST, **choices)
         lent, chosen = Lent(pool), np.ones(1, dtype=bool)
-        entries.reset_rows(lent, 0, 1, chosen)
+        entries.reset_rows(lent, new_team(1), chosen)
         for _ in range(1000):
             first_legal = np.array([np.argmax(pool.masks[0])])
-            entries.step_rows(lent, 0, 1, chosen, first_legal)
+            entries.step_rows(lent, new_team(1), chosen, first_legal)
             if pool.is_over[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, order_key=codes.JOB_SHORTEST, **choices)

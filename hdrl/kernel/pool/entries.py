@@ -1,4 +1,4 @@
-"""The pool's face: the functions that Python calls. Each works on a range of the environments of a batch."""
+"""The pool's face: the functions that Python calls. Each works on the chosen environments of a batch."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ from hdrl.kernel.pool.lend import Lent, take_as
 from hdrl.kernel.pool.observe import observe, observe_anew
 from hdrl.kernel.pool.rows import first_row, moved_to
 from hdrl.kernel.pool.state import Pool, smallest_pool
+from hdrl.kernel.team import (
+    LEADER,
+    PATIENCE,
+    Team,
+    close_round,
+    join_round,
+    leave_round,
+    new_team,
+    open_round,
+    request_of,
+    take_rows,
+)
 
 _RESET, _STEP, _RUN, _TELL = range(4)
 
@@ -63,53 +75,76 @@ def _serve(state, request, row, number, results):
 
 
 @jit
-def _serve_rows(batch, request, first, last, chosen, numbers, results):
-    """Carry out one request in the chosen environments of a range."""
+def _serve_rows(batch, team, chosen, numbers, results):
+    """Carry out a request in chosen environments, as long as there are any to take."""
+    request = request_of(team)
     state = borrow(first_row(batch))
-    for row in range(first, last):
-        if chosen[row]:
-            state = moved_to(state, batch, row)
-            _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
+    first, end = take_rows(team)
+    while first < end:
+        for row in range(first, end):
+            if chosen[row]:
+                state = moved_to(state, batch, row)
+                _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
+        first, end = take_rows(team)
 
 
 _taken = take_as(smallest_pool())
 
 
 @entry
-def _call(places, request, first, last, chosen, numbers, results):
-    _serve_rows(_taken(places), request, first, last, chosen, numbers, results)
+def _call(places, team, request, patience, chosen, numbers, results):
+    batch = _taken(places)
+    if patience == LEADER:
+        open_round(team, request)
+        _serve_rows(batch, team, chosen, numbers, results)
+        close_round(team)
+        return
+    while join_round(team, patience):
+        _serve_rows(batch, team, chosen, numbers, results)
+        leave_round(team)
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
 _NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
 
 
-def reset_rows(batch: Lent[Pool], first: int, last: int, chosen: NDArray[np.bool_]) -> None:
-    """Begin the episodes of the chosen environments among ``first:last``, up to their first decisions.
+def reset_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_]) -> None:
+    """Begin the episodes of the chosen environments, up to their first decisions.
 
     Parameters
     ----------
     batch
         The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
-    first, last
-        A range of environments.
+    team
+        Who shares the rows, see `hdrl.kernel.team`.
     chosen
         Which of all environments.
     """
-    _call(batch.places, _RESET, first, last, chosen, _NO_NUMBERS, _NO_RESULTS)
+    _call(batch.places, team, _RESET, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
-def step_rows(batch: Lent[Pool], first: int, last: int, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
+def step_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
     """Carry out actions up to the next decisions; rewards, observations, masks and ``is_over`` are written.
 
     Parameters
     ----------
-    batch, first, last, chosen
+    batch, team, chosen
         See `reset_rows`.
     actions
         A legal action for each of all environments.
     """
-    _call(batch.places, _STEP, first, last, chosen, actions, _NO_RESULTS)
+    _call(batch.places, team, _STEP, LEADER, chosen, actions, _NO_RESULTS)
+
+
+def help_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
+    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
+
+    Parameters
+    ----------
+    batch, team, chosen, actions
+        Those of the other thread.
+    """
+    _call(batch.places, team, _STEP, PATIENCE, chosen, actions, _NO_RESULTS)
 
 
 def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
@@ -130,7 +165,7 @@ def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
     chosen = np.ones(n_envs, dtype=np.bool_)
-    _call(batch.places, _RUN, 0, n_envs, chosen, np.array(keys, dtype=np.int64), results)
+    _call(batch.places, new_team(n_envs), _RUN, LEADER, chosen, np.array(keys, dtype=np.int64), results)
     return results
 
 
@@ -150,5 +185,5 @@ def objectives(batch: Lent[Pool], chosen: NDArray[np.bool_]) -> NDArray[np.float
         By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
     results = np.zeros((N_OBJECTIVES, len(chosen)))
-    _call(batch.places, _TELL, 0, len(chosen), chosen, _NO_NUMBERS, results)
+    _call(batch.places, new_team(len(chosen)), _TELL, LEADER, chosen, _NO_NUMBERS, results)
     return results

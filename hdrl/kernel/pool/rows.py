@@ -11,6 +11,7 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from hdrl.kernel.borrow import new_pointer, read_field
 from hdrl.kernel.jit import JIT_DISABLED, jit
 from hdrl.kernel.pool.state import Pool
 
@@ -47,22 +48,18 @@ def _moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
     """Let the arrays of a borrowed tuple begin where the row of the batch's arrays begins; return the tuple."""
     del typing_context, row
 
-    def array_at(context: Any, builder: Any, borrowed: Any, pointer: Any, index: int) -> Any:
-        return context.make_array(borrowed.lent.types[index])(
-            context, builder, ref=cgutils.gep_inbounds(builder, pointer, 0, index)
-        )
-
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         del signature
         to, of, row = arguments
         for index, (own, whole) in enumerate(zip(state.lent.types, batch.lent.types, strict=True)):
             if own.ndim == whole.ndim:
                 continue  # shared by all
-            source = array_at(context, builder, batch, of, index)
+            source = context.make_array(whole)(context, builder, read_field(builder, of, index))
             stride = builder.extract_value(source.strides, 0)
-            target = array_at(context, builder, state, to, index)
+            place = cgutils.gep_inbounds(builder, to, 0, index)
+            target = context.make_array(own)(context, builder, ref=place)
             target.data = cgutils.pointer_add(builder, source.data, builder.mul(stride, row), target.data.type)
-        return to
+        return new_pointer(builder, to)
 
     return state(state, batch, types.int64), lower
 

@@ -1,0 +1,64 @@
+"""Threads that help to step a batch: see `hdrl.kernel.team` for what they do in compiled code."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from queue import SimpleQueue
+
+_HELP, _END = "help", "end"
+
+
+class _Calls:
+    """What one thread is told: that there is something to do, or that there never will be again."""
+
+    def __init__(self) -> None:
+        self.told: SimpleQueue[str] = SimpleQueue()
+        self.is_asleep = True
+
+
+class Helpers:
+    """Threads that help whenever they are called, and are gone when they are closed or forgotten.
+
+    Parameters
+    ----------
+    n
+        How many.
+    serve
+        A method: what a thread does when it is called; it returns when nothing has been to do for a while. Its object
+        is not kept alive by threads that are asleep.
+    """
+
+    def __init__(self, n: int, serve: Callable[[], None]) -> None:
+        self._calls = [_Calls() for _ in range(n)]
+        self._end = weakref.finalize(self, _dismiss, self._calls)
+        for number, calls in enumerate(self._calls):
+            arguments = calls, weakref.WeakMethod(serve)
+            threading.Thread(target=_help, args=arguments, name=f"hdrl-env-{number}", daemon=True).start()
+
+    def call(self) -> None:
+        """Wake those who are asleep; the others look for themselves."""
+        for calls in self._calls:
+            if calls.is_asleep:
+                calls.is_asleep = False
+                calls.told.put(_HELP)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._end()
+
+
+def _dismiss(everybody: list[_Calls]) -> None:
+    for calls in everybody:
+        calls.told.put(_END)
+
+
+def _help(calls: _Calls, serve: weakref.WeakMethod[Callable[[], None]]) -> None:
+    while calls.told.get() == _HELP:
+        method = serve()
+        if method is None:
+            return
+        method()
+        del method
+        calls.is_asleep = True

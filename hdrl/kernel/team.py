@@ -1,0 +1,137 @@
+"""Sharing the rows of a batch among threads, inside of compiled code.
+
+Waking a thread takes longer than a step of the whole batch. So those who help wait *actively* for a while, in compiled
+code, before they go to sleep; and whoever is there takes the next row, so that nobody waits for rows that have been
+given to somebody who sleeps.
+
+The one who *leads* opens a round, takes rows like all others until none is left, closes the round, and waits for those
+who are still at a row. A team is an array of integers, which is only read and written atomically.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from hdrl.kernel.jit import JIT_DISABLED, jit
+
+# On cache lines of their own: the number of the round, odd while it is open; how many rows there are, how many are
+# taken at once, and what is to be done with them; the next one to be taken; how many help.
+_ROUND, _N_ROWS, _N_AT_ONCE, _REQUEST, _NEXT, _HELPING = 0, 8, 9, 10, 16, 24
+
+_TURNS = 16
+"""How often each thread takes rows in a round, if all are equally fast."""
+
+Team: TypeAlias = NDArray[np.int64]
+
+LEADER = 0
+"""The patience of who leads; that of who helps is the number of looks after which they give up, above 0."""
+
+PATIENCE = 1 << 18
+"""How often who helps looks for an open round before giving up: some tenths of a millisecond."""
+
+
+def new_team(n_rows: int, n_threads: int = 1) -> Team:
+    """Return a team whose first round has not begun.
+
+    Parameters
+    ----------
+    n_rows
+        How many rows there are to share.
+    n_threads
+        Among how many.
+    """
+    team = np.zeros(32, dtype=np.int64)
+    team[_N_ROWS] = n_rows
+    team[_N_AT_ONCE] = n_rows if n_threads == 1 else max(1, n_rows // (_TURNS * n_threads))
+    return team
+
+
+def _item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    team = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return cgutils.gep(builder, team.data, arguments[1])
+
+
+@intrinsic
+def _load_atomically(typing_context: Any, team: Any, place: Any) -> Any:
+    del typing_context, place
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(_item(context, builder, signature, arguments), "seq_cst", 8)
+
+    return types.int64(team, types.intp), lower
+
+
+@intrinsic
+def _add_atomically(typing_context: Any, team: Any, place: Any, value: Any) -> Any:
+    del typing_context, place, value
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", _item(context, builder, signature, arguments), arguments[2], "seq_cst")
+
+    return types.int64(team, types.intp, types.int64), lower
+
+
+def _load_plainly(team: Team, place: int) -> int:
+    return int(team[place])
+
+
+def _add_plainly(team: Team, place: int, value: int) -> int:
+    before = int(team[place])
+    team[place] += value
+    return before
+
+
+load, add = (_load_plainly, _add_plainly) if JIT_DISABLED else (_load_atomically, _add_atomically)
+
+
+@jit
+def open_round(team, request):
+    """Begin to give out rows; ``request`` says what is to be done with them."""
+    add(team, _NEXT, -load(team, _NEXT))
+    add(team, _REQUEST, request - load(team, _REQUEST))
+    add(team, _ROUND, 1)
+
+
+@jit
+def close_round(team):
+    """End the round, and wait for those who are still at a row."""
+    add(team, _ROUND, 1)
+    while load(team, _HELPING) > 0:
+        pass
+
+
+@jit
+def join_round(team, patience):
+    """Wait for a round to join; return whether there was one while the patience lasted."""
+    for _ in range(patience):
+        if load(team, _ROUND) & 1 == 1 and load(team, _NEXT) < load(team, _N_ROWS):
+            add(team, _HELPING, 1)
+            if load(team, _ROUND) & 1 == 1:
+                return True
+            leave_round(team)  # closed in between
+    return False
+
+
+@jit
+def leave_round(team):
+    """Say that one's last row is done."""
+    add(team, _HELPING, -1)
+
+
+@jit
+def request_of(team):
+    """Return what the round is about."""
+    return load(team, _REQUEST)
+
+
+@jit
+def take_rows(team):
+    """Take the next rows; return the first of them and the one after the last: the same if none is left."""
+    n_rows, n_at_once = load(team, _N_ROWS), load(team, _N_AT_ONCE)
+    first = min(add(team, _NEXT, n_at_once), n_rows)
+    return first, min(first + n_at_once, n_rows)
