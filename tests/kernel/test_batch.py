@@ -31,7 +31,8 @@ def test_all_pairs_in_one_call(world):
         for field in ("state", "start_s", "run_s", "n_cores"):
             assert np.array_equal(together.jobs[field], alone.records[field]), (name, field)
         s = together.scalars[0]
-        assert s["last_energy_j"] - s["first_energy_j"] == alone.consumed_j
+        # With logs the sum is brought up to date more often.
+        assert s["last_energy_j"] - s["first_energy_j"] == pytest.approx(alone.consumed_j, rel=1e-13)
         assert np.all(together.jobs["energy_j"] == -1.0), "without logs, the energy of single jobs is not known"
 
 
