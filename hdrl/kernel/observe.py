@@ -22,6 +22,9 @@ NORMAL, SMALL, MINIMAL = range(3)
 N_ATTRIBUTES = 4
 """Attributes of a waiting job that are observed: requested time, cores, memory and memory bandwidth per core."""
 
+N_CORE_VALUES = 3
+"""Values that describe a core: speed, power and the part of its job's work that is left."""
+
 N_QUARTILES = 5
 """Of each attribute: minimum, lower quartile, median, upper quartile and maximum."""
 
@@ -158,35 +161,32 @@ def _write_core(state, watch, core, out, place):
 
 
 @jit
-def _write_platform(state, watch, out):
-    """Write what is observed of the platform, node by node; return how many values."""
-    with_cores = watch.rows[0].detail == NORMAL
-    place = 0
-    for n in range(len(state.nodes)):
-        node = state.nodes[n]
-        out[place] = _share(node.free_memory_mib, node.memory_mib)
-        place += 1
-        for p in range(node.first_processor, node.end_processor):
-            processor = state.processors[p]
-            out[place] = _share(processor.free_bandwidth_gbps, processor.bandwidth_gbps)
-            place += 1
-            if with_cores:
-                for core in range(processor.first_core, processor.end_core):
-                    _write_core(state, watch, core, out, place)
-                    place += 3
-    return place
+def _write_processor(state, watch, processor, n_each, out):
+    """Write what is observed of a processor, its node, and its cores (``n_each`` values of each, or none)."""
+    row = state.processors[processor]
+    node = state.nodes[row.node]
+    place = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
+    out[place] = _share(node.free_memory_mib, node.memory_mib)
+    place = row.node + 1 + processor + n_each * row.first_core
+    out[place] = _share(row.free_bandwidth_gbps, row.bandwidth_gbps)
+    if n_each > 0:
+        for core in range(row.first_core, row.end_core):
+            place = row.node + 2 + processor + n_each * core
+            _write_core(state, watch, core, out, place)
 
 
 @jit
-def _write_changes(state, out):
-    """Write what has changed of nodes and processors, without cores; return how many values all of them have."""
-    for i in range(state.scalars[0].n_unseen):
-        p = state.unseen[i]
-        processor = state.processors[p]
-        node = state.nodes[processor.node]
-        out[processor.node + node.first_processor] = _share(node.free_memory_mib, node.memory_mib)
-        out[processor.node + p + 1] = _share(processor.free_bandwidth_gbps, processor.bandwidth_gbps)
-    return len(state.nodes) + len(state.processors)
+def _write_progress(state, out):
+    """Write what is left of all jobs that run."""
+    cores, processors, allocated = state.cores, state.processors, state.allocated
+    for i in range(state.scalars[0].n_expected):
+        job = state.expected[i]
+        row = state.jobs[job]
+        left = remaining(state, job)
+        for k in range(row.first_core, row.first_core + row.n_cores):
+            core = allocated[k]
+            processor = cores[core].processor
+            out[processors[processor].node + 2 + processor + N_CORE_VALUES * core + 2] = left
 
 
 @jit
@@ -194,15 +194,20 @@ def _show_platform(state, watch, out):
     """Bring what is observed of the platform up to date; return how many values."""
     s = state.scalars[0]
     w = watch.rows[0]
-    if w.detail == SMALL and w.has_shown == 1:
-        n_values = _write_changes(state, out)
+    n_each = N_CORE_VALUES if w.detail == NORMAL else 0
+    if w.has_shown == 1:
+        for i in range(s.n_unseen):
+            _write_processor(state, watch, state.unseen[i], n_each, out)
+        if w.detail == NORMAL and s.compatible == 0:
+            _write_progress(state, out)
     else:
-        n_values = _write_platform(state, watch, out)
+        for processor in range(len(state.processors)):
+            _write_processor(state, watch, processor, n_each, out)
     w.has_shown = 1
     for i in range(s.n_unseen):
         state.processors[state.unseen[i]].unseen = 0
     s.n_unseen = 0
-    return n_values
+    return len(state.nodes) + len(state.processors) + n_each * len(state.cores)
 
 
 @jit
