@@ -122,24 +122,22 @@ def _note_dirty(state, processor):
 
 
 @jit
-def _change_pace(state, owner):
-    """Note that the pace of the job on a core (-1: none) is about to change."""
-    if owner >= 0:
-        follow_progress(state, owner)
-        state.jobs[owner].pace_known = 0
+def _change(state, core, pstate):
+    """Note that a core, a row of `State.cores`, is to change its P-state; its processor is noted by the caller."""
+    if core.owner >= 0 and state.scalars[0].follows_progress == 1:
+        follow_progress(state, core.owner)
+        state.jobs[core.owner].pace_known = 0
+    core.wanted_pstate = pstate
+    core.changed = 1
 
 
 @jit
 def _want(state, core, pstate):
     """Note that a core is to change its P-state, if that is news."""
     row = state.cores[core]
-    if row.wanted_pstate == pstate:
-        return
-    if state.scalars[0].follows_progress == 1:
-        _change_pace(state, row.owner)
-    row.wanted_pstate = pstate
-    row.changed = 1
-    _note_dirty(state, row.processor)
+    if row.wanted_pstate != pstate:
+        _change(state, row, pstate)
+        _note_dirty(state, row.processor)
 
 
 @jit
@@ -151,15 +149,12 @@ def _refresh_processor(state, processor):
     if serving == row.serving_pstate and unused == row.unused_pstate:
         return
     row.serving_pstate, row.unused_pstate = serving, unused
-    cores, follows = state.cores, state.scalars[0].follows_progress
+    cores = state.cores
     for number in range(row.first_core, row.end_core):
         core = cores[number]
         pstate = unused if core.owner < 0 else serving
         if core.wanted_pstate != pstate:
-            if follows == 1:
-                _change_pace(state, core.owner)
-            core.wanted_pstate = pstate
-            core.changed = 1
+            _change(state, core, pstate)
     _note_dirty(state, processor)
 
 
@@ -211,8 +206,7 @@ def after_locking(state, first, n):
             _refresh_processor(state, processor)
             if s.logging == 1 and row.free_bandwidth_gbps < 0.0:
                 _open_span(state, processor, s.message_s)
-        if cores[pool[i]].wanted_pstate != row.serving_pstate:
-            _want(state, pool[i], row.serving_pstate)
+        _want(state, pool[i], row.serving_pstate)
 
 
 @jit

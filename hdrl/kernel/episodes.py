@@ -17,7 +17,7 @@ from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.observe import Watch
-from hdrl.kernel.team import LEADER, close_round, join_round, leave_round, open_round, request_of, take_rows
+from hdrl.kernel.team import enter_round, leave_round, request_of, take_rows
 
 BEGIN, STEP, RESUME = range(3)
 """What a call does with a row: begin its episode, carry out an action, or go on after its logs have been enlarged."""
@@ -230,11 +230,7 @@ def play(batch, watches, team, request, patience, chosen, actions, observations,
         Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end.
     """
     lent, lent_watches = borrow(batch), borrow(watches)
-    if patience == LEADER:
-        open_round(team, request)
+    is_on = enter_round(team, request, patience)
+    while is_on:
         _play_rows(lent, lent_watches, team, chosen, actions, observations, masks, rewards, terminations, results)
-        close_round(team)
-        return
-    while join_round(team, patience):
-        _play_rows(lent, lent_watches, team, chosen, actions, observations, masks, rewards, terminations, results)
-        leave_round(team)
+        is_on = leave_round(team, patience)

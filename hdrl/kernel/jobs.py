@@ -67,14 +67,19 @@ def _find_slowest(state, job):
     """Note the speed of the slowest core of a running job, and how many cores have it."""
     row = state.jobs[job]
     hosts, rungs, allocated = state.hosts, state.rungs, state.allocated
-    slowest_flops, n_slowest = np.inf, 0
+    row.slowest_flops, row.n_slowest = np.inf, 0
     for i in range(row.first_core, row.first_core + row.n_cores):
         host = hosts[allocated[i]]
-        speed_flops = rungs[host.first_rung + host.pstate].speed_flops
-        if speed_flops < slowest_flops:
-            slowest_flops, n_slowest = speed_flops, 0
-        n_slowest += speed_flops == slowest_flops
-    row.slowest_flops, row.n_slowest = slowest_flops, n_slowest
+        _count_speed(row, rungs[host.first_rung + host.pstate].speed_flops)
+
+
+@jit
+def _count_speed(row, speed_flops):
+    if speed_flops < row.slowest_flops:
+        row.slowest_flops = speed_flops
+        row.n_slowest = 1
+    elif speed_flops == row.slowest_flops:
+        row.n_slowest += 1
 
 
 @jit
@@ -310,12 +315,7 @@ def _change_speed(state, host, pstate):
     job = state.jobs[host.job]
     if state.rungs[host.first_rung + host.pstate].speed_flops == job.slowest_flops:
         job.n_slowest -= 1
-    speed_flops = state.rungs[host.first_rung + pstate].speed_flops
-    if speed_flops < job.slowest_flops:
-        job.slowest_flops = speed_flops
-        job.n_slowest = 1
-    elif speed_flops == job.slowest_flops:
-        job.n_slowest += 1
+    _count_speed(job, state.rungs[host.first_rung + pstate].speed_flops)
 
 
 @jit

@@ -161,32 +161,34 @@ def _write_core(state, watch, core, out, place):
 
 
 @jit
+def _place_of_core(state, core):
+    """Return where the values of a core begin in the normal observation."""
+    processor = state.cores[core].processor
+    return state.processors[processor].node + 2 + processor + N_CORE_VALUES * core
+
+
+@jit
 def _write_processor(state, watch, processor, n_each, out):
     """Write what is observed of a processor, its node, and its cores (``n_each`` values of each, or none)."""
     row = state.processors[processor]
     node = state.nodes[row.node]
     place = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
     out[place] = _share(node.free_memory_mib, node.memory_mib)
-    place = row.node + 1 + processor + n_each * row.first_core
-    out[place] = _share(row.free_bandwidth_gbps, row.bandwidth_gbps)
+    out[row.node + 1 + processor + n_each * row.first_core] = _share(row.free_bandwidth_gbps, row.bandwidth_gbps)
     if n_each > 0:
         for core in range(row.first_core, row.end_core):
-            place = row.node + 2 + processor + n_each * core
-            _write_core(state, watch, core, out, place)
+            _write_core(state, watch, core, out, _place_of_core(state, core))
 
 
 @jit
 def _write_progress(state, out):
     """Write what is left of all jobs that run."""
-    cores, processors, allocated = state.cores, state.processors, state.allocated
     for i in range(state.scalars[0].n_expected):
         job = state.expected[i]
         row = state.jobs[job]
         left = remaining(state, job)
         for k in range(row.first_core, row.first_core + row.n_cores):
-            core = allocated[k]
-            processor = cores[core].processor
-            out[processors[processor].node + 2 + processor + N_CORE_VALUES * core + 2] = left
+            out[_place_of_core(state, state.allocated[k]) + 2] = left
 
 
 @jit

@@ -4,8 +4,8 @@ Waking a thread takes longer than a step of the whole batch. So those who help w
 code, before they go to sleep; and whoever is there takes the next row, so that nobody waits for rows that have been
 given to somebody who sleeps.
 
-The one who *leads* opens a round, takes rows like all others until none is left, closes the round, and waits for those
-who are still at a row. A team is an array of integers, which is only read and written atomically.
+The one who *leads* opens a round, takes rows like all others until none is left, and ends the round when those who are
+still at a row are done. A team is an array of integers, which is only read and written atomically.
 """
 
 from __future__ import annotations
@@ -86,52 +86,58 @@ def _add_plainly(team: Team, place: int, value: int) -> int:
     return before
 
 
-load, add = (_load_plainly, _add_plainly) if JIT_DISABLED else (_load_atomically, _add_atomically)
+_load, _add = (_load_plainly, _add_plainly) if JIT_DISABLED else (_load_atomically, _add_atomically)
 
 
 @jit
-def open_round(team, request):
-    """Begin to give out rows; ``request`` says what is to be done with them."""
-    add(team, _NEXT, -load(team, _NEXT))
-    add(team, _REQUEST, request - load(team, _REQUEST))
-    add(team, _ROUND, 1)
+def _put(team, place, value):
+    _add(team, place, value - _load(team, place))
 
 
 @jit
-def close_round(team):
-    """End the round, and wait for those who are still at a row."""
-    add(team, _ROUND, 1)
-    while load(team, _HELPING) > 0:
-        pass
-
-
-@jit
-def join_round(team, patience):
+def _join_round(team, patience):
     """Wait for a round to join; return whether there was one while the patience lasted."""
     for _ in range(patience):
-        if load(team, _ROUND) & 1 == 1 and load(team, _NEXT) < load(team, _N_ROWS):
-            add(team, _HELPING, 1)
-            if load(team, _ROUND) & 1 == 1:
+        if _load(team, _ROUND) & 1 == 1 and _load(team, _NEXT) < _load(team, _N_ROWS):
+            _add(team, _HELPING, 1)
+            if _load(team, _ROUND) & 1 == 1:
                 return True
-            leave_round(team)  # closed in between
+            _add(team, _HELPING, -1)  # closed in between
     return False
 
 
 @jit
-def leave_round(team):
-    """Say that one's last row is done."""
-    add(team, _HELPING, -1)
+def enter_round(team, request, patience):
+    """Open a round, in which ``request`` is to be done (who leads), or wait for one; return whether there is one."""
+    if patience != LEADER:
+        return _join_round(team, patience)
+    _put(team, _NEXT, 0)
+    _put(team, _REQUEST, request)
+    _add(team, _ROUND, 1)
+    return True
+
+
+@jit
+def leave_round(team, patience):
+    """End the round when all are done (who leads), or wait for another one; return whether there is another one."""
+    if patience != LEADER:
+        _add(team, _HELPING, -1)
+        return _join_round(team, patience)
+    _add(team, _ROUND, 1)
+    while _load(team, _HELPING) > 0:
+        pass
+    return False
 
 
 @jit
 def request_of(team):
     """Return what the round is about."""
-    return load(team, _REQUEST)
+    return _load(team, _REQUEST)
 
 
 @jit
 def take_rows(team):
     """Take the next rows; return the first of them and the one after the last: the same if none is left."""
-    n_rows, n_at_once = load(team, _N_ROWS), load(team, _N_AT_ONCE)
-    first = min(add(team, _NEXT, n_at_once), n_rows)
+    n_rows, n_at_once = _load(team, _N_ROWS), _load(team, _N_AT_ONCE)
+    first = min(_add(team, _NEXT, n_at_once), n_rows)
     return first, min(first + n_at_once, n_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ class Countdown(NativeVectorEnv):
     def __init__(self, num_envs: int, **more: Any) -> None:
         super().__init__(num_envs, spaces.Box(0.0, 5.0, (1,), np.float32), spaces.Discrete(2), **more)
         self._left = np.zeros(num_envs, dtype=np.int64)
+        self.was_helped = threading.Event()
 
     def _begin(self, row: int, episode: int, seed: int, options: dict[str, Any]) -> None:
         self._left[row] = 2 + seed % 4
@@ -42,7 +44,7 @@ class Countdown(NativeVectorEnv):
         self._write(chosen)
 
     def _help(self) -> None:
-        self.n_helped = getattr(self, "n_helped", 0) + 1
+        self.was_helped.set()
 
     def _episode_infos(self, ended: np.ndarray) -> dict[str, np.ndarray]:
         return {"left": np.where(ended, self._left, 0).astype(np.float64)}
@@ -143,6 +145,7 @@ def test_threads_change_nothing(n_threads: int) -> None:
             one.step(np.zeros(5, dtype=int))[:4], many.step(np.zeros(5, dtype=int))[:4], strict=True
         ):
             assert np.array_equal(left, right)
+    assert many.was_helped.wait(20.0)
     many.close()
 
 

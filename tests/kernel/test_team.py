@@ -8,15 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from hdrl.kernel.team import (
-    close_round,
-    join_round,
-    leave_round,
-    new_team,
-    open_round,
-    request_of,
-    take_rows,
-)
+from hdrl.kernel.team import LEADER, enter_round, leave_round, new_team, request_of, take_rows
 
 IMPATIENT = 1
 
@@ -32,17 +24,20 @@ def work(team, done):
 
 
 @numba.njit(nogil=True)
-def lead(team, request, done):
-    open_round(team, request)
-    work(team, done)
-    close_round(team)
-
-
-@numba.njit(nogil=True)
-def assist(team, patience, stop, done):
-    while stop[0] == 0 and join_round(team, patience):
+def attend(team, request, patience, done):
+    is_on = enter_round(team, request, patience)
+    while is_on:
         work(team, done)
-        leave_round(team)
+        is_on = leave_round(team, patience)
+
+
+def lead(team, request, done):
+    attend(team, request, LEADER, done)
+
+
+def assist(team, patience, stop, done):
+    while stop[0] == 0:
+        attend(team, 0, patience, done)
 
 
 @pytest.mark.parametrize(("n_rows", "n_threads"), [(1, 1), (1, 3), (64, 1), (64, 2), (1000, 3)])
@@ -63,23 +58,23 @@ def test_every_row_is_done_once_in_every_round(n_rows: int, n_threads: int) -> N
 
 
 def test_who_helps_takes_rows_from_who_leads() -> None:
-    team, done, stop = new_team(4, 2), np.zeros(4, dtype=np.int64), np.ones(1, dtype=np.int64)
+    team, done = new_team(4, 2), np.zeros(4, dtype=np.int64)
 
     @numba.njit(nogil=True)
     def open_only(team):
-        open_round(team, 5)
+        enter_round(team, 5, LEADER)
 
-    assist(team, IMPATIENT, stop, done)
-    stop[0] = 0
+    attend(team, 0, IMPATIENT, done)
+    assert not done.any()
     open_only(team)
-    assist(team, IMPATIENT, stop, done)  # all of them: nobody else is there
+    attend(team, 0, IMPATIENT, done)  # all of them: nobody else is there
     assert done.tolist() == [5, 5, 5, 5]
 
 
 def test_there_is_nothing_to_join_before_a_round_and_after_it() -> None:
-    team, done, stop = new_team(4, 2), np.zeros(4, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    assist(team, IMPATIENT, stop, done)
+    team, done = new_team(4, 2), np.zeros(4, dtype=np.int64)
+    attend(team, 0, IMPATIENT, done)
     assert not done.any()
     lead(team, 1, done)
-    assist(team, IMPATIENT, stop, done)
+    attend(team, 0, IMPATIENT, done)
     assert np.all(done == 1)

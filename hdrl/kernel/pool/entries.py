@@ -21,11 +21,9 @@ from hdrl.kernel.team import (
     LEADER,
     PATIENCE,
     Team,
-    close_round,
-    join_round,
+    enter_round,
     leave_round,
     new_team,
-    open_round,
     request_of,
     take_rows,
 )
@@ -94,14 +92,10 @@ _taken = take_as(smallest_pool())
 @entry
 def _call(places, team, request, patience, chosen, numbers, results):
     batch = _taken(places)
-    if patience == LEADER:
-        open_round(team, request)
+    is_on = enter_round(team, request, patience)
+    while is_on:
         _serve_rows(batch, team, chosen, numbers, results)
-        close_round(team)
-        return
-    while join_round(team, patience):
-        _serve_rows(batch, team, chosen, numbers, results)
-        leave_round(team)
+        is_on = leave_round(team, patience)
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
