@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.errors import WorkloadError
 from hdrl.kernel import episodes, observe
-from hdrl.kernel.batch import SHARED
+from hdrl.kernel.batch import SHARED, repeated
 from hdrl.kernel.observe import WATCH_DTYPE, Watch
 from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import python_twister_state, twister_state
@@ -190,18 +190,16 @@ class PairRows:
         # Following what is left of each job is a tenth of all work, and one observation alone shows it.
         birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
         self._birth = birth
-        self.batch = State._make(
-            np.stack([array] * (1 if name in SHARED else n_rows)) for name, array in birth._asdict().items()
-        )
+        self.batch = repeated(birth, n_rows)
         n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
         self.watches = Watch(
             rows=np.zeros((n_rows, 1), dtype=WATCH_DTYPE),
             ordered=np.zeros((n_rows, observe.N_ATTRIBUTES, plan.max_jobs)),
             history=np.zeros((n_rows, n_kept), dtype=np.int16),
-            pairs=np.ascontiguousarray(pairs)[None],
-            limits=limits[None],
-            speed_share=shares[0][None],
-            power_share=shares[1][None],
+            pairs=np.ascontiguousarray(pairs),
+            limits=limits,
+            speed_share=shares[0],
+            power_share=shares[1],
         )
         for name, value in watch.items():
             self.watches.rows[name] = value

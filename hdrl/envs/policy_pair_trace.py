@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, episodes
+from hdrl.kernel.batch import alone
 from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, Watch
 from hdrl.kernel.state import State
 from hdrl.kernel.team import LEADER, new_team
@@ -34,9 +35,8 @@ class _Replay:
         self.state = with_room_for_decisions(self.state, self.platform, self.workload)
         status = codes.GROW
         while status == codes.GROW:
-            batch = State._make(array[None] for array in self.state)  # views
             episodes.play(
-                batch,
+                alone(self.state),
                 self.watch,
                 new_team(1),
                 request,
@@ -100,7 +100,7 @@ def replay(
         ordered=np.zeros((1, watches.ordered.shape[1], workload.n_jobs)),
         history=np.zeros((1, n_kept), dtype=np.int16),
     )
-    again = _Replay(platform, workload, state, watch, len(watches.pairs[0]) + 1)
+    again = _Replay(platform, workload, state, watch, len(watches.pairs) + 1)
     again.play(episodes.BEGIN, 0)
     for action in actions.tolist():
         again.play(episodes.STEP, action)

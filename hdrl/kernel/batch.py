@@ -6,139 +6,94 @@ it would alone. The functions that work on one environment work on a batch too: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel import codes, decide, engine
-from hdrl.kernel.borrow import borrow
-from hdrl.kernel.jit import entry, jit
+from hdrl.kernel.jit import jit
 from hdrl.kernel.state import State
 
 SHARED = ("steps", "rungs", "contention", "by_speed", "by_power")
-"""Arrays that never change: the environments of a batch may share them, with a leading axis of length 1."""
+"""Arrays that never change: the environments of a batch share them, and they have no leading axis."""
 
 
-def stack(states: Sequence[State]) -> State:
-    """Return the arrays of several environments with a leading environment axis; they are copied.
-
-    Parameters
-    ----------
-    states
-        States of equal sizes, for instance of the same platform and workload under several seeds.
-
-    Raises
-    ------
-    ValueError
-        If their sizes differ.
-    """
-    return State(*(np.stack(arrays) for arrays in zip(*states, strict=True)))
-
-
-def cut(batch: State, index: int) -> State:
-    """Return the arrays of one environment of a batch; they are views.
+def repeated(state: State, n_rows: int) -> State:
+    """Return a batch of equal environments, each with arrays of its own.
 
     Parameters
     ----------
-    batch
-        Arrays with a leading environment axis.
-    index
-        Which environment.
+    state
+        The arrays of one.
+    n_rows
+        How many there are to be.
     """
-    return State(*(array[index] for array in batch))
+    return State(*(_repeated(name, array, n_rows) for name, array in state._asdict().items()))
+
+
+def _repeated(name: str, array: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    return array if name in SHARED else np.stack([array] * n_rows)
+
+
+def alone(state: State) -> State:
+    """Return an environment as a batch of one; its arrays are views.
+
+    Parameters
+    ----------
+    state
+        The arrays of the environment.
+    """
+    return State(*(array if name in SHARED else array[None] for name, array in state._asdict().items()))
 
 
 @jit
-def lend(batch, index):
-    """Return the arrays of one environment of a borrowed batch.
-
-    What all environments share has a leading axis of length 1. No references are counted here: that would take longer
-    than all else.
-    """
-    shared = min(index, len(batch.steps) - 1)
+def first_row(batch):
+    """Return the arrays of the first environment of a batch; `hdrl.kernel.rows.moved_to` goes on to the others."""
     return State(
-        batch.scalars[index],
-        batch.jobs[index],
-        batch.steps[shared],
-        batch.order[index],
-        batch.submitters[index],
-        batch.cores[index],
-        batch.hosts[index],
-        batch.rungs[shared],
-        batch.processors[index],
-        batch.nodes[index],
-        batch.forecasts[index],
-        batch.overcommitments[index],
-        batch.contention[shared],
-        batch.by_speed[shared],
-        batch.by_power[shared],
-        batch.sleeps[index],
-        batch.tasks[index],
-        batch.box[index],
-        batch.late[index],
-        batch.events[index],
-        batch.ops[index],
-        batch.pool[index],
-        batch.scratch[index],
-        batch.finished[index],
-        batch.queue[index],
-        batch.expected[index],
-        batch.candidates[index],
-        batch.plan_s[index],
-        batch.plan[index],
-        batch.plan_change[index],
-        batch.planned_nodes[index],
-        batch.planned_cores[index],
-        batch.groups[index],
-        batch.group_keys[index],
-        batch.dirty[index],
-        batch.unseen[index],
-        batch.twister[index],
-        batch.completed[index],
-        batch.allocated[index],
-        batch.machine_log[index],
-        batch.pstate_log[index],
-        batch.pstate_cores[index],
-        batch.energy_log[index],
-        batch.core_fails[index],
-        batch.memory_fails[index],
-        batch.spans[index],
+        batch.scalars[0],
+        batch.jobs[0],
+        batch.steps,
+        batch.order[0],
+        batch.submitters[0],
+        batch.cores[0],
+        batch.hosts[0],
+        batch.rungs,
+        batch.processors[0],
+        batch.nodes[0],
+        batch.forecasts[0],
+        batch.overcommitments[0],
+        batch.contention,
+        batch.by_speed,
+        batch.by_power,
+        batch.sleeps[0],
+        batch.tasks[0],
+        batch.box[0],
+        batch.late[0],
+        batch.events[0],
+        batch.ops[0],
+        batch.pool[0],
+        batch.scratch[0],
+        batch.finished[0],
+        batch.queue[0],
+        batch.expected[0],
+        batch.candidates[0],
+        batch.plan_s[0],
+        batch.plan[0],
+        batch.plan_change[0],
+        batch.planned_nodes[0],
+        batch.planned_cores[0],
+        batch.groups[0],
+        batch.group_keys[0],
+        batch.dirty[0],
+        batch.unseen[0],
+        batch.twister[0],
+        batch.completed[0],
+        batch.allocated[0],
+        batch.machine_log[0],
+        batch.pstate_log[0],
+        batch.pstate_cores[0],
+        batch.energy_log[0],
+        batch.core_fails[0],
+        batch.memory_fails[0],
+        batch.spans[0],
     )
-
-
-@jit
-def _run_pair(batch, index, job_key, core_key):
-    state = borrow(lend(batch, index))
-    engine.begin(state)
-    status = codes.PAUSED
-    while status == codes.PAUSED:
-        status = decide.run_pair(state, job_key, core_key, codes.NO_BACKFILLING, 1 << 30)
-    return status
-
-
-@entry
-def _run_pairs(batch, job_keys, core_keys, statuses):
-    lent = borrow(batch)
-    for i in range(len(statuses)):
-        statuses[i] = _run_pair(lent, i, job_keys[i], core_keys[i])
-
-
-def run_pairs(batch: State, job_keys: Sequence[int], core_keys: Sequence[int]) -> NDArray[np.int64]:
-    """Simulate every environment of a batch from date 0 under a policy pair of its own, in one compiled call.
-
-    Parameters
-    ----------
-    batch
-        Arrays with a leading environment axis, all at date 0 and made with ``logging=False`` (logs cannot grow here).
-    job_keys, core_keys
-        Numbers of the keys of each environment.
-
-    Returns
-    -------
-    numpy.ndarray
-        The status of each environment: ``ENDED`` or ``STUCK``, shape ``(n_envs,)``.
-    """
-    statuses = np.zeros(len(batch.scalars), dtype=np.int64)
-    _run_pairs(batch, np.array(job_keys, dtype=np.int64), np.array(core_keys, dtype=np.int64), statuses)
-    return statuses

@@ -12,11 +12,12 @@ HDeepRM's mode the agent is asked again at once after a void when no more jobs c
 from __future__ import annotations
 
 from hdrl.kernel import codes, decide, engine, observe, reward
-from hdrl.kernel.batch import lend
+from hdrl.kernel.batch import first_row
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.observe import Watch
+from hdrl.kernel.rows import moved_to
 from hdrl.kernel.team import enter_round, leave_round, request_of, take_rows
 
 BEGIN, STEP, RESUME = range(3)
@@ -153,15 +154,15 @@ def _play(state, watch, request, action):
 
 
 @jit
-def _lend_watch(watches, index):
+def _first_watch(watches):
     return Watch(
-        watches.rows[index],
-        watches.ordered[index],
-        watches.history[index],
-        watches.pairs[0],
-        watches.limits[0],
-        watches.speed_share[0],
-        watches.power_share[0],
+        watches.rows[0],
+        watches.ordered[0],
+        watches.history[0],
+        watches.pairs,
+        watches.limits,
+        watches.speed_share,
+        watches.power_share,
     )
 
 
@@ -176,10 +177,8 @@ def _write_mask(state, watch, masks, row, ended):
 
 
 @jit
-def _play_row(batch, watches, request, row, action, observations, masks, results):
+def _play_row(state, watch, request, row, action, observations, masks, results):
     """Bring a row to its next decision point, or to its end; return the reward and whether it has ended."""
-    state = borrow(lend(batch, row))
-    watch = borrow(_lend_watch(watches, row))
     _play(state, watch, request, action)
     ended = watch.rows[0].status != codes.MESSAGE
     _write_mask(state, watch, masks, row, ended)
@@ -194,11 +193,13 @@ def _play_row(batch, watches, request, row, action, observations, masks, results
 def _play_rows(batch, watches, team, chosen, actions, observations, masks, rewards, terminations, results):
     """Bring chosen rows to their next decision points, or to their ends, as long as there are any to take."""
     request = request_of(team)
+    state, watch = borrow(first_row(batch)), borrow(_first_watch(watches))
     first, end = take_rows(team)
     while first < end:
         for row in range(first, end):
             if chosen[row]:
-                paid, ended = _play_row(batch, watches, request, row, actions[row], observations, masks, results)
+                state, watch = moved_to(state, batch, row), moved_to(watch, watches, row)
+                paid, ended = _play_row(state, watch, request, row, actions[row], observations, masks, results)
                 if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
                     rewards[row], terminations[row] = paid, ended
         first, end = take_rows(team)
@@ -211,9 +212,9 @@ def play(batch, watches, team, request, patience, chosen, actions, observations,
     Parameters
     ----------
     batch
-        The arrays of `State` with a leading axis (of length 1 for `hdrl.kernel.batch.SHARED`), of rows without logs.
+        The arrays of `State` with a leading axis (but for `hdrl.kernel.batch.SHARED`), of rows without logs.
     watches
-        What accompanies them, likewise.
+        What accompanies them: `Watch`.
     team
         Who shares the rows, see `hdrl.kernel.team`.
     request

@@ -73,7 +73,7 @@ of `hdrl.kernel.reward`.
 
 
 class Watch(NamedTuple):
-    """What accompanies the state of one environment (or of a batch, with one axis more in front)."""
+    """What accompanies the state of one environment (or of a batch: the first three with one axis more in front)."""
 
     rows: NDArray[np.void]  # (1,) WATCH_DTYPE
     ordered: NDArray[np.float64]  # (N_ATTRIBUTES, n_jobs) attributes of the waiting jobs, each sorted by itself

@@ -15,8 +15,8 @@ from hdrl.kernel.pool.events import objective_value
 from hdrl.kernel.pool.jit import entry
 from hdrl.kernel.pool.lend import Lent, take_as
 from hdrl.kernel.pool.observe import observe, observe_anew
-from hdrl.kernel.pool.rows import first_row, moved_to
-from hdrl.kernel.pool.state import Pool, smallest_pool
+from hdrl.kernel.pool.state import Pool, first_row, smallest_pool
+from hdrl.kernel.rows import moved_to
 from hdrl.kernel.team import (
     LEADER,
     PATIENCE,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.kernel.jit import jit
 from hdrl.kernel.records import record_dtype
 
 JOB_DTYPE = record_dtype(
@@ -194,6 +195,33 @@ def new_pool(
         masks=masks,
         rewards=np.zeros(n_envs) if rewards is None else rewards,
         is_over=np.zeros(n_envs, dtype=np.bool_) if is_over is None else is_over,
+    )
+
+
+@jit
+def first_row(batch):
+    """Return the arrays of the first environment of a batch."""
+    return Pool(
+        batch.jobs,
+        batch.templates,
+        batch.settings,
+        batch.columns,
+        batch.scalars[0],
+        batch.waiting[0],
+        batch.waiting_submit_s[0],
+        batch.waiting_sizes[0],
+        batch.priorities[0],
+        batch.start_s[0],
+        batch.end_s[0],
+        batch.end_jobs[0],
+        batch.expected_s[0],
+        batch.expected_jobs[0],
+        batch.candidates[0],
+        batch.profile[0],
+        batch.observations[0],
+        batch.masks[0],
+        batch.rewards,
+        batch.is_over,
     )
 
 

@@ -1,4 +1,4 @@
-"""Looking at one environment of a batch: its arrays are rows of the batch's.
+"""Looking at one environment of a batch: its arrays are rows of the batch's, but for what all environments share.
 
 A new tuple of views for each environment would be some hundred machine words to write; here the tuple is made once in a
 call, and only the pointers in it are moved on from one environment to the next.
@@ -12,35 +12,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from hdrl.kernel.borrow import new_pointer, read_field
-from hdrl.kernel.jit import JIT_DISABLED, jit
-from hdrl.kernel.pool.state import Pool
-
-
-@jit
-def first_row(batch):
-    """Return the arrays of the first environment."""
-    return Pool(
-        batch.jobs,
-        batch.templates,
-        batch.settings,
-        batch.columns,
-        batch.scalars[0],
-        batch.waiting[0],
-        batch.waiting_submit_s[0],
-        batch.waiting_sizes[0],
-        batch.priorities[0],
-        batch.start_s[0],
-        batch.end_s[0],
-        batch.end_jobs[0],
-        batch.expected_s[0],
-        batch.expected_jobs[0],
-        batch.candidates[0],
-        batch.profile[0],
-        batch.observations[0],
-        batch.masks[0],
-        batch.rewards,
-        batch.is_over,
-    )
+from hdrl.kernel.jit import JIT_DISABLED
 
 
 @intrinsic
@@ -64,9 +36,14 @@ def _moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
     return state(state, batch, types.int64), lower
 
 
-def _row_of(state: Pool, batch: Pool, row: int) -> Pool:
+def _row_of(state: Any, batch: Any, row: int) -> Any:
     """Return the arrays of an environment: the plain twin of `_moved_to`."""
-    return Pool(*(whole if own.ndim == whole.ndim else whole[row] for own, whole in zip(state, batch, strict=True)))
+    pairs = zip(state, batch, strict=True)
+    return type(state)._make(whole if own.ndim == whole.ndim else whole[row] for own, whole in pairs)
 
 
 moved_to = _row_of if JIT_DISABLED else _moved_to
+"""Let a borrowed tuple look at another row of a batch: ``moved_to(state, batch, row)`` returns the tuple from then on.
+
+The tuple must have been made of some row of the same batch. Arrays that have as many dimensions in both are shared.
+"""
