@@ -1,7 +1,7 @@
 """Many environments at once: the arrays of `State` with a leading axis, and one call for all of them.
 
 The environments of a batch have the same sizes (jobs, cores) and know nothing of each other; each advances exactly as
-it would alone. The functions that work on one environment work on a batch too: here it is only cut into views.
+it would alone. The functions that work on one environment work on a batch too: they are lent one row after the other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kernel's state: flat structured arrays, with a leading environment axis.
 
 `State` is what every kernel function takes: the arrays of *one* environment. A batch is the same
-tuple with one axis more in front; `hdrl.kernel.batch` cuts it into views. The functions of
+tuple with one axis more in front, but for what all environments share (`hdrl.kernel.batch`). The functions of
 the kernel never allocate and never hold Python objects; what may grow (logs) is grown between two calls.
 """
 
@@ -264,7 +264,7 @@ SPAN_DTYPE = record_dtype([("processor", np.int32), ("start_s", np.float64), ("d
 
 
 class State(NamedTuple):
-    """The arrays of one environment (or of a batch, with one axis more in front).
+    """The arrays of one environment (or of a batch: see `hdrl.kernel.batch`).
 
     ``n_jobs``, ``n_cores`` ... are the sizes of the workload and the platform.
     """

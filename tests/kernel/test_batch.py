@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.kernel import codes
-from hdrl.kernel.batch import cut, run_pairs, stack
+from hdrl.envs import PolicyPairVectorEnv
+from hdrl.kernel.batch import alone, repeated
 from hdrl.kernel.state import new_state
 from hdrl.kernel.twister import twister_state
 
@@ -16,37 +16,49 @@ def world():
     return platform, hdrl.read_workload("lublin_gaia_1000", platform, n_jobs=60)
 
 
-def birth(world, seed=0):
-    return new_state(*world, twister=twister_state(seed, "policy"), logging=False)
+def play_to_the_end(batch, actions):
+    """Let each row always do the same until its episode has ended; return what the kernel holds of each then."""
+    jobs, energies, seeds = {}, {}, {}
+    while len(jobs) < batch.num_envs:
+        _, _, terminations, _, _ = batch.step(actions)
+        for row in np.flatnonzero(terminations).tolist():
+            if row not in jobs:
+                scalars = batch._rows.batch.scalars[row, 0]
+                jobs[row] = batch._rows.batch.jobs[row].copy()
+                energies[row] = scalars["last_energy_j"] - scalars["first_energy_j"]
+                seeds[row] = batch.policy_seed(row)
+    return jobs, energies, seeds
 
 
-def test_all_pairs_in_one_call(world):
-    keys = [(job, core) for job in range(6) for core in range(6)]
-    batch = stack([birth(world) for _ in keys])
-    statuses = run_pairs(batch, [job for job, _ in keys], [core for _, core in keys])
-    assert set(statuses) == {codes.ENDED}
-    for index, name in enumerate(hdrl.policy_names()[:36]):
-        alone = hdrl.simulate(*world, name)
-        together = cut(batch, index)
+def test_all_pairs_in_one_batch(world):
+    names = hdrl.policy_names()[:36]
+    batch = PolicyPairVectorEnv(36, platform=world[0], workload=world[1], void=False, observation="minimal")
+    batch.reset(seed=0)
+    jobs, energies, seeds = play_to_the_end(batch, np.arange(36))
+    for row, name in enumerate(names):
+        expected = hdrl.simulate(*world, name, seed=seeds[row])
         for field in ("state", "start_s", "run_s", "n_cores"):
-            assert np.array_equal(together.jobs[field], alone.records[field]), (name, field)
-        s = together.scalars[0]
+            assert np.array_equal(jobs[row][field], expected.records[field]), (name, field)
         # With logs the sum is brought up to date more often.
-        assert s["last_energy_j"] - s["first_energy_j"] == pytest.approx(alone.consumed_j, rel=1e-13)
-        assert np.all(together.jobs["energy_j"] == -1.0), "without logs, the energy of single jobs is not known"
+        assert energies[row] == pytest.approx(expected.consumed_j, rel=1e-13)
+        assert np.all(jobs[row]["energy_j"] == -1.0), "without logs, the energy of single jobs is not known"
 
 
 def test_environments_do_not_meet(world):
-    seeds = (1, 2, 1)
-    batch = stack([birth(world, seed) for seed in seeds])
-    run_pairs(batch, [codes.JOB_RANDOM] * 3, [codes.CORE_RANDOM] * 3)
-    first, second, third = (cut(batch, index).jobs["start_s"] for index in range(3))
-    assert np.array_equal(first, third)
-    assert not np.array_equal(first, second)
+    actions = ["random-random"]
+    batch = PolicyPairVectorEnv(3, platform=world[0], workload=world[1], actions=actions, void=False)
+    batch.reset(seed=[1, 2, 1])
+    jobs, _, _ = play_to_the_end(batch, np.zeros(3, dtype=np.int64))
+    assert np.array_equal(jobs[0], jobs[2])
+    assert not np.array_equal(jobs[0]["start_s"], jobs[1]["start_s"])
 
 
-def test_sizes_must_agree(world):
-    platform, workload = world
-    shorter = new_state(platform, workload.window(0, 10), twister=twister_state(0, "policy"))
-    with pytest.raises(ValueError, match="same shape"):
-        stack([birth(world), shorter])
+def test_what_never_changes_is_shared_and_nothing_else(world):
+    state = new_state(*world, twister=twister_state(0, "policy"), logging=False)
+    for name, array in repeated(state, 3)._asdict().items():
+        own = getattr(state, name)
+        assert array is own if array.ndim == own.ndim else array.shape == (3, *own.shape), name
+        assert array is own or not np.shares_memory(array, own), name
+    one = alone(state)
+    one.scalars["now"] = 7.0
+    assert state.scalars["now"][0] == 7.0, "a batch of one is made of views"
