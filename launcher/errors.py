@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -10,6 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from hdrl.errors import HdrlError
+from hdrl.launcher.stopping import Terminated, heeding_sigterm
 
 
 class OneLine(click.ClickException):
@@ -41,13 +43,23 @@ class OneLine(click.ClickException):
 
 
 class Interrupted(OneLine):
-    """The end of a command after Ctrl-C, with the exit code that shells use for it."""
+    """The end of a command after a signal, with the exit code that shells use for it.
 
-    exit_code = 130
+    Parameters
+    ----------
+    program, message
+        As in `OneLine`.
+    number
+        The signal: SIGINT (Ctrl-C) or SIGTERM.
+    """
+
+    def __init__(self, program: str, message: str, number: int) -> None:
+        super().__init__(program, message)
+        self.exit_code = 128 + number
 
 
 class CleanErrors(click.Command):
-    """A command that ends with one line after an `HdrlError`, a wrong command line or Ctrl-C."""
+    """A command that ends with one line after an `HdrlError`, a wrong command line, Ctrl-C or SIGTERM."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -81,7 +93,7 @@ class CleanErrors(click.Command):
         OneLine
             If what the user gave is wrong, or the user interrupted the command.
         """
-        with one_line(ctx.find_root().info_name or "hdrl"):
+        with one_line(ctx.find_root().info_name or "hdrl"), heeding_sigterm():
             return super().invoke(ctx)
 
 
@@ -97,7 +109,7 @@ def one_line(program: str) -> Iterator[None]:
     Raises
     ------
     OneLine
-        Instead of an `HdrlError`, of an error of click, and of Ctrl-C.
+        Instead of an `HdrlError`, of an error of click, of Ctrl-C and of SIGTERM.
     """
     try:
         yield
@@ -108,5 +120,7 @@ def one_line(program: str) -> Iterator[None]:
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         raise OneLine(program, f"{error.format_message()}{hint}") from None
+    except Terminated:
+        raise Interrupted(program, "terminated", signal.SIGTERM) from None
     except KeyboardInterrupt:
-        raise Interrupted(program, "interrupted") from None
+        raise Interrupted(program, "interrupted", signal.SIGINT) from None

@@ -15,6 +15,7 @@ import click
 
 from hdrl.errors import HdrlError
 from hdrl.launcher.errors import CleanErrors, Interrupted
+from hdrl.launcher.stopping import Stop
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
@@ -215,13 +216,15 @@ def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> N
 
     options = resolve_options(options)
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
-    with _progress(quiet=quiet) as progress:
+    stop = Stop()
+    with _progress(stop, quiet=quiet) as progress:
         result = run_experiment(options, out=folder, progress=progress, resumes=resumes)
     training = result.training
     if training is not None and not training.is_complete:
         raise Interrupted(
             "hdrl-launch",
             f"interrupted after {training.n_iterations} iterations; hdrl-launch --resume {result.folder} goes on",
+            stop.number,
         )
     if quiet:
         click.echo(str(result.folder))
@@ -230,12 +233,12 @@ def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> N
 
 
 @contextlib.contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress]:
+def _progress(stop: Stop, *, quiet: bool) -> Iterator[Progress]:
     """Show messages and a bar on stderr; without a terminal the messages only, and nothing if it is to be quiet."""
     from hdrl.experiment import Progress
 
     if quiet:
-        yield Progress(message=_nothing, jobs=_nothing, stoppable=lambda: _stoppable(_nothing))
+        yield Progress(message=_nothing, jobs=_nothing, stoppable=lambda: stop.listening(_nothing))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -269,7 +272,7 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
             console.print(text, markup=False)
 
         def stoppable() -> contextlib.AbstractContextManager[Callable[[], bool]]:
-            return _stoppable(show_message)
+            return stop.listening(show_message)
 
         yield Progress(message=show_message, jobs=show_jobs, training=show_training, stoppable=stoppable)
 
@@ -282,31 +285,6 @@ def _training_numbers(values: Mapping[str, float]) -> str:
     """Return the numbers of a training that matter most, those of the objective included."""
     shown = [f"{name} {_number(values[key])}" for key, name in TRAINING_SHOWN.items() if key in values]
     return "  ".join(shown)
-
-
-@contextlib.contextmanager
-def _stoppable(message: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end a training after its running iteration; the second one ends it at once."""
-    import signal
-    import threading
-
-    stopped = threading.Event()
-
-    def stop(number: int, frame: object) -> None:
-        del number, frame
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-        message("stopping after this iteration, then saving; once more: at once")
-
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be taken
-        yield stopped.is_set
-        return
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield stopped.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _show(result: RunResult) -> None:

@@ -135,7 +135,8 @@ def test_mistakes_are_one_line_and_leave_nothing(words: str, message: str):
     assert refused(*arguments).startswith(message)
 
 
-def test_ctrl_c_keeps_what_is_there_and_resume_goes_on(folder: Path):
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: signal.Signals, word: str):
     # Slow enough to be stopped in the middle: decisions in Python.
     Path("slow.py").write_text(
         "import time\n"
@@ -154,13 +155,13 @@ def test_ctrl_c_keeps_what_is_there_and_resume_goes_on(folder: Path):
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and (not points.exists() or len(points.read_text().splitlines()) < 3):
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
+    assert process.returncode == 128 + number, stderr
     assert stdout == ""
     assert stderr.splitlines() == [
         "what finished is kept: hdrl compare --resume --out out",
-        "hdrl: error: interrupted",
+        f"hdrl: error: {word}",
     ]
     n_kept = len(points.read_text().splitlines()) - 1
     assert 2 <= n_kept < 36

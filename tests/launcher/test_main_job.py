@@ -42,7 +42,8 @@ def test_processes_give_equal_bytes(launch: list[str], tmp_path: Path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_ctrl_c_leaves_finished_runs_only(launch: list[str], tmp_path: Path):
+@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_a_signal_leaves_finished_runs_only(launch: list[str], tmp_path: Path, number: signal.Signals, word: str):
     process = subprocess.Popen(
         [*launch, "examples/demo.json", "--set", "nb_jobs=300", "-nr", "100000", "--out", str(tmp_path / "out")],
         cwd=ROOT,
@@ -52,13 +53,13 @@ def test_ctrl_c_leaves_finished_runs_only(launch: list[str], tmp_path: Path):
     )
     try:
         wait_until(lambda: (tmp_path / "out" / "run_1").is_dir() or process.poll() is not None)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     assert out == ""
-    assert err.splitlines()[-1] == "hdrl-launch: error: interrupted"
+    assert err.splitlines()[-1] == f"hdrl-launch: error: {word}"
     assert "Traceback" not in err
     finished = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert finished[:2] == ["run_0", "run_1"]

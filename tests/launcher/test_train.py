@@ -90,7 +90,8 @@ def test_classic_takes_the_options_of_a_learning_agent_for_what_it_can(tmp_path:
     assert makespan(tmp_path / "out") == pytest.approx(BEST_MAKESPAN_S, abs=1e-6)
 
 
-def test_ctrl_c_saves_what_is_reached(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_what_is_reached(tmp_path: Path, number: signal.Signals):
     out = tmp_path / "out"
     command = [sys.executable, "-c", "from hdrl.launcher.launch import launch; launch(prog_name='hdrl-launch')"]
     command += ["reinforce", str(EXPERIMENT), *QUIETLY, "-nr", "1000000", "--out", str(out), "--quiet"]
@@ -98,9 +99,9 @@ def test_ctrl_c_saves_what_is_reached(tmp_path: Path):
     deadline_s = time.monotonic() + 240
     while not (out / "checkpoint.pt").is_file() and time.monotonic() < deadline_s:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
+    assert process.returncode == 128 + number, told
     assert told.startswith("hdrl-launch: error: interrupted after ")
     assert told.endswith(f"iterations; hdrl-launch --resume {out} goes on\n")
     n_iterations = int(told.split()[4].replace(",", ""))
