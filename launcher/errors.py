@@ -42,8 +42,16 @@ class OneLine(click.ClickException):
         click.echo(f"{self.program}: error: {self.message}", file=file, err=True)
 
 
-class Interrupted(OneLine):
-    """The end of a command after a signal, with the exit code that shells use for it.
+class _Interrupted(OneLine):
+    exit_code = 128 + signal.SIGINT
+
+
+class _Terminated(OneLine):
+    exit_code = 128 + signal.SIGTERM
+
+
+def after_signal(program: str, message: str, number: int) -> OneLine:
+    """Return the end of a command after a signal, with the exit code that shells use for it.
 
     Parameters
     ----------
@@ -52,10 +60,7 @@ class Interrupted(OneLine):
     number
         The signal: SIGINT (Ctrl-C) or SIGTERM.
     """
-
-    def __init__(self, program: str, message: str, number: int) -> None:
-        super().__init__(program, message)
-        self.exit_code = 128 + number
+    return (_Terminated if number == signal.SIGTERM else _Interrupted)(program, message)
 
 
 class CleanErrors(click.Command):
@@ -121,6 +126,6 @@ def one_line(program: str) -> Iterator[None]:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         raise OneLine(program, f"{error.format_message()}{hint}") from None
     except Terminated:
-        raise Interrupted(program, "terminated", signal.SIGTERM) from None
+        raise after_signal(program, "terminated", signal.SIGTERM) from None
     except KeyboardInterrupt:
-        raise Interrupted(program, "interrupted", signal.SIGINT) from None
+        raise after_signal(program, "interrupted", signal.SIGINT) from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.errors import HdrlError
-from hdrl.launcher.errors import CleanErrors, Interrupted
+from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
 from hdrl.version import VERSION
 
@@ -221,7 +221,7 @@ def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> N
         result = run_experiment(options, out=folder, progress=progress, resumes=resumes)
     training = result.training
     if training is not None and not training.is_complete:
-        raise Interrupted(
+        raise after_signal(
             "hdrl-launch",
             f"interrupted after {training.n_iterations} iterations; hdrl-launch --resume {result.folder} goes on",
             stop.number,
