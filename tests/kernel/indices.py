@@ -1,0 +1,103 @@
+"""What `test_indices` runs without the compiler: the kernel on arrays that refuse every index out of bounds.
+
+Compiled code trusts that an index into an array of a lent State is neither negative nor too large.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from hdrl.kernel import borrow as borrowing
+from hdrl.kernel import rows
+
+
+class Checked(np.ndarray):
+    """An array whose single indices count from its beginning; NumPy refuses those beyond the end by itself."""
+
+    def _check(self, index):
+        if isinstance(index, int | np.integer) and index < 0:
+            raise IndexError(f"index {index} is negative")
+
+    def __getitem__(self, index):
+        self._check(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index, value):
+        self._check(index)
+        super().__setitem__(index, value)
+
+
+def checked(arrays):
+    """Return a tuple whose arrays of one dimension are checked, as `borrow` would lend it."""
+    is_lent = [array.ndim == 1 and array.flags.c_contiguous for array in arrays]
+    return arrays._make(a.view(Checked) if lent else a for a, lent in zip(arrays, is_lent, strict=True))
+
+
+# Whoever lends takes these two by name when it is imported, which happens below.
+plain_row = rows.moved_to
+borrowing.borrow = checked
+rows.moved_to = lambda state, batch, row: checked(plain_row(state, batch, row))
+
+import hdrl  # noqa: E402
+from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv  # noqa: E402
+from hdrl.testing import check_worlds  # noqa: E402
+
+POLICIES = (
+    "random-random",
+    "first-high_gflops",
+    "shortest-high_cores",
+    "smallest-high_mem",
+    "low_mem-high_mem_bw",
+    "low_mem_bw-low_power",
+    "fcfs+easy",
+    "sjf+easy_sjbf",
+    "f1+easy_priority-random",
+    "fcfs+conservative",
+    "largest+conservative-high_mem",
+)
+PAIRS = (
+    {"observation": "small", "objective": "edp"},
+    {"observation": "normal", "void": False},
+    {"observation": "normal", "compatibility": "hdeeprm-0.3.1", "objective": "makespan"},
+)
+POOLS = (
+    {"commitment": "block", "backfilling": "none"},
+    {"commitment": "block", "backfilling": "rlscheduler"},
+    {"commitment": "block", "backfilling": "easy", "order": "f1"},
+    {"commitment": "repick", "features": ("profile", "running", "queue_length", "earliest_start")},
+)
+
+
+def play(batch, n_steps):
+    """Carry out random legal actions."""
+    rng = np.random.default_rng(0)
+    batch.reset(seed=0)
+    for _ in range(n_steps):
+        masks = batch.action_masks()
+        batch.step(np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1))
+
+
+def simulate_worlds():
+    """Simulate every world under every core key and backfilling; return how many simulations that were."""
+    n = 0
+    for world in check_worlds().values():
+        for policy in POLICIES:
+            hdrl.simulate(world.platform, world.workload, policy, seed=1)
+            n += 1
+    return n
+
+
+def main():
+    """Run all of it; say how much."""
+    n = simulate_worlds()
+    for arguments in PAIRS:
+        play(PolicyPairVectorEnv(2, platform="learning", workload="learning", **arguments), 20)
+    for arguments in POOLS:
+        play(JobPickVectorEnv(2, n_procs=64, n_jobs=40, max_jobs=16, **arguments), 60)
+    sys.stdout.write(f"{n}\n")
+
+
+if __name__ == "__main__":
+    main()
