@@ -84,6 +84,7 @@ def first_row(batch):
         batch.planned_cores[0],
         batch.groups[0],
         batch.group_keys[0],
+        batch.block_keys[0],
         batch.dirty[0],
         batch.unseen[0],
         batch.twister[0],

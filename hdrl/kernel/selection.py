@@ -2,7 +2,7 @@
 
 Cores are chosen one after the other, the keys being looked at again before each, as in HDeepRM; but instead of
 sorting all cores again and again, whole *groups* of cores with the same key (a processor, or a node for ``high_mem``)
-are kept in a small heap, and only the group that gave a core moves. Ties go to the lowest core id.
+are compared, and those that share the best key give a core in turn. Ties go to the lowest core id.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from hdrl.kernel.cluster import has_memory, lock, unlock
 from hdrl.kernel.jit import jit
 from hdrl.kernel.sorting import sort_slice
 from hdrl.kernel.twister import draw_below
+
+_BLOCK = 16
 
 CHOSEN = 0
 NO_CORES = 1
@@ -100,94 +102,60 @@ def _core_of_group(state, group, core_key):
 
 
 @jit
-def _sift_group_down(state, place, size):
-    groups, keys = state.groups, state.group_keys
-    group, key = groups[place], keys[place]
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size:
-            left, right = keys[below], keys[below + 1]
-            if right < left or (right == left and groups[below + 1] < groups[below]):
-                below += 1
-        other = keys[below]
-        if key < other or (key == other and group < groups[below]):
-            break
-        groups[place] = groups[below]
-        keys[place] = other
-        place = below
-    groups[place] = group
-    keys[place] = key
-
-
-@jit
-def _make_heap(state, size):
-    for place in range(size // 2 - 1, -1, -1):
-        _sift_group_down(state, place, size)
-
-
-@jit
-def _gather_best_groups(state, job, core_key, room):
-    """Put the best groups that can give a core into the heap, ``room`` of them at most; return how many they are."""
-    n_all = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
-    groups, keys = state.groups, state.group_keys
-    worst, size = -np.inf, 0
-    for group in range(n_all):
-        # With their signs changed: the worst of those found so far is on top, to be replaced by a better one.
-        key = -_group_key(state, group, core_key)
-        # Of equal ones the first is the better.
-        if key <= worst or not _can_give(state, group, job, core_key):
-            continue
-        if size < room:
-            groups[size], keys[size] = -group, key
-            size += 1
-            if size == room:
-                _make_heap(state, size)
-                worst = keys[0]
-        else:
-            groups[0], keys[0] = -group, key
-            _sift_group_down(state, 0, size)
-            worst = keys[0]
-    for place in range(size):
-        groups[place], keys[place] = -groups[place], -keys[place]
-    _make_heap(state, size)
-    return size
-
-
-@jit
-def _take_from_best_group(state, core_key, job, n):
-    """Take ``n`` cores, each from the group whose key is best then; return how many are still missing."""
-    while n > 0:
-        # Few of all groups are needed: each core that is taken, and each group that is used up, concerns one of them.
-        room = n + n // 2 + 4
-        size = _gather_best_groups(state, job, core_key, room)
-        if size == 0:
-            break
-        n = _take_from_gathered(state, core_key, job, n, size, room if size == room else n + size)
+def _fill_keys(state, job, core_key):
+    """Write the keys of all groups of cores, infinite where a group has none for the job; return how many they are."""
+    keys = state.group_keys
+    n = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
+    for group in range(n):
+        keys[group] = _group_key(state, group, core_key) if _can_give(state, group, job, core_key) else np.inf
     return n
 
 
 @jit
-def _take_from_gathered(state, core_key, job, n, size, n_looks):
-    """Take up to ``n`` cores from groups in the heap, looking at its top at most ``n_looks`` times.
+def _smallest(values, first, end):
+    """Return the smallest of ``values[first:end]``."""
+    smallest = np.inf
+    for i in range(first, end):
+        smallest = min(smallest, values[i])
+    return smallest
 
-    Returns how many cores are missing then. As long as fewer looks have been taken than there were groups, one of
-    these has not been looked at, and is better than all that are not in the heap.
+
+@jit
+def _take_from_best_group(state, core_key, job, n):
+    """Take ``n`` cores, each from the group whose key is best then; return how many are still missing.
+
+    Many groups have the same key: all which have the best one give a core in turn. To find them, only blocks of groups
+    are looked into that hold one.
     """
-    groups, keys = state.groups, state.group_keys
-    while n > 0 and size > 0 and n_looks > 0:
-        n_looks -= 1
-        group = groups[0]
-        if not _can_give(state, group, job, core_key):
-            size -= 1
-            groups[0], keys[0] = groups[size], keys[size]
-        else:
-            _take_core(state, _core_of_group(state, group, core_key), job)
-            n -= 1
-            keys[0] = _group_key(state, group, core_key)
-        if size > 0:
-            _sift_group_down(state, 0, size)
+    keys, block_keys = state.group_keys, state.block_keys
+    n_groups = _fill_keys(state, job, core_key)
+    n_blocks = (n_groups + _BLOCK - 1) // _BLOCK
+    for block in range(n_blocks):
+        block_keys[block] = _smallest(keys, _BLOCK * block, min(_BLOCK * (block + 1), n_groups))
+    while n > 0:
+        best = _smallest(block_keys, 0, n_blocks)
+        if best == np.inf:
+            break
+        for block in range(n_blocks):
+            if n > 0 and block_keys[block] <= best:
+                first, end = _BLOCK * block, min(_BLOCK * (block + 1), n_groups)
+                n = _take_from_block(state, first, end, best, core_key, job, n)
+                block_keys[block] = _smallest(keys, first, end)
+    return n
+
+
+@jit
+def _take_from_block(state, first, end, best, core_key, job, n):
+    """Take up to ``n`` cores from those of the groups ``first`` to ``end`` with the best key; return how many are missing."""
+    keys = state.group_keys
+    for group in range(first, end):
+        while n > 0 and keys[group] <= best:
+            if _can_give(state, group, job, core_key):
+                _take_core(state, _core_of_group(state, group, core_key), job)
+                n -= 1
+                keys[group] = _group_key(state, group, core_key)
+            else:
+                keys[group] = np.inf  # it has no core left, or others have used up the memory of its node
     return n
 
 

@@ -303,6 +303,7 @@ class State(NamedTuple):
     planned_cores: NDArray[np.int32]  # the same: on how many cores of each node
     groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
     group_keys: NDArray[np.float64]  # the same
+    block_keys: NDArray[np.float64]  # the same, of blocks of neighbouring groups
     dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
     unseen: NDArray[np.int32]  # (n_processors,) processors that have changed since the last observation
     twister: NDArray[np.uint32]  # (625,) Mersenne twister, position last
@@ -520,6 +521,7 @@ def new_state(
         planned_cores=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
         groups=np.zeros(n_groups, dtype=np.int32),
         group_keys=np.zeros(n_groups, dtype=np.float64),
+        block_keys=np.zeros(n_groups, dtype=np.float64),
         dirty=np.zeros(platform.n_processors, dtype=np.int32),
         unseen=np.zeros(platform.n_processors, dtype=np.int32),
         twister=np.ascontiguousarray(twister, dtype=np.uint32).copy(),
