@@ -21,7 +21,7 @@ from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
 
-SCRATCH = frozenset({"late", "events", "scratch", "finished", "candidates", "groups", "group_keys", "block_keys", "forecasts"})
+SCRATCH = frozenset({"late", "events", "scratch", "finished", "candidates", "counts", "group_keys", "block_keys", "forecasts"})
 """Arrays of `State` that hold nothing from one decision to the next."""
 
 

@@ -82,7 +82,7 @@ def first_row(batch):
         batch.plan_change[0],
         batch.planned_nodes[0],
         batch.planned_cores[0],
-        batch.groups[0],
+        batch.counts[0],
         batch.group_keys[0],
         batch.block_keys[0],
         batch.dirty[0],

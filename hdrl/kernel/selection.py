@@ -31,15 +31,23 @@ def _take_core(state, core, job):
 
 
 @jit
-def _lowest_free_core(state, processor):
-    """Return the lowest free core of a processor, or -1."""
+def _n_free(state, processor):
+    """Return how many cores of a processor are free."""
     row = state.processors[processor]
-    if row.n_busy == row.end_core - row.first_core:
-        return -1
-    for core in range(row.first_core, row.end_core):
-        if state.cores[core].owner < 0:
-            return core
-    return -1
+    return row.end_core - row.first_core - row.n_busy
+
+
+@jit
+def _free_core(state, processor, index):
+    """Return the free core of a processor that has ``index`` free ones before it."""
+    row = state.processors[processor]
+    core = row.first_core + index
+    if row.n_busy > 0:
+        core = row.first_core
+        while index > 0 or state.cores[core].owner >= 0:
+            index -= 1 if state.cores[core].owner < 0 else 0
+            core += 1
+    return core
 
 
 @jit
@@ -75,7 +83,7 @@ def _group_key(state, group, core_key):
         return -row.free_bandwidth_gbps
     if state.scalars[0].compatible == 1:  # HDeepRM prefers the processor with the most *busy* cores
         return -float(row.n_busy)
-    return -float(row.end_core - row.first_core - row.n_busy)
+    return -float(_n_free(state, group))
 
 
 @jit
@@ -84,21 +92,18 @@ def _can_give(state, group, job, core_key):
     if core_key == codes.CORE_HIGH_MEM:
         node = state.nodes[group]
         return node.n_free_cores > 0 and node.free_memory_mib >= state.jobs[job].memory_mib
-    row = state.processors[group]
-    return row.n_busy < row.end_core - row.first_core and has_memory(state, group, job)
+    return _n_free(state, group) > 0 and has_memory(state, group, job)
 
 
 @jit
 def _core_of_group(state, group, core_key):
     """Return the lowest free core of a group that has one."""
-    if core_key != codes.CORE_HIGH_MEM:
-        return _lowest_free_core(state, group)
-    node = state.nodes[group]
-    for processor in range(node.first_processor, node.end_processor):
-        core = _lowest_free_core(state, processor)
-        if core >= 0:
-            return core
-    return -1
+    processor = group
+    if core_key == codes.CORE_HIGH_MEM:
+        processor = state.nodes[group].first_processor
+        while _n_free(state, processor) == 0:
+            processor += 1
+    return _free_core(state, processor, 0)
 
 
 @jit
@@ -163,66 +168,54 @@ def _take_from_block(state, first, end, best, core_key, job, n):
 def _count_eligible(state, job):
     """Count the free cores with memory for a job; return how many they are.
 
-    ``groups`` becomes a Fenwick tree of their numbers by nodes: entry ``i`` counts those of the nodes ``i & (i + 1)``
-    to ``i``.
+    `State.counts` becomes a tree of their numbers: entry ``i`` is the sum of entries ``2 i`` and ``2 i + 1``, the second
+    half are the nodes. So many steps lead from the top to a node, whichever it is, that no processor guesses wrong.
     """
-    memory_mib, tree, nodes = state.jobs[job].memory_mib, state.groups, state.nodes
-    n_nodes = len(nodes)
-    n = 0
-    for i in range(n_nodes):
-        tree[i] = 0
-    for i in range(n_nodes):
+    memory_mib, tree, nodes = state.jobs[job].memory_mib, state.counts, state.nodes
+    first = len(tree) >> 1
+    for i in range(len(nodes)):
         node = nodes[i]
-        if node.free_memory_mib >= memory_mib:
-            tree[i] += node.n_free_cores
-            n += node.n_free_cores
-        if i | (i + 1) < n_nodes:
-            tree[i | (i + 1)] += tree[i]
-    return n
+        tree[first + i] = node.n_free_cores if node.free_memory_mib >= memory_mib else 0
+    for i in range(first - 1, 0, -1):
+        tree[i] = tree[2 * i] + tree[2 * i + 1]
+    return tree[1]
 
 
 @jit
 def _uncount(state, node, n):
     """Take ``n`` cores of a node out of the tree."""
-    tree = state.groups
-    while node < len(state.nodes):
-        tree[node] -= n
-        node |= node + 1
+    tree = state.counts
+    place = (len(tree) >> 1) + node
+    while place > 0:
+        tree[place] -= n
+        place >>= 1
 
 
 @jit
 def _node_of_eligible(state, index):
     """Return the node of the eligible core that has ``index`` before it, and how many of these are on that node."""
-    tree, n_nodes = state.groups, len(state.nodes)
-    step = 1
-    while 2 * step <= n_nodes:
-        step *= 2
-    node = 0
-    while step > 0:
-        if node + step <= n_nodes and tree[node + step - 1] <= index:
-            node += step
-            index -= tree[node - 1]
-        step >>= 1
-    return node, index
+    tree = state.counts
+    first = len(tree) >> 1
+    place = 1
+    while place < first:
+        place *= 2
+        is_right = 1 if tree[place] <= index else 0
+        index -= is_right * tree[place]
+        place += is_right
+    return place - first, index
 
 
 @jit
 def _eligible_core(state, index):
-    """Return the eligible core that has ``index`` before it: `_count_eligible` has counted them."""
-    n, index = _node_of_eligible(state, index)
-    node = state.nodes[n]
-    for processor in range(node.first_processor, node.end_processor):
-        row = state.processors[processor]
-        n_free = row.end_core - row.first_core - row.n_busy
-        if index >= n_free:
-            index -= n_free
-            continue
-        for core in range(row.first_core, row.end_core):
-            if state.cores[core].owner < 0:
-                if index == 0:
-                    return core
-                index -= 1
-    return -1
+    """Return the eligible core that has ``index`` before it, and its node: `_count_eligible` has counted them."""
+    number, index = _node_of_eligible(state, index)
+    processor = state.nodes[number].first_processor
+    n_free = _n_free(state, processor)
+    while index >= n_free:
+        index -= n_free
+        processor += 1
+        n_free = _n_free(state, processor)
+    return _free_core(state, processor, index), number
 
 
 @jit
@@ -231,11 +224,10 @@ def _take_at_random(state, job, n):
     memory_mib = state.jobs[job].memory_mib
     n_eligible = _count_eligible(state, job)
     while n > 0 and n_eligible > 0:
-        core = _eligible_core(state, draw_below(state.twister, n_eligible))
+        core, number = _eligible_core(state, draw_below(state.twister, n_eligible))
         _take_core(state, core, job)
         n -= 1
         # One fewer, and all of its node if that has not enough memory any more.
-        number = state.processors[state.cores[core].processor].node
         node = state.nodes[number]
         n_gone = 1 if node.free_memory_mib >= memory_mib else node.n_free_cores + 1
         _uncount(state, number, n_gone)

@@ -301,9 +301,9 @@ class State(NamedTuple):
     plan_change: NDArray[np.int32]  # the same: cores that are given back (taken, if negative); 0: to be passed over
     planned_nodes: NDArray[np.int32]  # (sum of requested cores, or 0 without memory,) where jobs are expected to run
     planned_cores: NDArray[np.int32]  # the same: on how many cores of each node
-    groups: NDArray[np.int32]  # (max(n_processors, n_nodes),) scratch of the core selection
-    group_keys: NDArray[np.float64]  # the same
-    block_keys: NDArray[np.float64]  # the same, of blocks of neighbouring groups
+    counts: NDArray[np.int32]  # (2 * a power of two >= n_nodes,) scratch of the core selection
+    group_keys: NDArray[np.float64]  # (max(n_processors, n_nodes),) the same
+    block_keys: NDArray[np.float64]  # the same
     dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
     unseen: NDArray[np.int32]  # (n_processors,) processors that have changed since the last observation
     twister: NDArray[np.uint32]  # (625,) Mersenne twister, position last
@@ -519,7 +519,7 @@ def new_state(
         plan_change=np.zeros(2 * n_jobs, dtype=np.int32),
         planned_nodes=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
         planned_cores=np.zeros(n_places if plans_nodes else 0, dtype=np.int32),
-        groups=np.zeros(n_groups, dtype=np.int32),
+        counts=np.zeros(2 << (platform.n_nodes - 1).bit_length(), dtype=np.int32),
         group_keys=np.zeros(n_groups, dtype=np.float64),
         block_keys=np.zeros(n_groups, dtype=np.float64),
         dirty=np.zeros(platform.n_processors, dtype=np.int32),
