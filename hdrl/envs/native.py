@@ -70,7 +70,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         overwrites.
     n_threads
         How many threads share the rows. Results do not depend on it. The threads that help keep a core each busy for
-        some tenths of a millisecond after a step, waiting for the next one, before they go to sleep.
+        some milliseconds after a step, waiting for the next one, before they go to sleep.
 
     Attributes
     ----------

@@ -122,13 +122,11 @@ def _note_dirty(state, processor):
 
 
 @jit
-def _change(state, core, pstate):
-    """Note that a core, a row of `State.cores`, is to change its P-state; its processor is noted by the caller."""
-    if core.owner >= 0 and state.scalars[0].follows_progress == 1:
+def _follow_owner(state, core):
+    """Follow the progress of the job that holds a core, a row of `State.cores`, before the core's P-state changes."""
+    if core.owner >= 0:
         follow_progress(state, core.owner)
         state.jobs[core.owner].pace_known = 0
-    core.wanted_pstate = pstate
-    core.changed = 1
 
 
 @jit
@@ -136,7 +134,10 @@ def _want(state, core, pstate):
     """Note that a core is to change its P-state, if that is news."""
     row = state.cores[core]
     if row.wanted_pstate != pstate:
-        _change(state, row, pstate)
+        if state.scalars[0].follows_progress == 1:
+            _follow_owner(state, row)
+        row.wanted_pstate = pstate
+        row.changed = 1
         _note_dirty(state, row.processor)
 
 
@@ -150,11 +151,15 @@ def _refresh_processor(state, processor):
         return
     row.serving_pstate, row.unused_pstate = serving, unused
     cores = state.cores
+    if state.scalars[0].follows_progress == 1:
+        for number in range(row.first_core, row.end_core):
+            _follow_owner(state, cores[number])
+    # Without a branch in the loop, as which cores change cannot be foretold.
     for number in range(row.first_core, row.end_core):
         core = cores[number]
         pstate = unused if core.owner < 0 else serving
-        if core.wanted_pstate != pstate:
-            _change(state, core, pstate)
+        core.changed |= core.wanted_pstate != pstate
+        core.wanted_pstate = pstate
     _note_dirty(state, processor)
 
 
@@ -278,16 +283,15 @@ def _gather_changes(state):
     for i in range(s.n_dirty):
         row = state.processors[state.dirty[i]]
         row.dirty = 0
+        # Without a branch in the loop, as which cores change cannot be foretold: a core that is not due is overwritten.
         for number in range(row.first_core, row.end_core):
             core = cores[number]
-            if core.changed == 0:
-                continue
-            core.changed = 0
             # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
-            if hosts[number].pstate != core.wanted_pstate or s.compatible == 1:
-                bits |= 1 << core.wanted_pstate
-                scratch[n] = number
-                n += 1
+            due = core.changed & ((hosts[number].pstate != core.wanted_pstate) | s.compatible)
+            core.changed = 0
+            bits |= due << core.wanted_pstate
+            scratch[n] = number
+            n += due
     s.n_dirty = 0
     return n, bits
 
@@ -299,9 +303,8 @@ def _add_pstate_op(state, pstate, n):
     cores, scratch, pool = state.cores, state.scratch, state.pool
     first = last = s.n_pool
     for i in range(n):
-        if cores[scratch[i]].wanted_pstate == pstate:
-            pool[last] = scratch[i]
-            last += 1
+        pool[last] = scratch[i]
+        last += cores[scratch[i]].wanted_pstate == pstate
     s.n_pool = last
     add_op(state, codes.SET_PSTATE, pstate, first, last - first, 0.0)
 

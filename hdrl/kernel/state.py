@@ -291,7 +291,7 @@ class State(NamedTuple):
     events: NDArray[np.void]  # EVENT_DTYPE, what the scheduler is about to be told
     ops: NDArray[np.void]  # OP_DTYPE, what it answered
     pool: NDArray[np.int32]  # cores (or jobs) named in the answer
-    scratch: NDArray[np.int32]  # (n_cores,) for sorting
+    scratch: NDArray[np.int32]  # (n_cores + 1,) for sorting, and for cores that are to change their P-states
     finished: NDArray[np.void]  # FINISHED_DTYPE, scratch of one engine step
     queue: NDArray[np.int32]  # (n_jobs,) waiting jobs
     expected: NDArray[np.int32]  # (n_jobs,) jobs that hold cores, by expected end
@@ -509,7 +509,7 @@ def new_state(
         events=np.zeros(4 * n_jobs + 4 * N_TIMER_SLOTS + 64, dtype=EVENT_DTYPE),
         ops=np.zeros(n_jobs + N_TIMER_SLOTS + 64, dtype=OP_DTYPE),
         pool=np.zeros(2 * n_cores + n_jobs + 64, dtype=np.int32),
-        scratch=np.zeros(n_cores, dtype=np.int32),
+        scratch=np.zeros(n_cores + 1, dtype=np.int32),
         finished=np.zeros(n_slots + n_jobs + 1, dtype=FINISHED_DTYPE),
         queue=np.zeros(n_jobs, dtype=np.int32),
         expected=np.zeros(n_jobs, dtype=np.int32),

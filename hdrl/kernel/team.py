@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 
 from hdrl.kernel.jit import JIT_DISABLED, jit
 
-# On cache lines of their own: the number of the round, odd while it is open; how many rows there are, how many are
-# taken at once, and what is to be done with them; the next one to be taken; how many help.
-_ROUND, _N_ROWS, _N_AT_ONCE, _REQUEST, _NEXT, _HELPING = 0, 8, 9, 10, 16, 24
+# On cache lines of their own: the number of the round, odd while it is open; how many rows there are, in how
+# many shares what is left of them is taken, and what is to be done with them; the next one to be taken; how many help.
+_ROUND, _N_ROWS, _N_SHARES, _REQUEST, _NEXT, _HELPING = 0, 8, 9, 10, 16, 24
 
-_TURNS = 16
-"""How often each thread takes rows in a round, if all are equally fast."""
+_TURNS = 4
+"""What a thread takes at once: of all that is left, as much as leaves this many such shares for every thread."""
 
 Team: TypeAlias = NDArray[np.int64]
 
 LEADER = 0
 """The patience of who leads; that of who helps is the number of looks after which they give up, above 0."""
 
-PATIENCE = 1 << 18
-"""How often who helps looks for an open round before giving up: some tenths of a millisecond."""
+PATIENCE = 1 << 22
+"""How often who helps looks for an open round before giving up: some milliseconds."""
 
 
 def new_team(n_rows: int, n_threads: int = 1) -> Team:
@@ -47,7 +47,7 @@ def new_team(n_rows: int, n_threads: int = 1) -> Team:
     """
     team = np.zeros(32, dtype=np.int64)
     team[_N_ROWS] = n_rows
-    team[_N_AT_ONCE] = n_rows if n_threads == 1 else max(1, n_rows // (_TURNS * n_threads))
+    team[_N_SHARES] = 1 if n_threads == 1 else _TURNS * n_threads
     return team
 
 
@@ -138,6 +138,8 @@ def request_of(team):
 @jit
 def take_rows(team):
     """Take the next rows; return the first of them and the one after the last: the same if none is left."""
-    n_rows, n_at_once = _load(team, _N_ROWS), _load(team, _N_AT_ONCE)
+    # Many at first, which costs little, and one by one in the end, so that nobody is left with much.
+    n_rows = _load(team, _N_ROWS)
+    n_at_once = max(1, (n_rows - _load(team, _NEXT)) // _load(team, _N_SHARES))
     first = min(_add(team, _NEXT, n_at_once), n_rows)
     return first, min(first + n_at_once, n_rows)
