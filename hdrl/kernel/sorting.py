@@ -1,12 +1,15 @@
-"""Sorting a slice of an integer array in place: natural merge sort.
+"""Sorting a slice of an integer array of different values in place.
 
-The cores of an allocation are chosen processor by processor, so that they come as a few ascending runs: merging runs
-takes little more than one pass.
+The cores of an allocation are often chosen processor by processor, so that they come as a few ascending runs: merging
+runs (natural merge sort) takes little more than one pass. Few values in no order are counted instead: how many are
+smaller is the place of each, and nothing in that depends on a comparison that cannot be foretold.
 """
 
 from __future__ import annotations
 
 from hdrl.kernel.jit import jit
+
+_FEW = 64
 
 
 @jit
@@ -36,8 +39,24 @@ def _merge(values, first, start, middle, end, scratch):
 
 
 @jit
+def _sort_by_counting(values, first, n, scratch):
+    for i in range(n):
+        scratch[i] = values[first + i]
+    for i in range(n):
+        n_smaller = 0
+        for k in range(n):
+            n_smaller += scratch[k] < scratch[i]
+        values[first + n_smaller] = scratch[i]
+
+
+@jit
 def sort_slice(values, first, n, scratch):
-    """Sort ``values[first:first + n]`` ascending; ``scratch`` is as long as that at least."""
+    """Sort ``values[first:first + n]``, all different, ascending; ``scratch`` is as long as that at least."""
+    if n < 2 or _end_of_run(values, first, 0, n) == n:
+        return
+    if n <= _FEW:
+        _sort_by_counting(values, first, n, scratch)
+        return
     n_runs = 2
     while n_runs > 1:
         n_runs = 0
