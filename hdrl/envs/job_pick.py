@@ -20,8 +20,8 @@ from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
+from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform

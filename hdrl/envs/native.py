@@ -33,8 +33,8 @@ from hdrl.envs.requests import (
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
 from hdrl.kernel.jit import JIT_DISABLED
+from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool.actions import count, new_counts, take
-from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.team import new_team
 
 BoolArray: TypeAlias = NDArray[np.bool_]

@@ -211,20 +211,23 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        self._play(episodes.BEGIN, LEADER, chosen)
-        self._check_statuses(chosen)
+        self._lead(episodes.BEGIN, chosen)
 
     def _step_rows(self, chosen: BoolArray) -> None:
-        self._play(episodes.STEP, LEADER, chosen)
-        self._check_statuses(chosen)
+        self._lead(episodes.STEP, chosen)
 
     def _help(self) -> None:
         self._play(episodes.STEP, PATIENCE, self._chosen)
 
-    def _play(self, request: int, patience: int, chosen: BoolArray) -> None:
-        episodes.play(
-            self._rows.batch,
-            self._rows.watches,
+    def _lead(self, request: int, chosen: BoolArray) -> None:
+        row = self._play(request, LEADER, chosen)
+        if row >= 0:
+            raise SimulationError(f"row {row}: jobs are waiting and nothing will ever happen again")
+
+    def _play(self, request: int, patience: int, chosen: BoolArray) -> int:
+        row: int = episodes.play(
+            self._rows.lent.places,
+            self._rows.lent_watches.places,
             self._team,
             request,
             patience,
@@ -236,13 +239,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             self._terminations,
             self._results,
         )
-
-    def _check_statuses(self, chosen: BoolArray) -> None:
-        statuses = self._rows.watches.rows["status"][:, 0]
-        good = (statuses == codes.MESSAGE) | (statuses == codes.ENDED) | ~chosen
-        if not good.all():
-            row = int(np.argmin(good))
-            raise SimulationError(f"row {row}: jobs are waiting and nothing will ever happen again")
+        return row
 
     def _take_actions(self, actions: NDArray[Any]) -> None:
         """Take the actions, action 0 for void where that is not legal: agents without masks choose it."""

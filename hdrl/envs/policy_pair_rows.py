@@ -15,13 +15,16 @@ from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.errors import WorkloadError
 from hdrl.kernel import episodes, observe
 from hdrl.kernel.batch import SHARED, repeated
-from hdrl.kernel.observe import WATCH_DTYPE, Watch
+from hdrl.kernel.lend import Lent
+from hdrl.kernel.observe import new_watches
 from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
 
-SCRATCH = frozenset({"late", "events", "scratch", "finished", "candidates", "counts", "group_keys", "block_keys", "forecasts"})
+SCRATCH = frozenset(
+    {"late", "events", "scratch", "finished", "candidates", "counts", "group_keys", "block_keys", "forecasts"}
+)
 """Arrays of `State` that hold nothing from one decision to the next."""
 
 
@@ -157,6 +160,8 @@ class PairRows:
     ----------
     batch, watches
         The arrays of the environments, and what accompanies them, with a leading axis.
+    lent, lent_watches
+        The same for compiled code.
     """
 
     def __init__(
@@ -192,10 +197,7 @@ class PairRows:
         self._birth = birth
         self.batch = repeated(birth, n_rows)
         n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
-        self.watches = Watch(
-            rows=np.zeros((n_rows, 1), dtype=WATCH_DTYPE),
-            ordered=np.zeros((n_rows, observe.N_ATTRIBUTES, plan.max_jobs)),
-            history=np.zeros((n_rows, n_kept), dtype=np.int16),
+        self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(
             pairs=np.ascontiguousarray(pairs),
             limits=limits,
             speed_share=shares[0],
@@ -203,6 +205,7 @@ class PairRows:
         )
         for name, value in watch.items():
             self.watches.rows[name] = value
+        self.lent, self.lent_watches = Lent(self.batch), Lent(self.watches)
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
         """Bring a row back to date 0 with the jobs of a window.

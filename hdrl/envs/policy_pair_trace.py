@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.batch import alone
+from hdrl.kernel.lend import Lent
 from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, Watch
 from hdrl.kernel.state import State
 from hdrl.kernel.team import LEADER, new_team
@@ -36,8 +37,8 @@ class _Replay:
         status = codes.GROW
         while status == codes.GROW:
             episodes.play(
-                alone(self.state),
-                self.watch,
+                Lent(alone(self.state)).places,
+                Lent(self.watch).places,
                 new_team(1),
                 request,
                 LEADER,

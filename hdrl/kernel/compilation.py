@@ -79,18 +79,18 @@ def warm_up_conservative(message: Callable[[str], None]) -> None:
 
 def _plan_once() -> None:
     """Make a decision about nothing: no job waits at date 0."""
-    entries.schedule_pair(_small_state(), codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, codes.CONSERVATIVE)
+    entries.schedule_pair(small_state(), codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, codes.CONSERVATIVE)
 
 
 def _simulate_once() -> None:
     """Simulate: the entries are one compiled function, so that this compiles them."""
-    state = _small_state()
+    state = small_state()
     entries.begin(state)
     entries.run_pair(state, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
 
 
-def _small_state() -> State:
-    """Return a world of four cores and one job at date 0."""
+def small_state() -> State:
+    """Return a world of four cores and one job at date 0; its arrays are of the types of all worlds'."""
     platform = read_platform("learning")
     jobs = np.zeros(1, dtype=JOB_DTYPE)
     jobs["cores"] = 1

@@ -12,11 +12,13 @@ HDeepRM's mode the agent is asked again at once after a void when no more jobs c
 from __future__ import annotations
 
 from hdrl.kernel import codes, decide, engine, observe, reward
-from hdrl.kernel.batch import first_row
+from hdrl.kernel.batch import first_row, repeated
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
+from hdrl.kernel.compilation import small_state
 from hdrl.kernel.jit import entry, jit
-from hdrl.kernel.observe import Watch
+from hdrl.kernel.lend import take_as
+from hdrl.kernel.observe import Watch, new_watches
 from hdrl.kernel.rows import moved_to
 from hdrl.kernel.team import enter_round, leave_round, request_of, take_rows
 
@@ -205,6 +207,20 @@ def _play_rows(batch, watches, team, chosen, actions, observations, masks, rewar
         first, end = take_rows(team)
 
 
+@jit
+def _first_that_stopped(watches, chosen):
+    """Return the first chosen row that is neither at a decision nor at its end, -1 if there is none."""
+    for row in range(len(chosen)):
+        status = watches.rows[row, 0].status
+        if chosen[row] and status != codes.MESSAGE and status != codes.ENDED:
+            return row
+    return -1
+
+
+_batch_at = take_as(lambda: repeated(small_state(), 1))
+_watches_at = take_as(lambda: new_watches(1, 1, 1, 1))
+
+
 @entry
 def play(batch, watches, team, request, patience, chosen, actions, observations, masks, rewards, terminations, results):
     """Bring the chosen rows to their next decision points, or to their ends; or help who does so.
@@ -212,9 +228,10 @@ def play(batch, watches, team, request, patience, chosen, actions, observations,
     Parameters
     ----------
     batch
-        The arrays of `State` with a leading axis (but for `hdrl.kernel.batch.SHARED`), of rows without logs.
+        Places (`hdrl.kernel.lend.Lent`) of the arrays of `State` with a leading axis, but for
+        `hdrl.kernel.batch.SHARED`.
     watches
-        What accompanies them: `Watch`.
+        Places of what accompanies them: `Watch`.
     team
         Who shares the rows, see `hdrl.kernel.team`.
     request
@@ -229,9 +246,15 @@ def play(batch, watches, team, request, patience, chosen, actions, observations,
         What is written: float32 ``(n_rows, n_values)``, int8 ``(n_rows, n_actions)``, float64 and bool ``(n_rows,)``.
     results
         Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end.
+
+    Returns
+    -------
+    int
+        The first chosen row that could not be brought there, -1 if there is none.
     """
-    lent, lent_watches = borrow(batch), borrow(watches)
+    lent, lent_watches = _batch_at(batch), _watches_at(watches)
     is_on = enter_round(team, request, patience)
     while is_on:
         _play_rows(lent, lent_watches, team, chosen, actions, observations, masks, rewards, terminations, results)
         is_on = leave_round(team, patience)
+    return _first_that_stopped(lent_watches, chosen)

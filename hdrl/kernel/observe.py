@@ -84,6 +84,31 @@ class Watch(NamedTuple):
     power_share: NDArray[np.float64]  # (n_pstates,) its power likewise, as the decision system believes it
 
 
+def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
+    """Return what accompanies a batch, before anything is known about it.
+
+    Parameters
+    ----------
+    n_rows
+        Number of environments.
+    n_jobs
+        Jobs of the longest episode.
+    n_kept
+        How many actions of an episode are kept.
+    n_pairs
+        Number of policy pairs.
+    """
+    return Watch(
+        rows=np.zeros((n_rows, 1), dtype=WATCH_DTYPE),
+        ordered=np.zeros((n_rows, N_ATTRIBUTES, n_jobs)),
+        history=np.zeros((n_rows, n_kept), dtype=np.int16),
+        pairs=np.zeros((n_pairs, 3), dtype=np.int64),
+        limits=np.zeros(N_ATTRIBUTES),
+        speed_share=np.zeros(1),
+        power_share=np.zeros(1),
+    )
+
+
 @jit
 def attribute(state, job, which):
     """Return an observed attribute of a job: requested time, cores, memory or memory bandwidth."""

@@ -151,7 +151,10 @@ def _take_from_best_group(state, core_key, job, n):
 
 @jit
 def _take_from_block(state, first, end, best, core_key, job, n):
-    """Take up to ``n`` cores from those of the groups ``first`` to ``end`` with the best key; return how many are missing."""
+    """Take up to ``n`` cores from those of the groups ``first`` to ``end`` that have the best key.
+
+    Returns how many cores are missing then.
+    """
     keys = state.group_keys
     for group in range(first, end):
         while n > 0 and keys[group] <= best:
@@ -168,8 +171,8 @@ def _take_from_block(state, first, end, best, core_key, job, n):
 def _count_eligible(state, job):
     """Count the free cores with memory for a job; return how many they are.
 
-    `State.counts` becomes a tree of their numbers: entry ``i`` is the sum of entries ``2 i`` and ``2 i + 1``, the second
-    half are the nodes. So many steps lead from the top to a node, whichever it is, that no processor guesses wrong.
+    `State.counts` becomes a tree of their numbers: entry ``i`` is the sum of entries ``2 i`` and ``2 i + 1``, the
+    second half are the nodes. As many steps lead to one node as to any other, so that no branch is guessed wrong.
     """
     memory_mib, tree, nodes = state.jobs[job].memory_mib, state.counts, state.nodes
     first = len(tree) >> 1

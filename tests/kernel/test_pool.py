@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdrl.kernel import codes
+from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import codes as pool_codes
 from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.compilation import is_compiled, warm_up
-from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episode
 from hdrl.kernel.team import new_team
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.kernel.lend import Lent, take_as
 from hdrl.kernel.pool.jit import entry
-from hdrl.kernel.pool.lend import Lent, take_as
 
 
 class Counts(NamedTuple):
@@ -49,7 +49,7 @@ def new_counts(n_rows: int, n_actions: int) -> Counts:
     )
 
 
-_taken = take_as(new_counts(1, 1))
+_taken = take_as(lambda: new_counts(1, 1))
 
 
 @entry

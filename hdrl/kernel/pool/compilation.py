@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import actions, entries
 from hdrl.kernel.pool.jit import CACHE_FOLDER
-from hdrl.kernel.pool.lend import Lent
 from hdrl.kernel.pool.state import smallest_pool
 from hdrl.kernel.team import new_team
 

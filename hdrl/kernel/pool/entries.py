@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.jit import jit
+from hdrl.kernel.lend import Lent, take_as
 from hdrl.kernel.pool import engine
 from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, UTILIZATION
 from hdrl.kernel.pool.events import objective_value
 from hdrl.kernel.pool.jit import entry
-from hdrl.kernel.pool.lend import Lent, take_as
 from hdrl.kernel.pool.observe import observe, observe_anew
 from hdrl.kernel.pool.state import Pool, first_row, smallest_pool
 from hdrl.kernel.rows import moved_to
@@ -86,7 +86,7 @@ def _serve_rows(batch, team, chosen, numbers, results):
         first, end = take_rows(team)
 
 
-_taken = take_as(smallest_pool())
+_taken = take_as(smallest_pool)
 
 
 @entry

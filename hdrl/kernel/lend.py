@@ -7,6 +7,7 @@ layout of numba's own tuples; `take_as` reads that as a tuple.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numba
@@ -48,21 +49,21 @@ class Lent(Generic[T]):
         return Lent, (self.arrays,)  # a copy's arrays lie elsewhere
 
 
-def take_as(example: T) -> Any:
+def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
     """Return the compiled function that turns `Lent.places` into a borrowed tuple.
 
     Parameters
     ----------
     example
-        A tuple of the same types.
+        Returns a tuple of the same types; it is called when something is compiled.
     """
     if JIT_DISABLED:
         return lambda places: places
-    lent = BorrowedType(numba.typeof(example))
 
     @intrinsic
     def take(typing_context: Any, places: Any) -> Any:
         del typing_context
+        lent = BorrowedType(numba.typeof(example()))
 
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
