@@ -153,7 +153,8 @@ def _refresh_processor(state, processor):
     cores = state.cores
     if state.scalars[0].follows_progress == 1:
         for number in range(row.first_core, row.end_core):
-            _follow_owner(state, cores[number])
+            if cores[number].wanted_pstate != serving:
+                _follow_owner(state, cores[number])
     # Without a branch in the loop, as which cores change cannot be foretold.
     for number in range(row.first_core, row.end_core):
         core = cores[number]
