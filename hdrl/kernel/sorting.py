@@ -1,4 +1,4 @@
-"""Sorting a slice of an integer array of different values in place.
+"""Sorting a slice of an integer array in place.
 
 The cores of an allocation are often chosen processor by processor, so that they come as a few ascending runs: merging
 runs (natural merge sort) takes little more than one pass. Few values in no order are counted instead: how many are
@@ -43,15 +43,17 @@ def _sort_by_counting(values, first, n, scratch):
     for i in range(n):
         scratch[i] = values[first + i]
     for i in range(n):
-        n_smaller = 0
-        for k in range(n):
-            n_smaller += scratch[k] < scratch[i]
-        values[first + n_smaller] = scratch[i]
+        n_before = 0
+        for k in range(i):
+            n_before += scratch[k] <= scratch[i]
+        for k in range(i + 1, n):
+            n_before += scratch[k] < scratch[i]
+        values[first + n_before] = scratch[i]
 
 
 @jit
 def sort_slice(values, first, n, scratch):
-    """Sort ``values[first:first + n]``, all different, ascending; ``scratch`` is as long as that at least."""
+    """Sort ``values[first:first + n]`` ascending; ``scratch`` is as long as that at least."""
     if n < 2 or _end_of_run(values, first, 0, n) == n:
         return
     if n <= _FEW:
