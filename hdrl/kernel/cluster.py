@@ -23,6 +23,13 @@ def has_memory(state, processor, job):
 
 
 @jit
+def n_free_cores(state, processor):
+    """Return how many cores of a processor no job holds."""
+    row = state.processors[processor]
+    return row.end_core - row.first_core - row.n_busy
+
+
+@jit
 def _note_unseen(state, processor):
     """Note that what is free on a processor or its node has changed since an observation last showed it."""
     row = state.processors[processor]

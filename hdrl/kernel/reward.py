@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.kernel import codes
+from hdrl.kernel.cluster import n_free_cores
 from hdrl.kernel.jit import jit
 from hdrl.platform.pstates import FREE, IDLE
 
@@ -192,7 +193,7 @@ def _present_power_w(state, watch):
     total = 0.0
     for p in range(len(state.processors)):
         row = state.processors[p]
-        n_free = row.end_core - row.first_core - row.n_busy
+        n_free = n_free_cores(state, p)
         unused = watch.power_share[FREE if row.n_busy > 0 else IDLE]
         total += row.peak_power_w * (row.n_busy + unused * n_free)
     return total

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.kernel import codes
-from hdrl.kernel.cluster import has_memory, lock, unlock
+from hdrl.kernel.cluster import has_memory, lock, n_free_cores, unlock
 from hdrl.kernel.jit import jit
 from hdrl.kernel.sorting import sort_slice
 from hdrl.kernel.twister import draw_below
@@ -28,13 +28,6 @@ def _take_core(state, core, job):
     lock(state, core, job)
     state.pool[s.n_pool] = core
     s.n_pool += 1
-
-
-@jit
-def _n_free(state, processor):
-    """Return how many cores of a processor are free."""
-    row = state.processors[processor]
-    return row.end_core - row.first_core - row.n_busy
 
 
 @jit
@@ -56,10 +49,10 @@ def _take_in_order(state, order, job, n):
     cores, processors, nodes = state.cores, state.processors, state.nodes
     memory_mib = state.jobs[job].memory_mib
     for i in range(len(order)):
-        row = processors[order[i]]
-        n_free = row.end_core - row.first_core - row.n_busy
+        n_free = n_free_cores(state, order[i])
         if n_free == 0:
             continue
+        row = processors[order[i]]
         node = nodes[row.node]
         for core in range(row.first_core, row.end_core):
             if n_free == 0 or node.free_memory_mib < memory_mib:
@@ -83,7 +76,7 @@ def _group_key(state, group, core_key):
         return -row.free_bandwidth_gbps
     if state.scalars[0].compatible == 1:  # HDeepRM prefers the processor with the most *busy* cores
         return -float(row.n_busy)
-    return -float(_n_free(state, group))
+    return -float(n_free_cores(state, group))
 
 
 @jit
@@ -92,7 +85,7 @@ def _can_give(state, group, job, core_key):
     if core_key == codes.CORE_HIGH_MEM:
         node = state.nodes[group]
         return node.n_free_cores > 0 and node.free_memory_mib >= state.jobs[job].memory_mib
-    return _n_free(state, group) > 0 and has_memory(state, group, job)
+    return n_free_cores(state, group) > 0 and has_memory(state, group, job)
 
 
 @jit
@@ -101,7 +94,7 @@ def _core_of_group(state, group, core_key):
     processor = group
     if core_key == codes.CORE_HIGH_MEM:
         processor = state.nodes[group].first_processor
-        while _n_free(state, processor) == 0:
+        while n_free_cores(state, processor) == 0:
             processor += 1
     return _free_core(state, processor, 0)
 
@@ -213,11 +206,11 @@ def _eligible_core(state, index):
     """Return the eligible core that has ``index`` before it, and its node: `_count_eligible` has counted them."""
     number, index = _node_of_eligible(state, index)
     processor = state.nodes[number].first_processor
-    n_free = _n_free(state, processor)
+    n_free = n_free_cores(state, processor)
     while index >= n_free:
         index -= n_free
         processor += 1
-        n_free = _n_free(state, processor)
+        n_free = n_free_cores(state, processor)
     return _free_core(state, processor, index), number
 
 
