@@ -6,6 +6,7 @@ it would alone. The functions that work on one environment work on a batch too: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,7 @@ def repeated(state: State, n_rows: int) -> State:
     n_rows
         How many there are to be.
     """
-    return State(*(_repeated(name, array, n_rows) for name, array in state._asdict().items()))
-
-
-def _repeated(name: str, array: NDArray[Any], n_rows: int) -> NDArray[Any]:
-    return array if name in SHARED else np.stack([array] * n_rows)
+    return _with_axis(state, lambda array: np.stack([array] * n_rows))
 
 
 def alone(state: State) -> State:
@@ -43,7 +40,12 @@ def alone(state: State) -> State:
     state
         The arrays of the environment.
     """
-    return State(*(array if name in SHARED else array[None] for name, array in state._asdict().items()))
+    return _with_axis(state, lambda array: array[None])
+
+
+def _with_axis(state: State, add_axis: Callable[[NDArray[Any]], NDArray[Any]]) -> State:
+    """Return a state whose arrays, but for those that environments share, have been given an axis in front."""
+    return State(*(array if name in SHARED else add_axis(array) for name, array in state._asdict().items()))
 
 
 @jit
