@@ -25,6 +25,7 @@ class _Replay:
 
     def __init__(self, platform: Platform, workload: Workload, state: State, watch: Watch, n_actions: int) -> None:
         self.platform, self.workload, self.state, self.watch = platform, workload, state, watch
+        self._batch, self._watches = Lent(alone(state)), Lent(watch)
         self._observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
         self._masks = np.zeros((1, n_actions), dtype=np.int8)
         self._numbers = np.zeros(1)
@@ -33,12 +34,12 @@ class _Replay:
 
     def play(self, request: int, action: int) -> None:
         """Carry out one request, enlarging the logs as often as it takes."""
-        self.state = with_room_for_decisions(self.state, self.platform, self.workload)
+        self._go_on_with(with_room_for_decisions(self.state, self.platform, self.workload))
         status = codes.GROW
         while status == codes.GROW:
             episodes.play(
-                Lent(alone(self.state)).places,
-                Lent(self.watch).places,
+                self._batch.places,
+                self._watches.places,
                 new_team(1),
                 request,
                 LEADER,
@@ -52,8 +53,12 @@ class _Replay:
             )
             status = int(self.watch.rows["status"][0, 0])
             if status == codes.GROW:
-                self.state = grown_for(self.state, self.platform, self.workload)
+                self._go_on_with(grown_for(self.state, self.platform, self.workload))
                 request = episodes.RESUME
+
+    def _go_on_with(self, state: State) -> None:
+        if state is not self.state:
+            self.state, self._batch = state, Lent(alone(state))
 
 
 def replay(
