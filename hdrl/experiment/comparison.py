@@ -103,7 +103,7 @@ def run_comparison(
     began_s = time.perf_counter()
     store = PointStore(out, plan.identity)
     try:
-        write_json(out / "sweep.json", sweep.moved_to(out))
+        write_json(out / "sweep.json", plan.sweep.moved_to(out))
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
@@ -151,6 +151,7 @@ def _plan(sweep: Sweep) -> _Plan:
     """Read all that the sweep names, and say what is to be simulated."""
     rules = pstate_rules(sweep.contention)
     platform = read_platform(sweep.file_or_name(sweep.platform), rules=rules)
+    sweep = sweep.completed(has_power=platform.has_power)
     candidates = read_candidates(sweep)
     shares = training_shares(sweep)
     baseline, opponents = "", []
@@ -169,7 +170,7 @@ def _plan(sweep: Sweep) -> _Plan:
         workloads=tuple(workloads),
         cases=(*cases, *training),
         candidates=tuple(everybody.values()),
-        energy=platform.has_power if sweep.energy is None else sweep.energy,
+        energy=bool(sweep.energy),
     )
     identity = {
         "sweep": sweep.sha256(),
@@ -251,8 +252,8 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         baseline = chosen.name
     results = work.results(candidates, range(n_test))
     measured = _measured(plan, candidates, baseline, results)
-    rows = summarise(measured, sweep.metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
-    metric = sweep.metrics[0]
+    rows = summarise(measured, sweep.summarised, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
+    metric = sweep.summarised[0]
     deciding = deciding_rows(rows, metric)
     best = best_row(deciding)
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
@@ -285,7 +286,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
 
 def _select(plan: _Plan, work: _Work) -> Selection:
     results = work.results(plan.opponents, range(plan.n_test, len(plan.runner.cases)))
-    metric = plan.sweep.metrics[0]
+    metric = plan.sweep.summarised[0]
     values: dict[str, list[float]] = {candidate.name: [] for candidate in plan.opponents}
     for point, result in sorted(results.items()):
         values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.files import read_json
-from hdrl.metrics import METRICS
+from hdrl.metrics import ENERGY_METRICS, METRICS
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
 from hdrl.options.model import MAX_SEED, PathText, WorkloadOptions
 
@@ -25,7 +25,7 @@ DEFAULT_METRICS = (
     "utilization",
     "energy_j",
 )
-"""Metrics that are summarised unless told otherwise. The first one decides."""
+"""Metrics that are summarised unless told otherwise, energy where it is accounted for. The first one decides."""
 
 DEFAULT_BASELINE = "fcfs+easy"
 
@@ -107,8 +107,10 @@ class Sweep(_Block):
         default=1, description="How many seeds candidates that draw are run with."
     )
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = Field(default=0, description="The first seed.")
-    metrics: list[str] = Field(
-        default_factory=lambda: list(DEFAULT_METRICS), min_length=1, description="Metrics to summarise, first decides."
+    metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Metrics to summarise, the first decides; by default bounded slowdown, waits, utilization, and"
+        " energy where it is accounted for.",
     )
     confidence: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=CONFIDENCE, description="Share of intervals that would hold the true value."
@@ -135,10 +137,11 @@ class Sweep(_Block):
 
     @model_validator(mode="after")
     def _knows_its_metrics(self) -> Self:
-        for name in self.metrics:
+        metrics = self.metrics or []
+        for name in metrics:
             if name not in METRICS:
                 raise ValueError(str(UnknownName("metric", name, METRICS)))
-        if len(set(self.metrics)) < len(self.metrics):
+        if len(set(metrics)) < len(metrics):
             raise ValueError("metrics names one twice")
         return self
 
@@ -173,6 +176,33 @@ class Sweep(_Block):
         path = self.path_of(text)
         is_name = ":" in text or (len(Path(text).parts) == 1 and not Path(text).suffix)
         return text if is_name and not path.is_file() else path
+
+    @property
+    def summarised(self) -> list[str]:
+        """The metrics that are summarised. The first one decides."""
+        if self.metrics is not None:
+            return self.metrics
+        return [name for name in DEFAULT_METRICS if self.energy is not False or name not in ENERGY_METRICS]
+
+    def completed(self, *, has_power: bool) -> Self:
+        """Return the sweep with the defaults filled in that depend on the platform.
+
+        Parameters
+        ----------
+        has_power
+            Whether the platform says what it draws.
+
+        Raises
+        ------
+        OptionsError
+            If a metric of energy is asked for where energy is not accounted for.
+        """
+        found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})
+        wanted = [name for name in found.summarised if name in ENERGY_METRICS]
+        if wanted and not found.energy:
+            why = "energy is false" if has_power else f"{self.platform} does not say what it draws"
+            raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
+        return found.model_copy(update={"metrics": found.summarised})
 
     def moved_to(self, folder: Path) -> dict[str, Any]:
         """Return the sweep as plain values, its paths written as seen from another folder.

@@ -1,6 +1,6 @@
 """From a Trace to numbers: pure functions, each with its formula and source."""
 
-from hdrl.metrics.catalogue import METRICS, MetricInfo, metrics_table
+from hdrl.metrics.catalogue import ENERGY_METRICS, METRICS, MetricInfo, metrics_table
 from hdrl.metrics.compute import compute_metrics
 from hdrl.metrics.formulas import (
     BOUND_S,
@@ -16,6 +16,7 @@ from hdrl.metrics.formulas import (
 
 __all__ = [
     "BOUND_S",
+    "ENERGY_METRICS",
     "METRICS",
     "MetricInfo",
     "bounded_slowdown",

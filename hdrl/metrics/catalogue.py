@@ -137,6 +137,9 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 )
 """Every metric that `compute_metrics` gives, by name, in the order in which it gives them."""
 
+ENERGY_METRICS = frozenset(_energy())
+"""Those of them that only runs with energy have."""
+
 
 def metrics_table() -> str:
     """Return `METRICS` as a Markdown table, the one in docs/metrics.md."""

@@ -63,6 +63,30 @@ def test_mistakes_in_a_sweep_are_one_line(changes, message: str):
     assert "\n" not in text
 
 
+@pytest.mark.parametrize(
+    ("asked", "has_power", "expected"),
+    [(None, True, True), (None, False, False), (False, True, False), (True, True, True)],
+)
+def test_energy_is_summarised_where_it_is_accounted_for(asked: bool | None, has_power: bool, expected: bool):
+    found = sweep(energy=asked).completed(has_power=has_power)
+    assert found.energy is expected
+    assert found.metrics is not None
+    assert found.metrics[0] == "mean_bounded_slowdown"
+    assert ("energy_j" in found.metrics) is expected
+    assert found.completed(has_power=has_power) == found, "what is written in the folder can be run again"
+
+
+@pytest.mark.parametrize(
+    ("asked", "has_power", "why"),
+    [(None, False, "homogeneous:16 does not say what it draws"), (False, True, "energy is false")],
+)
+def test_energy_that_nobody_knows_cannot_be_summarised(asked: bool | None, has_power: bool, why: str):
+    wanted = sweep(energy=asked, platform="homogeneous:16", metrics=["mean_wait_s", "energy_delay_product_js"])
+    with pytest.raises(OptionsError) as caught:
+        wanted.completed(has_power=has_power)
+    assert str(caught.value) == f"sweep.json: metrics names energy_delay_product_js, but there is no energy: {why}"
+
+
 def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
     folder = tmp_path / "sweeps"
     folder.mkdir()
