@@ -95,6 +95,7 @@ _RLSCHEDULER = {
     "clip": 0.2,
     "target_kl": 0.01,
     "max_grad_norm": None,
+    "is_scaled": False,
 }
 _HDEEPRM: dict[str, Any] = {"network": "hdeeprm_reinforce", "hidden": [16], "lr": 1e-3}
 

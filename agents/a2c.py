@@ -18,14 +18,15 @@ import torch
 from pydantic import Field
 
 from hdrl.learn.advantages import explained_variance, gae, standardise
-from hdrl.learn.config import NetworkConfig
+from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
+from hdrl.learn.scaling import scale_of
 
 
-class A2CConfig(NetworkConfig):
+class A2CConfig(ValueConfig):
     """Settings of A2C."""
 
     n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
@@ -36,9 +37,6 @@ class A2CConfig(NetworkConfig):
     )
     value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
         default=None, description="Learning rate of the critic; null: the same."
-    )
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
     )
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0, description="Weight of longer advantage estimates; 1: n-step returns."
@@ -75,7 +73,7 @@ class A2C(ActorCriticAgent):
     def memory(self, n_envs: int) -> Memory:
         """Return a rollout of ``n_steps`` steps of each environment."""
         del n_envs
-        return Rollout(self.config.n_steps)
+        return Rollout(self.config.n_steps, scale_of(self.config))
 
     def learn(self, batch: Steps) -> dict[str, float]:
         """Make one step of gradient descent on a rollout."""
@@ -110,4 +108,5 @@ class A2C(ActorCriticAgent):
             "value_loss": float(value_loss.detach()),
             "entropy": float(entropy.detach()),
             "explained_variance": explained_variance(values.flatten()[valid], returns),
+            "reward_scale": batch.scale,
         }

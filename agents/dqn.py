@@ -26,15 +26,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from hdrl.learn.agent import Acted, Agent
-from hdrl.learn.config import NetworkConfig
+from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import ILLEGAL, log_prob_of, random_legal
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import step_clipped
 from hdrl.learn.replay import Replay, Schedule, Transitions
+from hdrl.learn.scaling import scale_of
 
 
-class DQNConfig(NetworkConfig):
+class DQNConfig(ValueConfig):
     """Settings of the DQN family."""
 
     is_double: bool = Field(
@@ -47,9 +48,6 @@ class DQNConfig(NetworkConfig):
     )
     lr: Annotated[float, Field(gt=0, le=10)] = Field(
         default=5e-4, description="Learning rate (Adam); usual 5e-5 to 1e-3."
-    )
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
     )
     batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(
         default=64, description="Transitions in a batch; usual 32 to 256."
@@ -134,6 +132,7 @@ class DQN(Agent):
             batches_per_iteration=config.updates_per_iteration,
             alpha=config.alpha if config.is_prioritised else 0.0,
             beta=Schedule(config.beta_first, 1.0, config.beta_updates),
+            scale=scale_of(config),
         )
 
     @property
@@ -179,6 +178,7 @@ class DQN(Agent):
             "mean_value": float(values.detach().mean()),
             "mean_error": float(batch.errors.mean()),
             "epsilon": self.epsilon,
+            "reward_scale": batch.scale,
         }
 
     def action_values(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:

@@ -24,17 +24,18 @@ from pydantic import Field
 from torch import Tensor
 
 from hdrl.learn.advantages import explained_variance, gae, standardise
-from hdrl.learn.config import NetworkConfig
+from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
+from hdrl.learn.scaling import scale_of
 
 KL_TOLERANCE = 1.5
 """By how much the estimated divergence may exceed its target before an update ends; the factor of Spinning Up."""
 
 
-class PPOConfig(NetworkConfig):
+class PPOConfig(ValueConfig):
     """Settings of PPO."""
 
     n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
@@ -51,9 +52,6 @@ class PPOConfig(NetworkConfig):
     )
     value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
         default=None, description="Learning rate of the critic; null: the same; RLScheduler 1e-3."
-    )
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.99, description="Discount of later rewards; usual 0.9 to 1, and 1 where the reward comes at the end."
     )
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1."
@@ -127,7 +125,7 @@ class PPO(ActorCriticAgent):
     def memory(self, n_envs: int) -> Memory:
         """Return a rollout of ``n_steps`` steps of each environment."""
         del n_envs
-        return Rollout(self.config.n_steps)
+        return Rollout(self.config.n_steps, scale_of(self.config))
 
     def learn(self, batch: Steps) -> dict[str, float]:
         """Learn from a rollout."""
@@ -143,7 +141,8 @@ class PPO(ActorCriticAgent):
                 self._update(sample.at(index), log)
             log.n_epochs += not log.is_stopped
         self.n_updates += 1
-        return {**log.means(), "explained_variance": explained_variance(values, sample.returns)}
+        explained = explained_variance(values, sample.returns)
+        return {**log.means(), "explained_variance": explained, "reward_scale": batch.scale}
 
     def _sample(self, steps: Steps) -> tuple[Sample, Tensor]:
         """Return the valid steps with their advantages and returns, and what the critic expected of them."""

@@ -22,15 +22,16 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hdrl.learn.config import NetworkConfig
+from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
 from hdrl.learn.replay import Replay, Transitions
+from hdrl.learn.scaling import scale_of
 
 
-class SACConfig(NetworkConfig):
+class SACConfig(ValueConfig):
     """Settings of discrete SAC."""
 
     lr: Annotated[float, Field(gt=0, le=10)] = Field(
@@ -49,9 +50,6 @@ class SACConfig(NetworkConfig):
     target_entropy: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
         description="Share of the largest possible entropy that is aimed at; usual 0.1 to 0.98, the papers 0.98.",
-    )
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
     )
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01, description="Share of the critics' weights that is copied at each batch; usual 0.001 to 0.01."
@@ -121,6 +119,7 @@ class SAC(ActorCriticAgent):
             warm_up=config.warm_up,
             steps_per_batch=config.steps_per_update,
             batches_per_iteration=config.updates_per_iteration,
+            scale=scale_of(config),
         )
 
     @property
@@ -135,7 +134,7 @@ class SAC(ActorCriticAgent):
         if self.n_updates % self.config.actor_every == 0:
             told |= self._learn_actor(batch)
         self._move_targets(self.config.tau)
-        return {**told, "alpha": self.alpha}
+        return {**told, "alpha": self.alpha, "reward_scale": batch.scale}
 
     def _learn_critics(self, batch: Transitions) -> dict[str, float]:
         with torch.no_grad():

@@ -44,6 +44,7 @@ def hdrl_trainer(**settings: Any) -> Any:
         n_steps=N_STEPS,
         minibatch_size=MINIBATCH,
         lr=LEARNING_RATE,
+        is_scaled=False,  # nor does MaskablePPO scale rewards
         **{**SETTINGS, **settings},
     )
     return Trainer(agent, envs, seed=0, n_threads=os.cpu_count())

@@ -252,8 +252,9 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         baseline = chosen.name
     results = work.results(candidates, range(n_test))
     measured = _measured(plan, candidates, baseline, results)
-    rows = summarise(measured, sweep.summarised, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
-    metric = sweep.summarised[0]
+    metrics = sweep.summarised
+    rows = summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
+    metric = metrics[0]
     deciding = deciding_rows(rows, metric)
     best = best_row(deciding)
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])

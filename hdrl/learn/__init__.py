@@ -15,13 +15,14 @@ if importlib.util.find_spec("torch") is None:
 
 from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.checkpoint import Checkpoint, checkpoint_of, load_checkpoint, save_checkpoint
-from hdrl.learn.config import Config, NetworkConfig
+from hdrl.learn.config import Config, NetworkConfig, ValueConfig
 from hdrl.learn.evaluate import evaluate
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.memory import Finals, Memory, Outcome
 from hdrl.learn.networks import NETWORKS, ActorCritic, build_network
 from hdrl.learn.replay import Replay, Schedule, Transitions
 from hdrl.learn.rollout import Episodes, Rollout, Steps
+from hdrl.learn.scaling import RewardScale, scale_of
 from hdrl.learn.train import Iteration, Trainer
 
 __all__ = [
@@ -40,14 +41,17 @@ __all__ = [
     "NetworkConfig",
     "Outcome",
     "Replay",
+    "RewardScale",
     "Rollout",
     "Schedule",
     "Steps",
     "Trainer",
     "Transitions",
+    "ValueConfig",
     "build_network",
     "checkpoint_of",
     "evaluate",
     "load_checkpoint",
     "save_checkpoint",
+    "scale_of",
 ]

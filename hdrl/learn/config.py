@@ -82,3 +82,16 @@ class NetworkConfig(Config):
         description="kernel, attention: which rows of the observation are looked at: those whose action is legal, which"
         " is right where rows are legal exactly if they hold a job, or all of them.",
     )
+
+
+class ValueConfig(NetworkConfig):
+    """The settings of algorithms that learn what is to be expected of an observation."""
+
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.99, description="Discount of later rewards; usual 0.9 to 1, and 1 where the reward comes at the end."
+    )
+    is_scaled: bool = Field(
+        default=True,
+        description="Whether rewards are divided by the size that returns have had so far; the other settings then do"
+        " not depend on the unit of the objective.",
+    )

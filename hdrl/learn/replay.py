@@ -17,6 +17,7 @@ from torch import Tensor
 
 from hdrl.errors import LearningError
 from hdrl.learn.memory import Finals, Memory, Outcome
+from hdrl.learn.scaling import RewardScale
 from hdrl.learn.sum_tree import SumTree
 
 _KINDS = ("rewards", "terminated", "truncated", "valid")
@@ -37,7 +38,7 @@ class Transitions:
     actions
         Shape ``(n,)``, int64.
     returns
-        Discounted sum of the rewards of the steps, shape ``(n,)``.
+        Discounted sum of the rewards of the steps, divided by `scale`; shape ``(n,)``.
     discounts
         By how much the value of `next_observations` counts: ``gamma`` to the number of steps, 0 if the episode
         terminated; shape ``(n,)``.
@@ -46,6 +47,8 @@ class Transitions:
         before the mean is taken.
     slots
         Where the transitions are in the buffer, shape ``(n,)``, int64.
+    scale
+        What the rewards have been divided by.
     errors
         What learning fills in: absolute errors, shape ``(n,)``, by which priorities are renewed.
     """
@@ -59,6 +62,7 @@ class Transitions:
     next_masks: Tensor | None
     weights: Tensor
     slots: Tensor
+    scale: float = 1.0
     errors: Tensor | None = None
 
 
@@ -119,6 +123,8 @@ class Replay(Memory):
         How much the weights make up for that, over batches.
     smallest_error
         Added to errors, so that every transition is drawn at times.
+    scale
+        What rewards are divided by when they are drawn; ``None``: they stay as they are.
 
     Raises
     ------
@@ -141,6 +147,7 @@ class Replay(Memory):
         alpha: float = 0.0,
         beta: Schedule = Schedule(1.0, 1.0, 0),
         smallest_error: float = 1e-2,
+        scale: RewardScale | None = None,
     ) -> None:
         if capacity < 2 * n_envs:
             raise LearningError(
@@ -157,6 +164,7 @@ class Replay(Memory):
         self.alpha = alpha
         self.beta = beta
         self.smallest_error = smallest_error
+        self.scale = scale
         self.tree = SumTree(n_envs * self.length)
         self._generator = generator
         self._columns: dict[str, Tensor] = {}
@@ -179,6 +187,8 @@ class Replay(Memory):
 
     def record_outcome(self, outcome: Outcome) -> None:
         """Fill in what the choices led to."""
+        if self.scale is not None:
+            self.scale.add(outcome)
         kinds = {name: getattr(outcome, name) for name in _KINDS}
         self._write(self._all_rows, kinds)
         self._heads += 1
@@ -225,6 +235,8 @@ class Replay(Memory):
         if self._n_recorded < self.warm_up or self._n_since < self.steps_per_batch or self.tree.total <= 0.0:
             return None
         self._n_since = 0
+        if self.scale is not None:
+            self.scale.settle()
         slots, weights = self._draw()
         self._n_batches += 1
         return self.transitions(slots, weights)
@@ -268,6 +280,7 @@ class Replay(Memory):
             discounts = np.where(running, np.where(terminated[here], 0.0, discounts * self.gamma), discounts)
             after = np.where(running, k + 1, after)
             running = running & ~terminated[here] & ~truncated[here]
+        scale = 1.0 if self.scale is None else self.scale.value
         index = torch.from_numpy(slots)
         next_index = torch.from_numpy(rows * self.length + (places + after) % self.length)
         masks = columns.get("masks")
@@ -275,12 +288,13 @@ class Replay(Memory):
             observations=columns["observations"][index],
             masks=None if masks is None else masks[index],
             actions=columns["actions"][index],
-            returns=torch.from_numpy(returns).float(),
+            returns=torch.from_numpy(returns / scale).float(),
             discounts=torch.from_numpy(discounts).float(),
             next_observations=columns["observations"][next_index],
             next_masks=None if masks is None else masks[next_index],
             weights=weights,
             slots=index,
+            scale=scale,
         )
 
     def after_learning(self, batch: Transitions) -> None:
@@ -301,6 +315,7 @@ class Replay(Memory):
             "heads": self._heads.copy(),
             "largest": self._largest,
             "counts": [self._n_recorded, self._n_since, self._n_batches],
+            "scale": None if self.scale is None else self.scale.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -312,3 +327,5 @@ class Replay(Memory):
         self._heads = np.array(state["heads"], dtype=np.int64)
         self._largest = float(state["largest"])
         self._n_recorded, self._n_since, self._n_batches = (int(n) for n in state["counts"])
+        if self.scale is not None:
+            self.scale.load_state_dict(state["scale"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hdrl.learn.memory import Finals, Memory, Outcome
+from hdrl.learn.scaling import RewardScale
 
 ValueFunction = Callable[[Tensor, Tensor | None], Tensor]
 """From observations and masks, ``n`` of each, to values of shape ``(n,)``."""
@@ -27,7 +29,7 @@ class Steps:
     actions
         Shape ``(n_steps, n_envs)``, int64.
     rewards
-        Shape ``(n_steps, n_envs)``, float32.
+        Shape ``(n_steps, n_envs)``, float32; divided by `scale`.
     terminated, truncated
         Shape ``(n_steps, n_envs)``, bool.
     valid
@@ -36,6 +38,8 @@ class Steps:
         What the agent gave when it acted, each of shape ``(n_steps, n_envs, ...)``.
     last_observations, last_masks
         What was seen after the last step, first axis ``n_envs``.
+    scale
+        What the rewards have been divided by.
     finals
         The last observations of episodes where the next row already belongs to another episode: pairs of a
         step's index and its `hdrl.learn.memory.Finals`.
@@ -51,6 +55,7 @@ class Steps:
     stored: dict[str, Tensor]
     last_observations: Tensor
     last_masks: Tensor | None
+    scale: float = 1.0
     finals: list[tuple[int, Finals]] = field(default_factory=list)
 
     def next_values(self, values: Tensor, value_function: ValueFunction) -> Tensor:
@@ -81,10 +86,13 @@ class Rollout(Memory):
     ----------
     n_steps
         Steps of each environment in a batch, at least 1.
+    scale
+        What the rewards of a batch are divided by, once it has seen them; ``None``: they stay as they are.
     """
 
-    def __init__(self, n_steps: int) -> None:
+    def __init__(self, n_steps: int, scale: RewardScale | None = None) -> None:
         self.n_steps = n_steps
+        self.scale = scale
         self._n = 0
         self._columns: dict[str, Tensor] = {}
         self._stored: tuple[str, ...] = ()
@@ -117,22 +125,40 @@ class Rollout(Memory):
         if not self._is_complete():
             return None
         columns = {name: tensor[: self._n] for name, tensor in self._columns.items()}
+        scale = self._scale_with(columns)
         steps = Steps(
             observations=columns["observations"],
             masks=columns.get("masks"),
             actions=columns["actions"],
-            rewards=columns["rewards"],
+            rewards=columns["rewards"] if scale == 1.0 else columns["rewards"] / scale,
             terminated=columns["terminated"],
             truncated=columns["truncated"],
             valid=columns["valid"],
             stored={name: columns[f"stored.{name}"] for name in self._stored},
             last_observations=observations,
             last_masks=mask,
+            scale=scale,
             finals=self._finals,
         )
         self._n = 0
         self._finals = []
         return steps
+
+    def _scale_with(self, columns: Mapping[str, Tensor]) -> float:
+        """Return what rewards are to be divided by, now that these have come."""
+        if self.scale is None:
+            return 1.0
+        self.scale.see(columns["rewards"], columns["terminated"], columns["truncated"], columns["valid"])
+        return self.scale.value
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the scale, if there is one."""
+        return {} if self.scale is None else {"scale": self.scale.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over the scale, if there is one."""
+        if self.scale is not None:
+            self.scale.load_state_dict(state["scale"])
 
     def _is_complete(self) -> bool:
         return self._n >= self.n_steps

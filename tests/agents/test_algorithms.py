@@ -103,7 +103,7 @@ def test_an_episode_that_is_cut_off_is_worth_what_would_have_followed(name: str,
     def value(*, is_truncated: bool) -> float:
         envs = ConstantEnvs(8, length=2, is_truncated=is_truncated, autoreset_mode=mode)
         fixed = {"sac": {"is_alpha_learned": False, "alpha": 1e-3, "tau": 0.2}, "a2c": {"lr": 2e-2, "n_steps": 2}}
-        trainer = train(name, envs, 1, 1600, gamma=0.75, max_grad_norm=None, **fixed.get(name, {}))
+        trainer = train(name, envs, 1, 1600, gamma=0.75, max_grad_norm=None, is_scaled=False, **fixed.get(name, {}))
         agent, seen = trainer.agent, torch.ones((1, 1))
         if name == "sac":
             return float(agent.critics[0].logits(seen, None).detach().mean())
@@ -114,6 +114,26 @@ def test_an_episode_that_is_cut_off_is_worth_what_would_have_followed(name: str,
     assert value(is_truncated=True) == pytest.approx(4.0, abs=0.4)  # 1 / (1 - 0.75)
     # Ending by itself, the first step is worth 1.75 and the second 1; they look the same.
     assert value(is_truncated=False) == pytest.approx(1.375, abs=0.3)
+
+
+class PricedEnvs(IdentityEnvs):
+    """What is earned is paid in a smaller unit."""
+
+    unit = 2.0**30
+
+    def rewards_of(self, actions):
+        return self.unit * super().rewards_of(actions)
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo", "dqn", "d3qn", "dqn n-step", "sac"])
+def test_the_unit_of_rewards_does_not_matter(name: str) -> None:
+    plain, priced = (train(name, envs(8, length=3), 1, 600).agent for envs in (IdentityEnvs, PricedEnvs))
+    for module, other in zip(plain.modules.values(), priced.modules.values(), strict=True):
+        for tensor, same in zip(module.parameters(), other.parameters(), strict=True):
+            assert torch.equal(tensor, same)
+    unscaled = train(name, PricedEnvs(8, length=3), 1, 600, is_scaled=False).agent
+    module, other = next(iter(plain.modules.values())), next(iter(unscaled.modules.values()))
+    assert not all(torch.equal(*pair) for pair in zip(module.parameters(), other.parameters(), strict=True))
 
 
 class Watched(IdentityEnvs):

@@ -67,7 +67,7 @@ def test_mistakes_in_a_sweep_are_one_line(changes, message: str):
     ("asked", "has_power", "expected"),
     [(None, True, True), (None, False, False), (False, True, False), (True, True, True)],
 )
-def test_energy_is_summarised_where_it_is_accounted_for(asked: bool | None, has_power: bool, expected: bool):
+def test_energy_is_summarised_where_it_is_accounted_for(asked, has_power, expected):
     found = sweep(energy=asked).completed(has_power=has_power)
     assert found.energy is expected
     assert found.metrics is not None
@@ -80,7 +80,7 @@ def test_energy_is_summarised_where_it_is_accounted_for(asked: bool | None, has_
     ("asked", "has_power", "why"),
     [(None, False, "homogeneous:16 does not say what it draws"), (False, True, "energy is false")],
 )
-def test_energy_that_nobody_knows_cannot_be_summarised(asked: bool | None, has_power: bool, why: str):
+def test_energy_that_nobody_knows_cannot_be_summarised(asked, has_power, why: str):
     wanted = sweep(energy=asked, platform="homogeneous:16", metrics=["mean_wait_s", "energy_delay_product_js"])
     with pytest.raises(OptionsError) as caught:
         wanted.completed(has_power=has_power)
