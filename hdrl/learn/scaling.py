@@ -74,7 +74,7 @@ class RewardScale:
         outcome
             Of the step.
         """
-        self._recent.append((outcome.rewards.clone(), outcome.terminated, outcome.truncated, outcome.valid))
+        self._recent.append((outcome.rewards, outcome.terminated, outcome.truncated, outcome.valid))
         if len(self._recent) == SEGMENT:
             self._see_recent()
 
