@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hdrl.distributed import run_tasks
 from hdrl.errors import OutputError
 from hdrl.experiment.comparison import CompareProgress, Comparison, run_comparison
 from hdrl.experiment.progress import Progress
@@ -23,6 +24,7 @@ from hdrl.options import Options, read_options
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
 DIFFERENCES_FILE = "differences.csv"
+METRICS_FILE = "metrics.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def reproduce(
     traces
         Folders with traces that cannot be shipped; those of ``HDRL_TRACES`` and that of fetched logs come after.
     n_workers
-        Processes for comparisons; by default one per core.
+        Processes for trainings and comparisons; by default one per core.
     message
         Gets a line of text at each new stage.
 
@@ -146,17 +148,49 @@ class _Work:
 
     def run(self, options: Options, folder: Path) -> dict[str, float]:
         """Run an experiment, unless an earlier call finished it, and return its metrics."""
-        metrics = folder / "metrics.json"
-        if not metrics.is_file():
+        if not _is_finished(folder):
             self.message(f"running {folder.relative_to(self.out)}")
-            progress = Progress(message=self.message, jobs=_ignore_two)
-            run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
-        return {name: math.nan if value is None else value for name, value in read_json(metrics).items()}
+            _run_or_resume(options, folder, Progress(message=self.message, jobs=_ignore_two))
+        metrics = read_json(folder / METRICS_FILE)
+        return {name: math.nan if value is None else value for name, value in metrics.items()}
+
+    def train(self, trainings: Sequence[_Training]) -> None:
+        """Carry out those trainings that no earlier call finished, several at the same time."""
+        left = [one for one in trainings if not _is_finished(one.folder)]
+        if left:
+            self.message(f"training {len(left)} models")
+
+        def tell(index: int, result: None) -> None:
+            del result
+            self.message(f"{left[index].folder.relative_to(self.out)} is trained")
+
+        run_tasks(_train, left, n_workers=self.n_workers, on_result=tell, describe=lambda one: one.folder.name)
 
     def compare(self, sweep: Sweep) -> Comparison:
         """Run a comparison, or go on with it."""
         progress = CompareProgress(message=self.message, points=_ignore_two)
         return run_comparison(sweep, out=self.out / "comparison", n_workers=self.n_workers, progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Training:
+    """One training, which has a process of its own."""
+
+    options: Options
+    folder: Path
+
+
+def _train(one: _Training) -> None:
+    _run_or_resume(one.options, one.folder, None)
+
+
+def _is_finished(folder: Path) -> bool:
+    return (folder / METRICS_FILE).is_file()
+
+
+def _run_or_resume(options: Options, folder: Path, progress: Progress | None) -> None:
+    """Run an experiment, or go on with what an interrupted call has left."""
+    run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
 
 
 def _claim(out: Path, experiment: Experiment) -> None:
@@ -197,12 +231,14 @@ def _run_protocol(work: _Work) -> dict[Place, float]:
 def _run_training(work: _Work) -> dict[Place, float]:
     """Train with every seed, then let the sweep or the protocol judge all models of a row as one candidate."""
     recipe = work.experiment.recipe
-    models: dict[str, list[Path]] = {}
-    for row, file in recipe.options.items():
-        for seed in recipe.seeds:
-            folder = work.out / f"{row}_seed_{seed}"
-            work.run(work.options(file).changed(seed=seed), folder)
-            models.setdefault(row, []).append(folder / "model.pt")
+    trainings = {
+        row: [
+            _Training(work.options(file).changed(seed=seed), work.out / f"{row}_seed_{seed}") for seed in recipe.seeds
+        ]
+        for row, file in recipe.options.items()
+    }
+    work.train([one for of_row in trainings.values() for one in of_row])
+    models = {row: [one.folder / "model.pt" for one in of_row] for row, of_row in trainings.items()}
     if recipe.sweep is None:
         found: dict[Place, float] = {}
         for row, files in models.items():

@@ -188,10 +188,41 @@ def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path
         is_long=True,
     )
     (tmp_path / "out").mkdir()
-    result = reproduce(read_experiment(folder), out=tmp_path / "out")
+    result = reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
     assert seeds == [(4, False), (5, False)]
     assert judged["models"] == ["ppo_seed_4/model.pt", "ppo_seed_5/model.pt"]
     assert result.results == {("ppo, mine", "bsld"): 1.0}
+    reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
+    assert len(seeds) == 2, "what is trained is not trained again"
+
+
+def test_trainings_are_the_same_however_many_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("torch", reason="agents that learn need torch")
+    monkeypatch.setitem(PROTOCOLS._items, "judge", lambda traces, models: {("mine", "models"): float(len(models))})
+    folder = write_experiment(
+        tmp_path / "mine",
+        kind="training",
+        options={"reinforce": "options.json"},
+        seeds=[1, 2, 3],
+        protocol="judge",
+    )
+    options = {
+        "platform_file_path": "learning",
+        "workload": {"custom": str(Path(__file__).parents[2] / "workloads" / "learning.json")},
+        "pybatsim": {"env": {"objective": "makespan", "observation": "minimal"}},
+        "learning": {"algorithm": "reinforce", "iterations": 2, "tensorboard": False},
+    }
+    (folder / "options.json").write_text(json.dumps(options))
+    told: list[str] = []
+    for n_workers in (1, 2):
+        out = tmp_path / f"by_{n_workers}"
+        result = reproduce(read_experiment(folder), out=out, n_workers=n_workers, message=told.append)
+        assert result.results == {("reinforce, mine", "models"): 3.0}
+    for seed in (1, 2, 3):
+        model = Path(f"reinforce_seed_{seed}") / "model.pt"
+        assert (tmp_path / "by_1" / model).read_bytes() == (tmp_path / "by_2" / model).read_bytes()
+    assert told[:4] == ["training 3 models", *(f"reinforce_seed_{seed} is trained" for seed in (1, 2, 3))]
+    assert sorted(told[4:]) == sorted(told[:4])
 
 
 @pytest.mark.parametrize(
