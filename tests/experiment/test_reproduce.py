@@ -269,6 +269,16 @@ def test_every_shipped_experiment_makes_sense(name: str):
     assert read_reference(experiment.folder / "reference.csv", recipe.relative_tolerance)
 
 
+@pytest.mark.parametrize("name", ["ppo-held-out-exact", "ppo-held-out"])
+def test_what_is_said_of_learned_priorities_is_what_is_claimed(name: str):
+    claimed = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
+    ratio = claimed["ppo", "ratio of mean_bounded_slowdown"].value
+    root = Path(__file__).parents[2]
+    (row,) = [line for line in (root / "docs/experiments.md").read_text().splitlines() if f"| `{name}` |" in line]
+    assert f": {ratio:.2f} [" in row
+    assert f" {ratio:.2f} [" in (root / "README.md").read_text()
+
+
 def test_as_shipped_both_policies_of_the_thesis_are_one():
     for name in ("thesis-primer-as-shipped", "thesis-consequences-as-shipped"):
         by_platform: dict[tuple[str, str], set[float]] = {}
