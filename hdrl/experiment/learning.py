@@ -114,7 +114,8 @@ def make_agent(
     generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
     made: LearningAgent
     try:
-        made = cls(*spaces, cls.Config.of(config, where), generator)
+        with one_thread():  # the first weights are made of orthogonal matrices, which more threads compute otherwise
+            made = cls(*spaces, cls.Config.of(config, where), generator)
     except (TypeError, AttributeError, ValueError, RuntimeError) as error:
         blamed = blame(error, agent.path) if agent.path is not None else None
         if blamed is not None:

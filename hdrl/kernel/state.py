@@ -329,8 +329,13 @@ def _rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Return the P-states of the distinct kinds of cores, one kind after the other, and of which kind each core is."""
     all_rungs = np.stack([platform.speed_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2)
     flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
-    distinct, kind = np.unique(flat, axis=0, return_inverse=True)
-    return np.ascontiguousarray(distinct).reshape(-1).view(RUNG_DTYPE), kind.reshape(-1)
+    # `np.unique` compares rows as structures, while which NumPy turns Ctrl-C into a TypeError.
+    order = np.lexsort(flat.T[::-1])
+    ordered = flat[order]
+    is_first = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    kind = np.empty(platform.n_cores, dtype=np.int64)
+    kind[order] = np.cumsum(is_first) - 1
+    return ordered[is_first].reshape(-1).view(RUNG_DTYPE), kind
 
 
 def _jobs(workload: Workload) -> NDArray[np.void]:

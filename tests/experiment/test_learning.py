@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
@@ -16,9 +17,10 @@ torch = pytest.importorskip("torch", reason="agents that learn need torch")
 import hdrl  # noqa: E402
 from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
 from hdrl.experiment import Model, Progress, evaluate_model, resumed_options, run_experiment  # noqa: E402
+from hdrl.experiment.learning import built_in_agent, make_agent  # noqa: E402
 from hdrl.experiment.run import RunResult  # noqa: E402
 from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
-from hdrl.options import Options, read_options  # noqa: E402
+from hdrl.options import Options, parse_options, read_options  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)
@@ -301,3 +303,19 @@ def test_models_that_do_not_fit_are_told(tmp_path: Path):
     gaia = hdrl.read_platform("gaia")
     jobs = hdrl.read_workload("lublin_gaia_1000", gaia, n_jobs=5)
     assert evaluate_model(tmp_path / "trained" / "model.pt", gaia, jobs).workload.n_jobs == 5, "minimal fits anywhere"
+
+
+def test_the_first_weights_do_not_depend_on_the_number_of_threads():
+    options = parse_options({"platform_file_path": "learning", "workload_file_path": "lublin_gaia_1000"})
+    agent = built_in_agent(options, "ppo")
+    spaces = (Box(0.0, 1.0, (21,), np.float32), Discrete(7))
+    before = torch.get_num_threads()
+    made = []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            made.append(make_agent(agent, {}, spaces, seed=1, where="test").network)
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(made[0].parameters(), made[1].parameters(), strict=True):
+        assert torch.equal(one, other)
