@@ -53,7 +53,7 @@ def one_thread() -> Iterator[None]:
 
     The networks are small: more threads wait for each other longer than they compute as soon as anything else runs.
     """
-    from hdrl.learn.train import torch_threads
+    from hdrl.learn.threads import torch_threads
 
     with torch_threads(1):
         yield
@@ -114,7 +114,7 @@ def make_agent(
     generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
     made: LearningAgent
     try:
-        with one_thread():  # the first weights are made of orthogonal matrices, which more threads compute otherwise
+        with one_thread():  # agents from files, too, begin with the same weights on every machine
             made = cls(*spaces, cls.Config.of(config, where), generator)
     except (TypeError, AttributeError, ValueError, RuntimeError) as error:
         blamed = blame(error, agent.path) if agent.path is not None else None

@@ -130,7 +130,7 @@ class Rollout(Memory):
             observations=columns["observations"],
             masks=columns.get("masks"),
             actions=columns["actions"],
-            rewards=columns["rewards"] if scale == 1.0 else columns["rewards"] / scale,
+            rewards=columns["rewards"] / scale,
             terminated=columns["terminated"],
             truncated=columns["truncated"],
             valid=columns["valid"],

@@ -118,10 +118,8 @@ class RewardScale:
         """
         self.n = int(state["n"])
         self._squares = [float(square) for square in state["squares"]]
-        self._gathered = None if state["gathered"] is None else state["gathered"].clone()
-        self._recent = [
-            (step[0].clone(), step[1].clone(), step[2].clone(), step[3].clone()) for step in state["recent"]
-        ]
+        self._gathered = state["gathered"]
+        self._recent = [(step[0], step[1], step[2], step[3]) for step in state["recent"]]
 
 
 def scale_of(config: ValueConfig) -> RewardScale | None:

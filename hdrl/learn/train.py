@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import torch
 
 from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.spaces import check_same_spaces
+from hdrl.learn.threads import torch_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,22 +200,3 @@ class Trainer:
             batch = memory.batch(interaction.observations, interaction.mask)
             if batch is not None:
                 return batch
-
-
-@contextlib.contextmanager
-def torch_threads(n: int | None) -> Iterator[None]:
-    """Let torch compute with a number of threads, and set it back afterwards.
-
-    Parameters
-    ----------
-    n
-        The number; ``None``: as it is.
-    """
-    before = torch.get_num_threads()
-    if n is not None and n != before:
-        torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        if torch.get_num_threads() != before:
-            torch.set_num_threads(before)

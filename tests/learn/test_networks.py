@@ -92,6 +92,19 @@ def test_first_weights_depend_on_the_generator_alone(name: str) -> None:
     assert not torch.equal(weights[0], weights[2])
 
 
+def test_first_weights_do_not_depend_on_the_number_of_threads() -> None:
+    before = torch.get_num_threads()
+    made = []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            made.append(build_network(NetworkConfig(), (21,), 7, torch.Generator().manual_seed(1)))
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*(network.parameters() for network in made), strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("name", ["kernel", "attention"])
 def test_rows_that_hold_no_job_do_not_matter(name: str) -> None:
     network = sharp(make(name))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from hdrl.learn.config import Activation
+from hdrl.learn.threads import torch_threads
 
 ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -43,7 +44,8 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None
             nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
             nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
         else:
-            nn.init.orthogonal_(layer.weight, gain, generator=generator)
+            with torch_threads(1):  # more of them find other last bits, and the same seed would give other trainings
+                nn.init.orthogonal_(layer.weight, gain, generator=generator)
             nn.init.zeros_(layer.bias)
     return layer
 
