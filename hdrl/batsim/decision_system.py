@@ -140,7 +140,7 @@ class DecisionSystem:
         state = self.state
         if state.scalars["flat_power"][0] and not self._hosts_may_sleep:
             # Batsim takes all hosts to be in P-state 0 until it first looks at them.
-            pstate = state.hosts["pstate"] if self._hosts_were_looked_at else 0
+            pstate = state.pstates if self._hosts_were_looked_at else 0
             state.scalars["power_w"] = self.platform.idle_w[np.arange(self.platform.n_cores), pstate].sum()
         else:
             state.scalars["power_w"] = math.nan

@@ -26,15 +26,15 @@ class Helpers:
     n
         How many.
     serve
-        A method: what a thread does when it is called; it returns when nothing has been to do for a while. Its object
-        is not kept alive by threads that are asleep.
+        A method: what a thread does when it is called, with its number, from 1 on; it returns when nothing has been to
+        do for a while. Its object is not kept alive by threads that are asleep.
     """
 
-    def __init__(self, n: int, serve: Callable[[], None]) -> None:
+    def __init__(self, n: int, serve: Callable[[int], None]) -> None:
         self._calls = [_Calls() for _ in range(n)]
         self._end = weakref.finalize(self, _dismiss, self._calls)
-        for number, calls in enumerate(self._calls):
-            arguments = calls, weakref.WeakMethod(serve)
+        for number, calls in enumerate(self._calls, start=1):
+            arguments = calls, weakref.WeakMethod(serve), number
             threading.Thread(target=_help, args=arguments, name=f"hdrl-env-{number}", daemon=True).start()
 
     def call(self) -> None:
@@ -54,11 +54,11 @@ def _dismiss(everybody: list[_Calls]) -> None:
         calls.told.put(_END)
 
 
-def _help(calls: _Calls, serve: weakref.WeakMethod[Callable[[], None]]) -> None:
+def _help(calls: _Calls, serve: weakref.WeakMethod[Callable[[int], None]], number: int) -> None:
     while calls.told.get() == _HELP:
         method = serve()
         if method is None:
             return
-        method()
+        method(number)
         del method
         calls.is_asleep = True

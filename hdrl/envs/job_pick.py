@@ -257,7 +257,8 @@ class JobPickVectorEnv(NativeVectorEnv):
         if self.options.reward == RELATIVE:
             self._compare(np.flatnonzero(self._terminations & chosen))
 
-    def _help(self) -> None:
+    def _help(self, number: int) -> None:
+        del number  # threads share nothing but the rows
         entries.help_rows(self._lent, self._team, self._chosen, self._actions)
 
     def _compare(self, rows: NDArray[np.int64]) -> None:

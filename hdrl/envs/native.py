@@ -158,10 +158,15 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """
 
     @abstractmethod
-    def _help(self) -> None:
+    def _help(self, number: int) -> None:
         """Help with `_reset_rows` and `_step_rows` in another thread until nothing has been to do for a while.
 
         ``chosen`` is ``_chosen`` then.
+
+        Parameters
+        ----------
+        number
+            Which of the other threads it is, from 1 on.
         """
 
     @abstractmethod

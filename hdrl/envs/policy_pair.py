@@ -187,6 +187,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             self.workloads,
             self._plan,
             self.num_envs,
+            self.n_threads,
             energy=energy,
             compatible=is_compatible,
             watch=watch_scalars(self._void, observation, objective, reward, queue_sensitivity, compatibility, energy),
@@ -216,17 +217,17 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     def _step_rows(self, chosen: BoolArray) -> None:
         self._lead(episodes.STEP, chosen)
 
-    def _help(self) -> None:
-        self._play(episodes.STEP, PATIENCE, self._chosen)
+    def _help(self, number: int) -> None:
+        self._play(episodes.STEP, PATIENCE, self._chosen, number)
 
     def _lead(self, request: int, chosen: BoolArray) -> None:
-        row = self._play(request, LEADER, chosen)
+        row = self._play(request, LEADER, chosen, 0)
         if row >= 0:
             raise SimulationError(f"row {row}: jobs are waiting and nothing will ever happen again")
 
-    def _play(self, request: int, patience: int, chosen: BoolArray) -> int:
+    def _play(self, request: int, patience: int, chosen: BoolArray, thread: int) -> int:
         row: int = episodes.play(
-            self._rows.lent.places,
+            self._rows.lent[thread].places,
             self._rows.lent_watches.places,
             self._team,
             request,

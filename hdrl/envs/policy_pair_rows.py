@@ -7,6 +7,8 @@ all jobs are made once and picked from.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.errors import WorkloadError
 from hdrl.kernel import episodes, observe
-from hdrl.kernel.batch import SHARED, repeated
+from hdrl.kernel.batch import SCRATCH, SHARED, for_another_thread, repeated
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.observe import new_watches
 from hdrl.kernel.state import State, new_state
@@ -22,10 +24,23 @@ from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
 
-SCRATCH = frozenset(
-    {"late", "events", "scratch", "finished", "candidates", "counts", "group_keys", "block_keys", "forecasts"}
+CHANGING = (
+    "scalars",
+    "cores",
+    "pstates",
+    "idle",
+    "free",
+    "was_free",
+    "changed",
+    "n_free",
+    "free_bandwidth_gbps",
+    "due_pstates",
+    "n_free_on",
+    "free_memory_mib",
+    "touched",
+    "unseen",
 )
-"""Arrays of `State` that hold nothing from one decision to the next."""
+"""Arrays of `State`, but for those of jobs, that are as they were at date 0 when an episode begins."""
 
 
 def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
@@ -44,6 +59,30 @@ def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
     if window.start == 0 and window.n_jobs == workload.n_jobs:
         return workload
     return workload.window(window.start, window.n_jobs)
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """Jobs at date 0: their rows, their ranks in Batsim's order of submission, and the numbers of their sources."""
+
+    rows: NDArray[np.void]
+    ranks: NDArray[np.int64]
+    sources: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, workload: Workload, rows: NDArray[np.void]) -> _Jobs:
+        """Return all jobs of a workload."""
+        # By date, then by id as text. Within a window the order is the same.
+        return cls(rows, np.argsort(workload.submission_order()), workload.jobs["source"])
+
+    def taken(self, which: slice | NDArray[np.int64]) -> _Jobs:
+        """Return some of the jobs; of a slice nothing is copied."""
+        return _Jobs(self.rows[which], self.ranks[which], self.sources[which])
+
+
+def _copy(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy a contiguous array as bytes: NumPy copies rows with fields a hundred times slower, field by field."""
+    target.view(np.uint8)[...] = source.view(np.uint8)
 
 
 class JobTable:
@@ -76,22 +115,20 @@ class JobTable:
                 )
         states = [new_state(platform, one, twister=np.zeros(625, dtype=np.uint32), logging=False) for one in workloads]
         self.steps = np.concatenate([state.steps for state in states])
-        self._jobs = [state.jobs for state in states]
-        for jobs, offset in zip(self._jobs, np.cumsum([0, *(len(state.steps) for state in states[:-1])]), strict=True):
+        tables = [state.jobs for state in states]
+        for jobs, offset in zip(tables, np.cumsum([0, *(len(state.steps) for state in states[:-1])]), strict=True):
             jobs["first_step"] += offset
             jobs["end_step"] += offset
-        self._sources = [one.jobs["source"] for one in workloads]
-        self._by_date = [np.argsort(one.jobs["submit_s"], kind="stable") for one in workloads]
-        # Rank in Batsim's order of submission: by date, then by id as text. Within a window the order is the same.
-        self._ranks = [np.argsort(one.submission_order()) for one in workloads]
         self._n_sources = len(workloads[0].sources)
+        self._whole = [_Jobs.of(one, jobs) for one, jobs in zip(workloads, tables, strict=True)]
+        self._by_date = [jobs.taken(np.argsort(jobs.rows["submit_s"], kind="stable")) for jobs in self._whole]
 
-    def _indices(self, window: Window) -> tuple[NDArray[np.int64], bool]:
+    def _jobs_of(self, window: Window) -> tuple[_Jobs, bool]:
         """Return the jobs of a window, in the order of its workload, and whether its dates are shifted to 0."""
-        n_jobs = len(self._jobs[window.workload])
-        if window.n_jobs == n_jobs:
-            return np.arange(n_jobs), False
-        return self._by_date[window.workload][window.start : window.start + window.n_jobs], True
+        whole = self._whole[window.workload]
+        if window.n_jobs == len(whole.rows):
+            return whole, False
+        return self._by_date[window.workload].taken(slice(window.start, window.start + window.n_jobs)), True
 
     def n_allocated(self, plan: EpisodePlan) -> int:
         """Return how many cores the jobs of a window ask for altogether, at most.
@@ -102,8 +139,8 @@ class JobTable:
             Which windows there may be.
         """
         most = 0
-        for jobs in self._jobs:
-            cores = np.sort(jobs["n_requested"].astype(np.int64))
+        for jobs in self._whole:
+            cores = np.sort(jobs.rows["n_requested"].astype(np.int64))
             most = max(most, int(cores[-plan.max_jobs :].sum()))
         return most
 
@@ -119,17 +156,15 @@ class JobTable:
         window
             Which jobs.
         """
-        indices, is_shifted = self._indices(window)
-        n_jobs = len(indices)
+        chosen, is_shifted = self._jobs_of(window)
+        n_jobs = len(chosen.rows)
         jobs = batch.jobs[row, :n_jobs]
-        jobs[:] = self._jobs[window.workload][indices]
+        _copy(chosen.rows, jobs)
         if is_shifted:
             jobs["submit_s"] -= jobs["submit_s"].min()
-        order = np.argsort(self._ranks[window.workload][indices], kind="stable")
-        source = self._sources[window.workload][indices]
-        order = order[np.argsort(source[order], kind="stable")]
-        batch.order[row, :n_jobs] = order
-        counts = np.bincount(source, minlength=self._n_sources)
+        order = np.argsort(chosen.ranks, kind="stable")
+        batch.order[row, :n_jobs] = order[np.argsort(chosen.sources[order], kind="stable")]
+        counts = np.bincount(chosen.sources, minlength=self._n_sources)
         submitters = batch.submitters[row]
         submitters["end"] = np.cumsum(counts)
         submitters["next"] = submitters["batch"] = submitters["end"] - counts
@@ -149,6 +184,8 @@ class PairRows:
         Which jobs each episode holds.
     n_rows
         Number of environments.
+    n_threads
+        Number of threads that step them.
     energy, compatible
         As in `hdrl.kernel.state.new_state`.
     watch
@@ -160,8 +197,10 @@ class PairRows:
     ----------
     batch, watches
         The arrays of the environments, and what accompanies them, with a leading axis.
-    lent, lent_watches
-        The same for compiled code.
+    lent
+        The same for compiled code, and for each thread.
+    lent_watches
+        What accompanies them, for compiled code.
     """
 
     def __init__(
@@ -170,6 +209,7 @@ class PairRows:
         workloads: Sequence[Workload],
         plan: EpisodePlan,
         n_rows: int,
+        n_threads: int,
         *,
         energy: bool,
         compatible: bool,
@@ -188,9 +228,6 @@ class PairRows:
         )._replace(
             steps=self._jobs.steps,
             allocated=np.zeros(self._jobs.n_allocated(plan), dtype=np.int32),
-            # An answer may name all cores three times when the agent is asked again at once: P-states before
-            # the decision, allocations, P-states after it.
-            pool=np.zeros(3 * platform.n_cores + plan.max_jobs + 64, dtype=np.int32),
         )
         # Following what is left of each job is a tenth of all work, and one observation alone shows it.
         birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
@@ -205,7 +242,9 @@ class PairRows:
         )
         for name, value in watch.items():
             self.watches.rows[name] = value
-        self.lent, self.lent_watches = Lent(self.batch), Lent(self.watches)
+        others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
+        self.lent = [Lent(self.batch), *map(Lent, others)]
+        self.lent_watches = Lent(self.watches)
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
         """Bring a row back to date 0 with the jobs of a window.
@@ -222,8 +261,8 @@ class PairRows:
             Whether anything is; without, no random numbers are seeded.
         """
         batch, birth = self.batch, self._birth
-        for name in ("scalars", "cores", "hosts", "processors", "nodes"):
-            getattr(batch, name)[row] = getattr(birth, name)
+        for name in CHANGING:
+            _copy(getattr(birth, name), getattr(batch, name)[row])
         batch.sleeps["position"][row] = -1
         batch.tasks["position"][row] = -1
         self._jobs.fill(batch, row, window)
@@ -233,7 +272,7 @@ class PairRows:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all arrays that change, by name; the structured ones as bytes."""
-        left_out = SCRATCH | set(SHARED)
+        left_out = {*SCRATCH, *SHARED}
         arrays = {name: array for name, array in self.batch._asdict().items() if name not in left_out and array.size}
         arrays |= {f"watch_{name}": getattr(self.watches, name) for name in ("rows", "ordered", "history")}
         return {

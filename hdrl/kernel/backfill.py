@@ -32,7 +32,7 @@ def expected_run_s(state, job, first, n):
     """Return how long a job is expected to run on the cores ``pool[first:first + n]``, in seconds."""
     slowest_gflops = np.inf
     for i in range(first, first + n):
-        slowest_gflops = min(slowest_gflops, state.processors[state.cores[state.pool[i]].processor].peak_gflops)
+        slowest_gflops = min(slowest_gflops, state.processors[state.processor_of[state.pool[i]]].peak_gflops)
     return length_s(state, job, slowest_gflops)
 
 
@@ -80,7 +80,7 @@ def _room(forecast, head):
 @jit
 def _give_back(state, core, job, head, sign):
     """Add a core and its memory to what is free at the shadow date (take it: ``sign`` -1); return the room gained."""
-    forecast = state.forecasts[state.processors[state.cores[core].processor].node]
+    forecast = state.forecasts[state.processors[state.processor_of[core]].node]
     forecast.shadow_cores += sign
     forecast.shadow_memory_mib += sign * state.jobs[job].memory_mib
     before = forecast.shadow_room
@@ -95,9 +95,9 @@ def reserve(state, head_job):
     head = state.jobs[head_job]
     room = np.int64(0)
     for i in range(len(state.nodes)):
-        node, forecast = state.nodes[i], state.forecasts[i]
-        forecast.shadow_cores = node.n_free_cores
-        forecast.shadow_memory_mib = node.free_memory_mib
+        forecast = state.forecasts[i]
+        forecast.shadow_cores = state.n_free_on[i]
+        forecast.shadow_memory_mib = state.free_memory_mib[i]
         forecast.shadow_room = _room(forecast, head)
         room += forecast.shadow_room
     shadow_s = s.message_s

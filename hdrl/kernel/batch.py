@@ -15,12 +15,41 @@ from numpy.typing import NDArray
 from hdrl.kernel.jit import jit
 from hdrl.kernel.state import State
 
-SHARED = ("steps", "rungs", "contention", "by_speed", "by_power")
+SHARED = (
+    "steps",
+    "processor_of",
+    "first_rung_of",
+    "message_s",
+    "rungs",
+    "processors",
+    "nodes",
+    "contention",
+    "by_speed",
+    "by_power",
+)
 """Arrays that never change: the environments of a batch share them, and they have no leading axis."""
 
 
+SCRATCH = (
+    "events",
+    "chosen",
+    "finished",
+    "candidates",
+    "forecasts",
+    "counts",
+    "group_keys",
+    "block_keys",
+    "switching",
+    "n_switching",
+)
+"""Arrays that hold nothing from one decision to the next: the environments of a batch share them, but threads do not.
+
+They stay in the cache that way, however many environments there are.
+"""
+
+
 def repeated(state: State, n_rows: int) -> State:
-    """Return a batch of equal environments, each with arrays of its own.
+    """Return a batch of equal environments, each with arrays of its own, for one thread.
 
     Parameters
     ----------
@@ -45,7 +74,19 @@ def alone(state: State) -> State:
 
 def _with_axis(state: State, add_axis: Callable[[NDArray[Any]], NDArray[Any]]) -> State:
     """Return a state whose arrays, but for those that environments share, have been given an axis in front."""
-    return State(*(array if name in SHARED else add_axis(array) for name, array in state._asdict().items()))
+    of_all = {*SHARED, *SCRATCH}
+    return State(*(array if name in of_all else add_axis(array) for name, array in state._asdict().items()))
+
+
+def for_another_thread(batch: State) -> State:
+    """Return the same environments with scratch of their own.
+
+    Parameters
+    ----------
+    batch
+        The arrays of the batch.
+    """
+    return batch._replace(**{name: getattr(batch, name).copy() for name in SCRATCH})
 
 
 @jit
@@ -59,10 +100,23 @@ def first_row(batch):
         batch.submitters[0],
         batch.cores[0],
         batch.hosts[0],
+        batch.pstates[0],
+        batch.idle[0],
+        batch.processor_of,
+        batch.first_rung_of,
+        batch.message_s,
         batch.rungs,
-        batch.processors[0],
-        batch.nodes[0],
-        batch.forecasts[0],
+        batch.free[0],
+        batch.was_free[0],
+        batch.changed[0],
+        batch.processors,
+        batch.n_free[0],
+        batch.free_bandwidth_gbps[0],
+        batch.due_pstates[0],
+        batch.nodes,
+        batch.n_free_on[0],
+        batch.free_memory_mib[0],
+        batch.forecasts,
         batch.overcommitments[0],
         batch.contention,
         batch.by_speed,
@@ -71,23 +125,25 @@ def first_row(batch):
         batch.tasks[0],
         batch.box[0],
         batch.late[0],
-        batch.events[0],
+        batch.events,
         batch.ops[0],
         batch.pool[0],
-        batch.scratch[0],
-        batch.finished[0],
+        batch.chosen,
+        batch.finished,
         batch.queue[0],
         batch.expected[0],
-        batch.candidates[0],
+        batch.candidates,
         batch.plan_s[0],
         batch.plan[0],
         batch.plan_change[0],
         batch.planned_nodes[0],
         batch.planned_cores[0],
-        batch.counts[0],
-        batch.group_keys[0],
-        batch.block_keys[0],
-        batch.dirty[0],
+        batch.counts,
+        batch.group_keys,
+        batch.block_keys,
+        batch.switching,
+        batch.n_switching,
+        batch.touched[0],
         batch.unseen[0],
         batch.twister[0],
         batch.completed[0],

@@ -9,81 +9,80 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import codes
+from hdrl.kernel import bits, codes
 from hdrl.kernel.engine import add_op
 from hdrl.kernel.jit import jit
 from hdrl.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
 
 
 @jit
-def has_memory(state, processor, job):
-    """Tell whether a core of this processor has the memory that a job asks for per core."""
-    node = state.nodes[state.processors[processor].node]
-    return node.free_memory_mib >= state.jobs[job].memory_mib
-
-
-@jit
-def n_free_cores(state, processor):
-    """Return how many cores of a processor no job holds."""
+def n_busy_cores(state, processor):
+    """Return how many cores of a processor jobs hold."""
     row = state.processors[processor]
-    return row.end_core - row.first_core - row.n_busy
-
-
-@jit
-def _note_unseen(state, processor):
-    """Note that what is free on a processor or its node has changed since an observation last showed it."""
-    row = state.processors[processor]
-    if row.unseen == 0:
-        s = state.scalars[0]
-        row.unseen = 1
-        state.unseen[s.n_unseen] = processor
-        s.n_unseen += 1
+    return row.end_core - row.first_core - state.n_free[processor]
 
 
 @jit
 def lock(state, core, job):
     """Give a free core, its memory and its share of the bandwidth to a job."""
-    s = state.scalars[0]
+    processor = state.processor_of[core]
+    node = state.processors[processor].node
     state.cores[core].owner = job
-    processor = state.processors[state.cores[core].processor]
-    node = state.nodes[processor.node]
-    processor.n_busy += 1
-    processor.free_bandwidth_gbps -= state.jobs[job].bandwidth_gbps
-    node.free_memory_mib -= state.jobs[job].memory_mib
-    node.n_free_cores -= 1
-    s.n_free_cores -= 1
-    _note_unseen(state, state.cores[core].processor)
+    bits.take_out(state.free, core)
+    state.n_free[processor] -= 1
+    state.free_bandwidth_gbps[processor] -= state.jobs[job].bandwidth_gbps
+    state.free_memory_mib[node] -= state.jobs[job].memory_mib
+    state.n_free_on[node] -= 1
+    state.scalars[0].n_free_cores -= 1
+    _touch(state, processor)
 
 
 @jit
 def unlock(state, core, job):
     """Take a core, its memory and its share of the bandwidth back from a job."""
     s = state.scalars[0]
+    processor = state.processor_of[core]
+    node = state.processors[processor].node
     state.cores[core].owner = -1
-    processor = state.processors[state.cores[core].processor]
-    node = state.nodes[processor.node]
-    processor.n_busy -= 1
-    processor.free_bandwidth_gbps += state.jobs[job].bandwidth_gbps
-    node.free_memory_mib += state.jobs[job].memory_mib
-    node.n_free_cores += 1
+    bits.put(state.free, core)
+    state.n_free[processor] += 1
+    state.free_bandwidth_gbps[processor] += state.jobs[job].bandwidth_gbps
+    state.free_memory_mib[node] += state.jobs[job].memory_mib
+    state.n_free_on[node] += 1
     s.n_free_cores += 1
-    if processor.n_busy == 0 and s.compatible == 0:
+    if s.compatible == 0 and n_busy_cores(state, processor) == 0:
         # What repeated adding and taking away has left behind in the last bits ends here.
-        processor.free_bandwidth_gbps = processor.bandwidth_gbps
-    _note_unseen(state, state.cores[core].processor)
+        state.free_bandwidth_gbps[processor] = state.processors[processor].bandwidth_gbps
+    _touch(state, processor)
+
+
+@jit
+def _touch(state, processor):
+    """Note that the use of a processor has changed."""
+    state.scalars[0].is_touched = 1
+    bits.put(state.touched, processor)
+    bits.put(state.unseen, processor)
 
 
 @jit
 def contended_pstate(state, processor):
     """Return the P-state of the serving cores of a processor."""
-    row = state.processors[processor]
-    if row.free_bandwidth_gbps >= 0.0 or len(state.contention) == 0:
+    free_gbps = state.free_bandwidth_gbps[processor]
+    if free_gbps >= 0.0 or len(state.contention) == 0:
         return SERVING
-    share = row.bandwidth_gbps / (row.bandwidth_gbps - row.free_bandwidth_gbps)
+    bandwidth_gbps = state.processors[processor].bandwidth_gbps
+    share = bandwidth_gbps / (bandwidth_gbps - free_gbps)
     level = 0
     while level < len(state.contention) - 1 and state.contention[level] > share:
         level += 1
     return CONTENDED if level == 0 else FIRST_EXTRA_LEVEL - 1 + level
+
+
+@jit
+def due_pstate(state, core):
+    """Return the P-state that the use of its processor calls for on a core, where P-states are watched."""
+    due = state.due_pstates[state.processor_of[core]]
+    return due.unused if state.cores[core].owner < 0 else due.serving
 
 
 @jit
@@ -100,7 +99,7 @@ def follow_progress(state, job):
             row.pace_flops = np.inf
             for i in range(row.first_core, row.first_core + row.n_cores):
                 core = state.allocated[i]
-                rung = state.rungs[state.hosts[core].first_rung + state.cores[core].wanted_pstate]
+                rung = state.rungs[state.first_rung_of[core] + state.pstates[core]]
                 row.pace_flops = min(row.pace_flops, rung.speed_flops)
         row.done_flop += row.pace_flops * (s.message_s - max(row.done_until_s, row.start_s))
     row.done_until_s = s.message_s
@@ -118,57 +117,42 @@ def remaining(state, job):
 
 
 @jit
-def _note_dirty(state, processor):
-    """Note that cores of a processor are to change their P-states."""
-    row = state.processors[processor]
-    if row.dirty == 0:
-        s = state.scalars[0]
-        row.dirty = 1
-        state.dirty[s.n_dirty] = processor
-        s.n_dirty += 1
+def follow_owner(state, core):
+    """Follow the progress of the job that holds a core, before the core's P-state changes."""
+    owner = state.cores[core].owner
+    if owner >= 0 and state.scalars[0].follows_progress == 1:
+        follow_progress(state, owner)
+        state.jobs[owner].pace_known = 0
 
 
 @jit
-def _follow_owner(state, core):
-    """Follow the progress of the job that holds a core, a row of `State.cores`, before the core's P-state changes."""
-    if core.owner >= 0:
-        follow_progress(state, core.owner)
-        state.jobs[core.owner].pace_known = 0
-
-
-@jit
-def _want(state, core, pstate):
-    """Note that a core is to change its P-state, if that is news."""
-    row = state.cores[core]
-    if row.wanted_pstate != pstate:
-        if state.scalars[0].follows_progress == 1:
-            _follow_owner(state, row)
-        row.wanted_pstate = pstate
-        row.changed = 1
-        _note_dirty(state, row.processor)
+def unused_pstate(state, processor):
+    """Return the P-state of the cores of a processor that serve no job."""
+    return FREE if n_busy_cores(state, processor) > 0 else IDLE
 
 
 @jit
 def _refresh_processor(state, processor):
-    """Find out which P-states the use of a processor calls for, and give them to all its cores if they are others."""
-    row = state.processors[processor]
-    serving = contended_pstate(state, processor)
-    unused = FREE if row.n_busy > 0 else IDLE
-    if serving == row.serving_pstate and unused == row.unused_pstate:
-        return
-    row.serving_pstate, row.unused_pstate = serving, unused
-    cores = state.cores
-    if state.scalars[0].follows_progress == 1:
-        for number in range(row.first_core, row.end_core):
-            if cores[number].wanted_pstate != serving:
-                _follow_owner(state, cores[number])
-    # Without a branch in the loop, as which cores change cannot be foretold.
-    for number in range(row.first_core, row.end_core):
-        core = cores[number]
-        pstate = unused if core.owner < 0 else serving
-        core.changed |= core.wanted_pstate != pstate
-        core.wanted_pstate = pstate
-    _note_dirty(state, processor)
+    """Note which P-states the use of a processor calls for, and which cores are to change theirs."""
+    row, due = state.processors[processor], state.due_pstates[processor]
+    serving, unused = contended_pstate(state, processor), unused_pstate(state, processor)
+    if serving != due.serving:
+        for core in range(row.first_core, row.end_core):
+            follow_owner(state, core)
+    for first in range(row.first_core, row.end_core, bits.WORD):
+        n = min(bits.WORD, row.end_core - first)
+        free = bits.cut(state.free, first, n)
+        to_serving = ~free & bits.lowest_ones(n) if serving != due.serving else bits.NONE
+        to_unused = free if unused != due.unused else bits.NONE
+        bits.put_word(state.changed, first, to_serving | to_unused)
+    due.serving, due.unused = serving, unused
+
+
+@jit
+def _is_watched(state):
+    """Tell whether anybody looks at P-states before the answer says which ones are to change."""
+    s = state.scalars[0]
+    return s.layer == 1 and (s.logging == 1 or s.follows_progress == 1 or s.compatible == 1)
 
 
 @jit
@@ -204,28 +188,25 @@ def _close_span(state, processor, now_s):
 
 @jit
 def after_locking(state, first, n):
-    """Refresh the processors of the cores ``pool[first:first + n]``, which have just been locked."""
-    s = state.scalars[0]
-    if s.layer == 0:
+    """Refresh the processors of the cores ``pool[first:first + n]``, ascending, which have just been locked."""
+    if not _is_watched(state):
         return
-    cores, processors, pool = state.cores, state.processors, state.pool
+    s = state.scalars[0]
+    previous = -1
     for i in range(first, first + n):
-        processors[cores[pool[i]].processor].touched = 1
-    for i in range(first, first + n):
-        processor = cores[pool[i]].processor
-        row = processors[processor]
-        if row.touched == 1:
-            row.touched = 0
+        processor = state.processor_of[state.pool[i]]
+        bits.put(state.changed, state.pool[i])
+        if processor != previous:
+            previous = processor
             _refresh_processor(state, processor)
-            if s.logging == 1 and row.free_bandwidth_gbps < 0.0:
+            if s.logging == 1 and state.free_bandwidth_gbps[processor] < 0.0:
                 _open_span(state, processor, s.message_s)
-        _want(state, pool[i], row.serving_pstate)
 
 
 @jit
 def _is_relieved(state, processor, relieved_others):
     """Tell whether a span of over-commitment ends."""
-    if state.processors[processor].free_bandwidth_gbps < 0.0:
+    if state.free_bandwidth_gbps[processor] < 0.0:
         return False
     # HDeepRM notices it only if cores went back to full speed by it (be they the next to be freed).
     return state.scalars[0].compatible == 0 or relieved_others
@@ -234,98 +215,101 @@ def _is_relieved(state, processor, relieved_others):
 @jit
 def release(state, job):
     """Take all cores back from a job that has ended."""
-    s = state.scalars[0]
     row = state.jobs[job]
-    last = row.first_core + row.n_cores
-    for i in range(row.first_core, last):
-        core = state.allocated[i]
-        if state.cores[core].owner != job:
-            continue
-        processor = state.processors[state.cores[core].processor]
-        overcommitted = processor.free_bandwidth_gbps < 0.0
-        unlock(state, core, job)
-        relieved_others = overcommitted and processor.free_bandwidth_gbps >= 0.0 and processor.n_busy > 0
-        processor.touched = max(processor.touched, 2 if relieved_others else 1)
-    if s.layer == 0:
-        return
-    for i in range(row.first_core, last):
-        core = state.allocated[i]
-        number = state.cores[core].processor
-        processor = state.processors[number]
-        touched = processor.touched
-        if touched > 0:
-            processor.touched = 0
-            _refresh_processor(state, number)
-            if s.logging == 1 and _is_relieved(state, number, touched == 2):
-                _close_span(state, number, s.message_s)
-        if state.cores[core].owner < 0:
-            _want(state, core, processor.unused_pstate)
+    is_watched = _is_watched(state)
+    place, last = row.first_core, row.first_core + row.n_cores
+    while place < last:
+        processor = state.processor_of[state.allocated[place]]
+        relieved_others = False
+        while place < last and state.processor_of[state.allocated[place]] == processor:
+            core = state.allocated[place]
+            place += 1
+            if state.cores[core].owner == job:
+                overcommitted = state.free_bandwidth_gbps[processor] < 0.0
+                unlock(state, core, job)
+                if is_watched:
+                    bits.put(state.changed, core)
+                is_relieved = overcommitted and state.free_bandwidth_gbps[processor] >= 0.0
+                relieved_others |= is_relieved and n_busy_cores(state, processor) > 0
+        if is_watched:
+            _after_release(state, processor, relieved_others)
 
 
 @jit
-def _sort_dirty(state):
-    """Sort the few processors with changes by id (insertion sort)."""
+def _after_release(state, processor, relieved_others):
+    """Refresh a processor of which cores have been released."""
     s = state.scalars[0]
-    for i in range(1, s.n_dirty):
-        processor = state.dirty[i]
-        place = i
-        while place > 0 and state.dirty[place - 1] > processor:
-            state.dirty[place] = state.dirty[place - 1]
-            place -= 1
-        state.dirty[place] = processor
+    _refresh_processor(state, processor)
+    if s.logging == 1 and _is_relieved(state, processor, relieved_others):
+        _close_span(state, processor, s.message_s)
 
 
 @jit
-def _gather_changes(state):
-    """Put the cores whose changes are due into the scratch, by id, and forget all changes.
-
-    Returns
-    -------
-    tuple of int
-        How many they are, and the P-states to which they are to change, as bits.
-    """
-    s = state.scalars[0]
-    _sort_dirty(state)
-    cores, hosts, scratch = state.cores, state.hosts, state.scratch
-    n, bits = 0, 0
-    for i in range(s.n_dirty):
-        row = state.processors[state.dirty[i]]
-        row.dirty = 0
-        # Without a branch in the loop, as which cores change cannot be foretold: a core that is not due is overwritten.
-        for number in range(row.first_core, row.end_core):
-            core = cores[number]
-            # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
-            due = core.changed & ((hosts[number].pstate != core.wanted_pstate) | s.compatible)
-            core.changed = 0
-            bits |= due << core.wanted_pstate
-            scratch[n] = number
-            n += due
-    s.n_dirty = 0
-    return n, bits
+def _first_switching(state, pstate):
+    """Return where in `State.switching` the cores begin that are to switch to a P-state."""
+    return pstate * (len(state.cores) + 1)
 
 
 @jit
-def _add_pstate_op(state, pstate, n):
-    """Append the request for one P-state, for those of the first ``n`` cores in the scratch that are to have it."""
-    s = state.scalars[0]
-    cores, scratch, pool = state.cores, state.scratch, state.pool
-    first = last = s.n_pool
-    for i in range(n):
-        pool[last] = scratch[i]
-        last += cores[scratch[i]].wanted_pstate == pstate
-    s.n_pool = last
-    add_op(state, codes.SET_PSTATE, pstate, first, last - first, 0.0)
+def _gather_switches(state, processor):
+    """Put the cores of a processor that are to change their P-states among those that switch to the same ones."""
+    row, due = state.processors[processor], state.due_pstates[processor]
+    serving, unused = contended_pstate(state, processor), unused_pstate(state, processor)
+    all_serving = bits.ALL if serving != due.serving else bits.NONE
+    all_unused = bits.ALL if unused != due.unused else bits.NONE
+    due.serving, due.unused = serving, unused
+    for first in range(row.first_core, row.end_core, bits.WORD):
+        n = min(bits.WORD, row.end_core - first)
+        free, was_free = bits.cut(state.free, first, n), bits.cut(state.was_free, first, n)
+        changed = bits.cut(state.changed, first, n)
+        _add_switching(state, first, free & (~was_free | changed | all_unused), unused)
+        _add_switching(state, first, ~free & bits.lowest_ones(n) & (was_free | changed | all_serving), serving)
+
+
+@jit
+def _add_switching(state, first_core, word, pstate):
+    """Put the cores that the bits of a word stand for among those that switch to a P-state."""
+    compatible = state.scalars[0].compatible == 1
+    switching = state.switching
+    first, n = _first_switching(state, pstate), state.n_switching[pstate]
+    while word != bits.NONE:
+        core = first_core + bits.lowest(word)
+        word = bits.without_lowest(word)
+        switching[first + n] = core
+        # A core that has come back to where it was needs no request; HDeepRM makes one all the same.
+        n += (state.pstates[core] != pstate) | compatible
+    state.n_switching[pstate] = n
 
 
 @jit
 def add_pstate_ops(state):
-    """Append a request for each P-state that cores are to change to, lowest first, and forget the changes."""
-    if state.scalars[0].n_dirty == 0:
+    """Append a request for each P-state that cores are to change to, lowest first."""
+    s = state.scalars[0]
+    if s.layer == 0 or s.is_touched == 0:
         return
-    n, due = _gather_changes(state)
-    pstate = 0
-    while due > 0:
-        if due & 1:
-            _add_pstate_op(state, pstate, n)
-        due >>= 1
-        pstate += 1
+    s.is_touched = 0
+    for i in range(len(state.touched)):
+        word = state.touched[i]
+        state.touched[i] = bits.NONE
+        while word != bits.NONE:
+            processor = bits.number(i, word)
+            word = bits.without_lowest(word)
+            _gather_switches(state, processor)
+    for i in range(len(state.free)):
+        state.was_free[i] = state.free[i]
+        state.changed[i] = bits.NONE
+    for pstate in range(len(state.n_switching)):
+        if state.n_switching[pstate] > 0:
+            _add_pstate_op(state, pstate)
+
+
+@jit
+def _add_pstate_op(state, pstate):
+    """Append the request for one P-state."""
+    s = state.scalars[0]
+    first, n = _first_switching(state, pstate), state.n_switching[pstate]
+    for i in range(n):
+        state.pool[s.n_pool + i] = state.switching[first + i]
+    state.n_switching[pstate] = 0
+    add_op(state, codes.SET_PSTATE, pstate, s.n_pool, n, 0.0)
+    s.n_pool += n

@@ -41,7 +41,7 @@ from hdrl.kernel.plan import (
     withdraw,
 )
 from hdrl.kernel.selection import CHOSEN, NO_CORES, choose_cores
-from hdrl.kernel.sorting import sort_slice
+from hdrl.kernel.sorting import sort_cores
 from hdrl.kernel.starting import note_failure, start_job
 from hdrl.kernel.waiting import find, sort_by_priority
 
@@ -314,7 +314,7 @@ def _start_on_planned_nodes(state, job):
                 state.pool[s.n_pool] = core
                 s.n_pool += 1
                 missing -= 1
-    sort_slice(state.pool, first, s.n_pool - first, state.scratch)
+    sort_cores(state, first, s.n_pool - first)
     _start(state, job, first, s.n_pool - first)
 
 

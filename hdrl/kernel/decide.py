@@ -11,7 +11,7 @@ from hdrl.kernel.backfill import choose_overtaking, forget_end, gather_candidate
 from hdrl.kernel.cluster import add_pstate_ops, lock, release, unlock
 from hdrl.kernel.jit import jit
 from hdrl.kernel.selection import CHOSEN, choose_cores
-from hdrl.kernel.sorting import sort_slice
+from hdrl.kernel.sorting import sort_cores
 from hdrl.kernel.starting import note_failure, start_job
 from hdrl.kernel.waiting import enqueue, find, peek, sort_by_priority
 
@@ -64,7 +64,7 @@ def hand_out(state):
             state.jobs[op.subject].state = codes.REJECTED
         elif op.kind == codes.SET_PSTATE:
             for k in range(op.first, op.first + op.n):
-                state.hosts[state.pool[k]].pstate = op.subject
+                state.pstates[state.pool[k]] = op.subject
     s.n_events = 0
 
 
@@ -95,14 +95,14 @@ def lock_cores(state, job, first, n):
             bad = codes.ERROR_DUPLICATE_CORE
         elif state.cores[core].owner >= 0:
             bad = codes.ERROR_CORE_BUSY
-        elif state.nodes[state.processors[state.cores[core].processor].node].free_memory_mib < row.memory_mib:
+        elif state.free_memory_mib[state.processors[state.processor_of[core]].node] < row.memory_mib:
             bad = codes.ERROR_MEMORY
         if bad != 0:
             for k in range(first, i):
                 unlock(state, state.pool[k], job)
             return bad, core
         lock(state, core, job)
-    sort_slice(state.pool, first, n, state.scratch)
+    sort_cores(state, first, n)
     s.n_pool = first + n
     return 0, -1
 

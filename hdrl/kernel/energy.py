@@ -10,14 +10,11 @@ from hdrl.kernel.jit import jit
 
 
 @jit
-def charge(state, core):
-    """Bring the energy of one host up to date, if that of single hosts is asked for."""
-    s = state.scalars[0]
-    if s.logging == 0:
-        return
+def charge(state, core, power_w):
+    """Bring the energy of one host up to date, where logs tell of that of single hosts; it drew ``power_w``."""
     row = state.hosts[core]
-    row.energy_j += row.power_w * (s.now - row.energy_time_s)
-    row.energy_time_s = s.now
+    row.energy_j += power_w * (state.scalars[0].now - row.energy_time_s)
+    row.energy_time_s = state.scalars[0].now
 
 
 @jit
@@ -32,15 +29,12 @@ def total(state):
 @jit
 def power(state, core):
     """Return the power of a host in its present P-state and at its present load in watts."""
-    row = state.hosts[core]
-    rung = state.rungs[row.first_rung + row.pstate]
-    if row.job < 0:
-        return rung.idle_w
-    job = state.jobs[row.job]
-    if job.rate <= 0.0:
+    job = state.cores[core].job
+    rung = state.rungs[state.first_rung_of[core] + state.pstates[core]]
+    if job < 0 or state.scalars[0].flat_power == 1 or state.jobs[job].rate <= 0.0:
         return rung.idle_w
     # Load: what the job makes of this host, as a share of what the host could do.
-    load = min(1.0, flops_per_core(state, row.job) * job.rate / (rung.speed_flops * row.host_cores))
+    load = min(1.0, flops_per_core(state, job) * state.jobs[job].rate / rung.host_flops)
     if load <= 0.0:
         return rung.idle_w
     return rung.epsilon_w + load * (rung.full_w - rung.epsilon_w)
@@ -57,15 +51,21 @@ def flops_per_core(state, job):
 
 
 @jit
-def refresh_power(state, core):
-    """Charge a host for the time gone by and give it the power of its present P-state and load."""
+def set_rate(state, job, rate):
+    """Let the computation of a job proceed at another rate; the power of its hosts follows."""
     s = state.scalars[0]
-    charge(state, core)
-    total(state)
-    power_w = power(state, core)
-    row = state.hosts[core]
-    s.power_w += power_w - row.power_w
-    row.power_w = power_w
+    row = state.jobs[job]
+    if s.energy == 1 and s.flat_power == 0:
+        total(state)
+        for i in range(row.first_core, row.first_core + row.n_cores):
+            core = state.allocated[i]
+            before_w, before = power(state, core), row.rate
+            if s.logging == 1:
+                charge(state, core, before_w)
+            row.rate = rate
+            s.power_w += power(state, core) - before_w
+            row.rate = before
+    row.rate = rate
 
 
 @jit
@@ -73,8 +73,12 @@ def look_at_hosts(state):
     """Look at all hosts if nobody has: until now Batsim's energy plugin took them to be in P-state 0."""
     s = state.scalars[0]
     if s.energy_read == 0:
+        total(state)
         for core in range(len(state.cores)):
-            refresh_power(state, core)
+            believed_w = state.rungs[state.first_rung_of[core]].idle_w
+            if s.logging == 1:
+                charge(state, core, believed_w)
+            s.power_w += power(state, core) - believed_w
         s.energy_read = 1
 
 
@@ -92,7 +96,7 @@ def energy_of(state, first, n):
     """Return the energy of the hosts of an allocation since date 0 in joules."""
     sum_j = 0.0
     for i in range(first, first + n):
-        charge(state, state.allocated[i])
+        charge(state, state.allocated[i], power(state, state.allocated[i]))
         sum_j += state.hosts[state.allocated[i]].energy_j
     return sum_j
 

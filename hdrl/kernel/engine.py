@@ -24,6 +24,7 @@ import numpy as np
 from hdrl.kernel import codes, heap, jobs
 from hdrl.kernel.energy import first_reading, log_energy, look_at_hosts
 from hdrl.kernel.jit import jit
+from hdrl.kernel.prefetch import fetch
 from hdrl.kernel.rounding import round6
 
 SLEEP_PRECISION_S = 1e-9
@@ -134,13 +135,23 @@ def _submit(state, submitter, woke):
 
 
 @jit
+def _fetch_job(state, job):
+    """Begin to fetch what will be needed when a job that nobody has looked at yet is submitted and started."""
+    fetch(state.jobs, job)
+    fetch(state.sleeps, job)
+    fetch(state.tasks, job)
+
+
+@jit
 def _sleep_or_leave(state, submitter):
     s = state.scalars[0]
     row = state.submitters[submitter]
     if row.next < row.end:
         row.phase = _PHASE_SLEEP
+        job = state.order[row.next]
+        _fetch_job(state, job)
         # Counted from when it last woke: a submission is late by one transfer, without accumulation.
-        until_s = s.engine_s + (state.jobs[state.order[row.next]].submit_s - row.woke_s)
+        until_s = s.engine_s + (state.jobs[job].submit_s - row.woke_s)
         slot = _submitter_slot(state, submitter)
         s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, until_s, jobs.next_seq(state))
         return
@@ -182,7 +193,7 @@ def _post_completed(state, job):
     row = state.jobs[job]
     if row.state != codes.KILLED_BY_REQUEST:
         first = state.allocated[row.first_core]
-        post(state, codes.COMPLETED, job, 0, state.hosts[first].message_s)
+        post(state, codes.COMPLETED, job, 0, state.message_s[first])
 
 
 @jit
@@ -246,9 +257,9 @@ def _execute(state, op):
     if op.n != row.n_requested and state.steps[row.first_step].kind != codes.STEP_COMPUTE_TOTAL:
         _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
         return
-    hosts, pool = state.hosts, state.pool
+    cores, pool = state.cores, state.pool
     for i in range(op.first, op.first + op.n):
-        if hosts[pool[i]].job >= 0:
+        if cores[pool[i]].job >= 0:
             _refuse(state, codes.ERROR_CORE_BUSY, job, pool[i])
             return
     if s.n_allocated + op.n > len(state.allocated):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hdrl.kernel import codes, decide, engine, waiting
 from hdrl.kernel.borrow import borrow
-from hdrl.kernel.cluster import remaining
+from hdrl.kernel.cluster import follow_owner, remaining
 from hdrl.kernel.conservative import schedule_conservative
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.starting import start_job
@@ -54,7 +54,7 @@ def _add_op(state, kind, subject, first, n, value):
     state.scalars[0].n_pool = max(state.scalars[0].n_pool, first + n)
     if kind == codes.SET_PSTATE:
         for i in range(first, first + n):
-            state.cores[state.pool[i]].wanted_pstate = subject
+            follow_owner(state, state.pool[i])
     engine.add_op(state, kind, subject, first, n, value)
 
 

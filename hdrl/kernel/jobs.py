@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import codes, heap
+from hdrl.kernel import bits, codes, heap
 from hdrl.kernel.energy import (
     charge,
     energy_of,
     flops_per_core,
     log_energy,
     power,
-    refresh_power,
+    set_rate,
     total,
 )
 from hdrl.kernel.jit import jit
@@ -66,11 +66,11 @@ def _wake(state, job):
 def _find_slowest(state, job):
     """Note the speed of the slowest core of a running job, and how many cores have it."""
     row = state.jobs[job]
-    hosts, rungs, allocated = state.hosts, state.rungs, state.allocated
+    rungs, allocated = state.rungs, state.allocated
     row.slowest_flops, row.n_slowest = np.inf, 0
     for i in range(row.first_core, row.first_core + row.n_cores):
-        host = hosts[allocated[i]]
-        _count_speed(row, rungs[host.first_rung + host.pstate].speed_flops)
+        core = allocated[i]
+        _count_speed(row, rungs[state.first_rung_of[core] + state.pstates[core]].speed_flops)
 
 
 @jit
@@ -83,16 +83,6 @@ def _count_speed(row, speed_flops):
 
 
 @jit
-def _load_changed(state, job):
-    s = state.scalars[0]
-    if s.energy == 0 or s.flat_power == 1:
-        return
-    row = state.jobs[job]
-    for i in range(row.first_core, row.first_core + row.n_cores):
-        refresh_power(state, state.allocated[i])
-
-
-@jit
 def _begin_computation(state, job):
     s = state.scalars[0]
     row = state.jobs[job]
@@ -100,12 +90,10 @@ def _begin_computation(state, job):
     row.updated_s = row.step_start_s = s.now
     flops = flops_per_core(state, job)
     duration_s = 0.0
-    row.rate = 0.0
     if flops > 0.0:
         _find_slowest(state, job)
-        row.rate = row.slowest_flops / flops
+        set_rate(state, job, row.slowest_flops / flops)
         duration_s = 1.0 / row.rate
-        _load_changed(state, job)
     s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.engine_s + duration_s, next_seq(state))
     if row.left_s >= 0.0:
         _sleep(state, job, row.left_s, codes.SLEEP_TIMER)
@@ -128,9 +116,8 @@ def retime(state, job):
         return
     row.remaining = max(0.0, row.rate * (state.tasks[job].key - s.engine_s))
     row.updated_s = s.now
-    row.rate = rate
     s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.engine_s + row.remaining / rate, state.tasks[job].seq)
-    _load_changed(state, job)
+    set_rate(state, job, rate)
 
 
 @jit
@@ -164,20 +151,22 @@ def _run_steps(state, job):
 def _occupy(state, job, first_pool):
     """Put a job on the hosts in the pool from ``first_pool`` on."""
     row = state.jobs[job]
-    hosts, pool, allocated = state.hosts, state.pool, state.allocated
+    cores, pool, allocated = state.cores, state.pool, state.allocated
     for i in range(row.n_cores):
         core = pool[first_pool + i]
         allocated[row.first_core + i] = core
-        hosts[core].job = job
+        cores[core].job = job
+        bits.take_out(state.idle, core)
 
 
 @jit
 def _leave(state, job):
     """Make the hosts of a job idle."""
     row = state.jobs[job]
-    hosts, allocated = state.hosts, state.allocated
+    cores, allocated = state.cores, state.allocated
     for i in range(row.first_core, row.first_core + row.n_cores):
-        hosts[allocated[i]].job = -1
+        cores[allocated[i]].job = -1
+        bits.put(state.idle, allocated[i])
 
 
 @jit
@@ -221,7 +210,6 @@ def start(state, job, first_pool, n):
 def end(state, job):
     """End a running job: its return code is set; its cores become idle."""
     row = state.jobs[job]
-    row.rate = 0.0
     if row.return_code == 0:
         row.state = codes.SUCCEEDED
     elif row.return_code == -1:
@@ -238,6 +226,7 @@ def release_machines(state, job):
     """Make the cores of a job idle and book its run time and energy."""
     s = state.scalars[0]
     row = state.jobs[job]
+    set_rate(state, job, 0.0)
     _leave(state, job)
     if s.logging == 1:
         s.time_computing_s = _book_time(state, job, s.time_computing_s)
@@ -252,7 +241,6 @@ def release_machines(state, job):
             row.energy_j = energy_of(state, row.first_core, row.n_cores) - row.energy_j
         log_energy(state, _END)
         s.last_energy_j = total(state)
-        _load_changed(state, job)
 
 
 @jit
@@ -261,8 +249,7 @@ def after_computation(state, job):
     s = state.scalars[0]
     row = state.jobs[job]
     _wake(state, job)
-    row.rate = 0.0
-    _load_changed(state, job)
+    set_rate(state, job, 0.0)
     if row.left_s >= 0.0:
         row.left_s -= s.now - row.step_start_s
     return _after_step(state, job)
@@ -304,38 +291,26 @@ def kill(state, job):
     row.return_code = -2 if computing else -1
     s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
     _wake(state, job)
-    row.rate = 0.0
     row.state = codes.KILLED_BY_REQUEST
     release_machines(state, job)
 
 
 @jit
-def _change_speed(state, host, pstate):
+def _change_speed(state, core, pstate):
     """Note in the job on a host that this is about to have the speed of another P-state."""
-    job = state.jobs[host.job]
-    if state.rungs[host.first_rung + host.pstate].speed_flops == job.slowest_flops:
+    first, job = state.first_rung_of[core], state.jobs[state.cores[core].job]
+    if state.rungs[first + state.pstates[core]].speed_flops == job.slowest_flops:
         job.n_slowest -= 1
-    _count_speed(job, state.rungs[host.first_rung + pstate].speed_flops)
-
-
-@jit
-def _log_switch(state, core, pstate):
-    """Note what logs tell of a switch to another P-state: the energy of the host until now, and *epsilon*."""
-    s = state.scalars[0]
-    host = state.hosts[core]
-    if s.energy == 1:
-        charge(state, core)
-    after, before = state.rungs[host.first_rung + pstate], state.rungs[host.first_rung + host.pstate]
-    s.epsilon_w += after.epsilon_w - before.epsilon_w
+    _count_speed(job, state.rungs[first + pstate].speed_flops)
 
 
 @jit
 def _retime_jobs(state, first, n):
     """Re-time the jobs that run on the cores ``pool[first:first + n]``."""
     n_switches = state.scalars[0].n_grouped_switches
-    hosts, pool = state.hosts, state.pool
+    cores, pool = state.cores, state.pool
     for i in range(first, first + n):
-        job = hosts[pool[i]].job
+        job = cores[pool[i]].job
         if job >= 0 and state.jobs[job].retimed_by != n_switches:
             state.jobs[job].retimed_by = n_switches
             retime(state, job)
@@ -347,23 +322,26 @@ def set_pstates(state, first, n, pstate):
     s = state.scalars[0]
     if s.energy == 1:
         total(state)
-    hosts, pool, rungs = state.hosts, state.pool, state.rungs
-    logging, flat_power = s.logging == 1, s.flat_power == 1
+    pstates, pool, rungs = state.pstates, state.pool, state.rungs
     change_w, n_busy = 0.0, 0
     for i in range(first, first + n):
         core = pool[i]
-        host = hosts[core]
-        if host.pstate == pstate:
+        before = pstates[core]
+        if before == pstate:
             continue
-        if logging:
-            _log_switch(state, core, pstate)
-        if host.job >= 0:
-            _change_speed(state, host, pstate)
+        kind = state.first_rung_of[core]
+        before_w = power(state, core)
+        if s.logging == 1:
+            charge(state, core, before_w)
+            s.epsilon_w += rungs[kind + pstate].epsilon_w - rungs[kind + before].epsilon_w
+        if bits.has(state.idle, core):
+            pstates[core] = pstate
+            change_w += rungs[kind + pstate].idle_w - before_w
+        else:
+            _change_speed(state, core, pstate)
+            pstates[core] = pstate
+            change_w += power(state, core) - before_w
             n_busy += 1
-        host.pstate = pstate
-        before_w = host.power_w
-        host.power_w = rungs[host.first_rung + pstate].idle_w if flat_power else power(state, core)
-        change_w += host.power_w - before_w
     s.power_w += change_w
     if n_busy > 0:
         _retime_jobs(state, first, n)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel.cluster import remaining
+from hdrl.kernel import bits
+from hdrl.kernel.cluster import due_pstate, remaining
 from hdrl.kernel.jit import jit
 from hdrl.kernel.records import record_dtype
 
@@ -172,8 +173,9 @@ def _write_core(state, watch, core, out, place):
     s = state.scalars[0]
     is_busy = row.owner >= 0
     if s.layer == 1:
-        out[place] = watch.speed_share[row.wanted_pstate]
-        out[place + 1] = watch.power_share[row.wanted_pstate]
+        pstate = due_pstate(state, core)
+        out[place] = watch.speed_share[pstate]
+        out[place + 1] = watch.power_share[pstate]
     else:
         out[place] = out[place + 1] = 1.0 if is_busy else 0.0
     if not is_busy:
@@ -188,7 +190,7 @@ def _write_core(state, watch, core, out, place):
 @jit
 def _place_of_core(state, core):
     """Return where the values of a core begin in the normal observation."""
-    processor = state.cores[core].processor
+    processor = state.processor_of[core]
     return state.processors[processor].node + 2 + processor + N_CORE_VALUES * core
 
 
@@ -198,8 +200,10 @@ def _write_processor(state, watch, processor, n_each, out):
     row = state.processors[processor]
     node = state.nodes[row.node]
     place = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
-    out[place] = _share(node.free_memory_mib, node.memory_mib)
-    out[row.node + 1 + processor + n_each * row.first_core] = _share(row.free_bandwidth_gbps, row.bandwidth_gbps)
+    out[place] = _share(state.free_memory_mib[row.node], node.memory_mib)
+    out[row.node + 1 + processor + n_each * row.first_core] = _share(
+        state.free_bandwidth_gbps[processor], row.bandwidth_gbps
+    )
     if n_each > 0:
         for core in range(row.first_core, row.end_core):
             _write_core(state, watch, core, out, _place_of_core(state, core))
@@ -217,23 +221,31 @@ def _write_progress(state, out):
 
 
 @jit
+def _write_unseen(state, watch, n_each, out):
+    """Write what is observed of the processors that have changed."""
+    for i in range(len(state.unseen)):
+        word = state.unseen[i]
+        while word != bits.NONE:
+            _write_processor(state, watch, bits.number(i, word), n_each, out)
+            word = bits.without_lowest(word)
+
+
+@jit
 def _show_platform(state, watch, out):
     """Bring what is observed of the platform up to date; return how many values."""
     s = state.scalars[0]
     w = watch.rows[0]
     n_each = N_CORE_VALUES if w.detail == NORMAL else 0
     if w.has_shown == 1:
-        for i in range(s.n_unseen):
-            _write_processor(state, watch, state.unseen[i], n_each, out)
+        _write_unseen(state, watch, n_each, out)
         if w.detail == NORMAL and s.compatible == 0:
             _write_progress(state, out)
     else:
         for processor in range(len(state.processors)):
             _write_processor(state, watch, processor, n_each, out)
     w.has_shown = 1
-    for i in range(s.n_unseen):
-        state.processors[state.unseen[i]].unseen = 0
-    s.n_unseen = 0
+    for i in range(len(state.unseen)):
+        state.unseen[i] = bits.NONE
     return len(state.nodes) + len(state.processors) + n_each * len(state.cores)
 
 

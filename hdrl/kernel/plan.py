@@ -299,9 +299,9 @@ def _has_place(state, job, n, free, judged):
 def _look_at_nodes(state):
     """Start from what is free on each node now; return how many events of the plan have been looked at: none."""
     for i in range(len(state.nodes)):
-        node, forecast = state.nodes[i], state.forecasts[i]
-        forecast.plan_cores = node.n_free_cores
-        forecast.plan_memory_mib = node.free_memory_mib
+        forecast = state.forecasts[i]
+        forecast.plan_cores = state.n_free_on[i]
+        forecast.plan_memory_mib = state.free_memory_mib[i]
     return 0
 
 
@@ -458,7 +458,7 @@ def plan_cores_of(state, job, cores, first, n):
     row = state.jobs[job]
     row.n_planned = 0
     for i in range(first, first + n):
-        node = state.processors[state.cores[cores[i]].processor].node
+        node = state.processors[state.processor_of[cores[i]]].node
         last = row.first_planned + row.n_planned - 1
         if row.n_planned > 0 and state.planned_nodes[last] == node:
             state.planned_cores[last] += 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.kernel import codes
-from hdrl.kernel.cluster import n_free_cores
+from hdrl.kernel.cluster import contended_pstate, n_busy_cores
 from hdrl.kernel.jit import jit
 from hdrl.platform.pstates import FREE, IDLE
 
@@ -180,10 +180,10 @@ def _present_gflops(state, watch):
     total = 0.0
     for p in range(len(state.processors)):
         row = state.processors[p]
-        if row.n_busy > 0:
+        if n_busy_cores(state, p) > 0:
             for core in range(row.first_core, row.end_core):
                 if state.cores[core].owner >= 0:
-                    total += row.peak_gflops * watch.speed_share[state.cores[core].wanted_pstate]
+                    total += row.peak_gflops * watch.speed_share[contended_pstate(state, p)]
     return total
 
 
@@ -193,9 +193,9 @@ def _present_power_w(state, watch):
     total = 0.0
     for p in range(len(state.processors)):
         row = state.processors[p]
-        n_free = n_free_cores(state, p)
-        unused = watch.power_share[FREE if row.n_busy > 0 else IDLE]
-        total += row.peak_power_w * (row.n_busy + unused * n_free)
+        n_busy = n_busy_cores(state, p)
+        unused = watch.power_share[FREE if n_busy > 0 else IDLE]
+        total += row.peak_power_w * (n_busy + unused * state.n_free[p])
     return total
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import codes
-from hdrl.kernel.cluster import has_memory, lock, n_free_cores, unlock
+from hdrl.kernel import bits, codes
+from hdrl.kernel.cluster import lock, n_busy_cores, unlock
 from hdrl.kernel.jit import jit
-from hdrl.kernel.sorting import sort_slice
+from hdrl.kernel.sorting import sort_cores
 from hdrl.kernel.twister import draw_below
 
 _BLOCK = 16
@@ -31,38 +31,19 @@ def _take_core(state, core, job):
 
 
 @jit
-def _free_core(state, processor, index):
-    """Return the free core of a processor that has ``index`` free ones before it."""
-    row = state.processors[processor]
-    core = row.first_core + index
-    if row.n_busy > 0:
-        core = row.first_core
-        while index > 0 or state.cores[core].owner >= 0:
-            index -= 1 if state.cores[core].owner < 0 else 0
-            core += 1
-    return core
-
-
-@jit
 def _take_in_order(state, order, job, n):
     """Take ``n`` cores from processors in a fixed order; return how many are still missing."""
-    cores, processors, nodes = state.cores, state.processors, state.nodes
     memory_mib = state.jobs[job].memory_mib
     for i in range(len(order)):
-        n_free = n_free_cores(state, order[i])
-        if n_free == 0:
-            continue
-        row = processors[order[i]]
-        node = nodes[row.node]
-        for core in range(row.first_core, row.end_core):
-            if n_free == 0 or node.free_memory_mib < memory_mib:
-                break
-            if cores[core].owner < 0:
-                _take_core(state, core, job)
-                n_free -= 1
-                n -= 1
-                if n == 0:
-                    return 0
+        processor = order[i]
+        row = state.processors[processor]
+        core = row.first_core
+        while state.n_free[processor] > 0 and state.free_memory_mib[row.node] >= memory_mib:
+            core = bits.after_skipping(state.free, core, 0)
+            _take_core(state, core, job)
+            n -= 1
+            if n == 0:
+                return 0
     return n
 
 
@@ -70,43 +51,46 @@ def _take_in_order(state, order, job, n):
 def _group_key(state, group, core_key):
     """Return the key of a group of cores; the smallest gives the next core."""
     if core_key == codes.CORE_HIGH_MEM:
-        return -state.nodes[group].free_memory_mib
-    row = state.processors[group]
+        return -state.free_memory_mib[group]
     if core_key == codes.CORE_HIGH_MEM_BW:
-        return -row.free_bandwidth_gbps
+        return -state.free_bandwidth_gbps[group]
     if state.scalars[0].compatible == 1:  # HDeepRM prefers the processor with the most *busy* cores
-        return -float(row.n_busy)
-    return -float(n_free_cores(state, group))
-
-
-@jit
-def _can_give(state, group, job, core_key):
-    """Tell whether a group has a free core and memory for the job; its cores need not be looked at for that."""
-    if core_key == codes.CORE_HIGH_MEM:
-        node = state.nodes[group]
-        return node.n_free_cores > 0 and node.free_memory_mib >= state.jobs[job].memory_mib
-    return n_free_cores(state, group) > 0 and has_memory(state, group, job)
+        return -float(n_busy_cores(state, group))
+    return -float(state.n_free[group])
 
 
 @jit
 def _core_of_group(state, group, core_key):
     """Return the lowest free core of a group that has one."""
-    processor = group
-    if core_key == codes.CORE_HIGH_MEM:
-        processor = state.nodes[group].first_processor
-        while n_free_cores(state, processor) == 0:
-            processor += 1
-    return _free_core(state, processor, 0)
+    processor = state.nodes[group].first_processor if core_key == codes.CORE_HIGH_MEM else group
+    return bits.after_skipping(state.free, state.processors[processor].first_core, 0)
 
 
 @jit
-def _fill_keys(state, job, core_key):
-    """Write the keys of all groups of cores, infinite where a group has none for the job; return how many they are."""
+def _n_free(state, group, core_key):
+    """Return how many cores of a group are free."""
+    return state.n_free_on[group] if core_key == codes.CORE_HIGH_MEM else state.n_free[group]
+
+
+@jit
+def _can_give(state, group, job, core_key):
+    """Tell whether a group has a free core and memory for the job; its cores need not be looked at for that."""
+    node = group if core_key == codes.CORE_HIGH_MEM else state.processors[group].node
+    return _n_free(state, group, core_key) > 0 and state.free_memory_mib[node] >= state.jobs[job].memory_mib
+
+
+@jit
+def _fill_keys(state, core_key):
+    """Write the keys of all groups of cores, infinite where no core is free; return how many they are.
+
+    Whether a group has memory for the job is found out when its turn comes: here one group is like another.
+    """
     keys = state.group_keys
-    n = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
-    for group in range(n):
-        keys[group] = _group_key(state, group, core_key) if _can_give(state, group, job, core_key) else np.inf
-    return n
+    n_groups = len(state.nodes) if core_key == codes.CORE_HIGH_MEM else len(state.processors)
+    for group in range(n_groups):
+        is_free = _n_free(state, group, core_key) > 0
+        keys[group] = _group_key(state, group, core_key) if is_free else np.inf
+    return n_groups
 
 
 @jit
@@ -126,7 +110,7 @@ def _take_from_best_group(state, core_key, job, n):
     are looked into that hold one.
     """
     keys, block_keys = state.group_keys, state.block_keys
-    n_groups = _fill_keys(state, job, core_key)
+    n_groups = _fill_keys(state, core_key)
     n_blocks = (n_groups + _BLOCK - 1) // _BLOCK
     for block in range(n_blocks):
         block_keys[block] = _smallest(keys, _BLOCK * block, min(_BLOCK * (block + 1), n_groups))
@@ -167,11 +151,10 @@ def _count_eligible(state, job):
     `State.counts` becomes a tree of their numbers: entry ``i`` is the sum of entries ``2 i`` and ``2 i + 1``, the
     second half are the nodes. As many steps lead to one node as to any other, so that no branch is guessed wrong.
     """
-    memory_mib, tree, nodes = state.jobs[job].memory_mib, state.counts, state.nodes
+    memory_mib, tree = state.jobs[job].memory_mib, state.counts
     first = len(tree) >> 1
-    for i in range(len(nodes)):
-        node = nodes[i]
-        tree[first + i] = node.n_free_cores if node.free_memory_mib >= memory_mib else 0
+    for i in range(len(state.nodes)):
+        tree[first + i] = state.n_free_on[i] if state.free_memory_mib[i] >= memory_mib else 0
     for i in range(first - 1, 0, -1):
         tree[i] = tree[2 * i] + tree[2 * i + 1]
     return tree[1]
@@ -205,13 +188,8 @@ def _node_of_eligible(state, index):
 def _eligible_core(state, index):
     """Return the eligible core that has ``index`` before it, and its node: `_count_eligible` has counted them."""
     number, index = _node_of_eligible(state, index)
-    processor = state.nodes[number].first_processor
-    n_free = n_free_cores(state, processor)
-    while index >= n_free:
-        index -= n_free
-        processor += 1
-        n_free = n_free_cores(state, processor)
-    return _free_core(state, processor, index), number
+    first = state.processors[state.nodes[number].first_processor].first_core
+    return bits.after_skipping(state.free, first, index), number
 
 
 @jit
@@ -224,8 +202,7 @@ def _take_at_random(state, job, n):
         _take_core(state, core, job)
         n -= 1
         # One fewer, and all of its node if that has not enough memory any more.
-        node = state.nodes[number]
-        n_gone = 1 if node.free_memory_mib >= memory_mib else node.n_free_cores + 1
+        n_gone = 1 if state.free_memory_mib[number] >= memory_mib else state.n_free_on[number] + 1
         _uncount(state, number, n_gone)
         n_eligible -= n_gone
     return n
@@ -254,7 +231,7 @@ def choose_cores(state, job, core_key):
     else:
         missing = _take_from_best_group(state, core_key, job, n)
     if missing == 0:
-        sort_slice(state.pool, first, s.n_pool - first, state.scratch)
+        sort_cores(state, first, s.n_pool - first)
         return CHOSEN
     for i in range(first, s.n_pool):
         unlock(state, state.pool[i], job)

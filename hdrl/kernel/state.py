@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel import codes
+from hdrl.kernel import bits, codes
 from hdrl.kernel.records import record_dtype
 from hdrl.platform.model import Platform
 from hdrl.platform.pstates import IDLE, SERVING
@@ -97,8 +97,7 @@ SCALAR_DTYPE = record_dtype(
         ("queue_key", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
-        ("n_dirty", np.int64),
-        ("n_unseen", np.int64),
+        ("is_touched", np.int8),
         ("follows_progress", np.int8),
         ("news", np.int8),
         ("no_more_jobs", np.int8),
@@ -158,62 +157,43 @@ JOB_STATE_DTYPE = record_dtype(
     ]
 )
 
-CORE_DTYPE = record_dtype(
-    [("processor", np.int32), ("owner", np.int32), ("wanted_pstate", np.int16), ("changed", np.int16)]
-)
-"""A core as the decision system sees it; as short as can be, since nearly every loop is over cores."""
+CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
+"""A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""
 
-HOST_DTYPE = record_dtype(
-    [
-        ("pstate", np.int32),
-        ("job", np.int32),
-        ("first_rung", np.int32),
-        ("host_cores", np.int32),
-        ("power_w", np.float64),
-        ("energy_j", np.float64),
-        ("energy_time_s", np.float64),
-        ("state_time_s", np.float64),
-        ("message_s", np.float64),
-    ]
-)
-"""The simulated host that a core is; ``first_rung`` is where the P-states of its kind begin in `State.rungs`."""
+HOST_DTYPE = record_dtype([("energy_j", np.float64), ("energy_time_s", np.float64), ("state_time_s", np.float64)])
+"""What logs tell of a simulated host."""
 
 RUNG_DTYPE = record_dtype(
-    [("speed_flops", np.float64), ("idle_w", np.float64), ("epsilon_w", np.float64), ("full_w", np.float64)]
+    [
+        ("speed_flops", np.float64),
+        ("host_flops", np.float64),
+        ("idle_w", np.float64),
+        ("epsilon_w", np.float64),
+        ("full_w", np.float64),
+    ]
 )
-"""A P-state of one kind of core: its speed, and its power idle, at hardly any load and at full load."""
+"""A P-state of one kind of core: its speed, that of its whole host, and its power idle, hardly loaded and loaded."""
 
 PROCESSOR_DTYPE = record_dtype(
     [
         ("node", np.int32),
         ("first_core", np.int32),
         ("end_core", np.int32),
-        ("n_busy", np.int32),
         ("bandwidth_gbps", np.float64),
-        ("free_bandwidth_gbps", np.float64),
         ("peak_gflops", np.float64),
         ("peak_power_w", np.float64),
-        # the P-states of its cores that serve a job and of those that do not
-        ("serving_pstate", np.int16),
-        ("unused_pstate", np.int16),
-        ("dirty", np.int8),
-        ("touched", np.int8),
-        ("unseen", np.int8),
     ]
 )
+"""A processor; nothing of it changes."""
+
+DUE_PSTATE_DTYPE = record_dtype([("serving", np.int16), ("unused", np.int16)])
+"""Of a processor: the P-states of cores that serve a job and of those that do not, as found when last looked for."""
 
 OVERCOMMITMENT_DTYPE = record_dtype([("open_span", np.int64), ("last_span", np.int64), ("closed_s", np.float64)])
 """Of each processor: the span of over-commitment that goes on, the last one, and when that ended (-1: none)."""
 
-NODE_DTYPE = record_dtype(
-    [
-        ("first_processor", np.int32),
-        ("end_processor", np.int32),
-        ("n_free_cores", np.int32),
-        ("memory_mib", np.float64),
-        ("free_memory_mib", np.float64),
-    ]
-)
+NODE_DTYPE = record_dtype([("first_processor", np.int32), ("end_processor", np.int32), ("memory_mib", np.float64)])
+"""A node; nothing of it changes."""
 
 FORECAST_DTYPE = record_dtype(
     [
@@ -275,10 +255,23 @@ class State(NamedTuple):
     order: NDArray[np.int64]  # (n_jobs,) submission order, one source after the other
     submitters: NDArray[np.void]  # (n_sources,) SUBMITTER_DTYPE
     cores: NDArray[np.void]  # (n_cores,) CORE_DTYPE
-    hosts: NDArray[np.void]  # (n_cores,) HOST_DTYPE
+    hosts: NDArray[np.void]  # (n_cores,) HOST_DTYPE, or none without logs
+    pstates: NDArray[np.int16]  # (n_cores,) of the simulated hosts
+    idle: NDArray[np.uint64]  # a bit for each core: whether the simulated host runs no job
+    processor_of: NDArray[np.int32]  # (n_cores,)
+    first_rung_of: NDArray[np.int32]  # (n_cores,) where the P-states of a core's kind begin in `rungs`
+    message_s: NDArray[np.float64]  # (n_cores,) how long a message of a core takes
     rungs: NDArray[np.void]  # (n_kinds_of_core * n_pstates,) RUNG_DTYPE, the P-states of one kind after the other
+    free: NDArray[np.uint64]  # a bit for each core: whether no job holds it
+    was_free: NDArray[np.uint64]  # the same when P-states were last asked for
+    changed: NDArray[np.uint64]  # a bit for each core: whether it was found since then that its P-state is to change
     processors: NDArray[np.void]  # (n_processors,) PROCESSOR_DTYPE
+    n_free: NDArray[np.int32]  # (n_processors,) how many cores of each processor no job holds
+    free_bandwidth_gbps: NDArray[np.float64]  # (n_processors,) negative if over-committed
+    due_pstates: NDArray[np.void]  # (n_processors,) DUE_PSTATE_DTYPE
     nodes: NDArray[np.void]  # (n_nodes,) NODE_DTYPE
+    n_free_on: NDArray[np.int32]  # (n_nodes,) how many cores of each node no job holds
+    free_memory_mib: NDArray[np.float64]  # (n_nodes,)
     forecasts: NDArray[np.void]  # (n_nodes,) FORECAST_DTYPE, scratch of backfilling
     overcommitments: NDArray[np.void]  # (n_processors,) OVERCOMMITMENT_DTYPE
     contention: NDArray[np.float64]  # (n_levels,) contended speeds, falling fractions of the peak
@@ -291,7 +284,7 @@ class State(NamedTuple):
     events: NDArray[np.void]  # EVENT_DTYPE, what the scheduler is about to be told
     ops: NDArray[np.void]  # OP_DTYPE, what it answered
     pool: NDArray[np.int32]  # cores (or jobs) named in the answer
-    scratch: NDArray[np.int32]  # (n_cores + 1,) for sorting, and for cores that are to change their P-states
+    chosen: NDArray[np.uint64]  # a bit for each core: scratch for sorting
     finished: NDArray[np.void]  # FINISHED_DTYPE, scratch of one engine step
     queue: NDArray[np.int32]  # (n_jobs,) waiting jobs
     expected: NDArray[np.int32]  # (n_jobs,) jobs that hold cores, by expected end
@@ -304,8 +297,10 @@ class State(NamedTuple):
     counts: NDArray[np.int32]  # (2 * a power of two >= n_nodes,) scratch of the core selection
     group_keys: NDArray[np.float64]  # (max(n_processors, n_nodes),) the same
     block_keys: NDArray[np.float64]  # the same
-    dirty: NDArray[np.int32]  # (n_processors,) processors with P-state changes to send
-    unseen: NDArray[np.int32]  # (n_processors,) processors that have changed since the last observation
+    switching: NDArray[np.int32]  # (n_pstates * (n_cores + 1),) scratch: cores that are to switch to each P-state
+    n_switching: NDArray[np.int32]  # (n_pstates,) how many these are
+    touched: NDArray[np.uint64]  # a bit for each processor: whether its use has changed since the last answer
+    unseen: NDArray[np.uint64]  # a bit for each processor: whether it has since the last observation
     twister: NDArray[np.uint32]  # (625,) Mersenne twister, position last
     completed: NDArray[np.int64]  # (n_jobs,) jobs in the order in which they ended
     allocated: NDArray[np.int32]  # (sum of requested cores,) all allocations
@@ -327,7 +322,10 @@ N_TIMER_SLOTS = 256
 
 def _rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Return the P-states of the distinct kinds of cores, one kind after the other, and of which kind each core is."""
-    all_rungs = np.stack([platform.speed_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2)
+    host_flops = platform.speed_flops * platform.host_cores[:, None]
+    all_rungs = np.stack(
+        [platform.speed_flops, host_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2
+    )
     flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
     # `np.unique` compares rows as structures, while which NumPy turns Ctrl-C into a TypeError.
     order = np.lexsort(flat.T[::-1])
@@ -354,46 +352,28 @@ def _jobs(workload: Workload) -> NDArray[np.void]:
 def _cores(platform: Platform) -> NDArray[np.void]:
     """Return the core rows at date 0."""
     rows = np.zeros(platform.n_cores, dtype=CORE_DTYPE)
-    rows["processor"] = platform.processor_of_core
-    rows["owner"] = -1
-    rows["wanted_pstate"] = IDLE if platform.rules is not None else platform.initial_pstate
-    return rows
-
-
-def _hosts(platform: Platform, kind: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the host rows at date 0."""
-    rows = np.zeros(platform.n_cores, dtype=HOST_DTYPE)
-    rows["first_rung"] = kind * platform.n_pstates
-    rows["host_cores"] = platform.host_cores
-    rows["message_s"] = platform.message_s
-    rows["pstate"] = platform.initial_pstate
-    rows["job"] = -1
-    # Batsim's energy plugin believes in P-state 0 until it first looks at a host.
-    rows["power_w"] = platform.idle_w[:, 0]
+    rows["owner"] = rows["job"] = -1
     return rows
 
 
 def _processors(platform: Platform) -> NDArray[np.void]:
-    """Return the processor rows, all free."""
+    """Return the processor rows."""
     rows = np.zeros(platform.n_processors, dtype=PROCESSOR_DTYPE)
     rows["node"] = platform.node_of_processor
     rows["first_core"] = platform.first_core_of_processor[:-1]
     rows["end_core"] = platform.first_core_of_processor[1:]
-    rows["bandwidth_gbps"] = rows["free_bandwidth_gbps"] = platform.bandwidth_gbps
+    rows["bandwidth_gbps"] = platform.bandwidth_gbps
     rows["peak_gflops"] = platform.peak_flops / 1e9
     rows["peak_power_w"] = platform.peak_power_w
-    rows["serving_pstate"], rows["unused_pstate"] = SERVING, IDLE
     return rows
 
 
 def _nodes(platform: Platform) -> NDArray[np.void]:
-    """Return the node rows, all free."""
+    """Return the node rows."""
     rows = np.zeros(platform.n_nodes, dtype=NODE_DTYPE)
     rows["first_processor"] = platform.first_processor_of_node[:-1]
     rows["end_processor"] = platform.first_processor_of_node[1:]
-    starts = platform.first_core_of_processor[platform.first_processor_of_node]
-    rows["n_free_cores"] = np.diff(starts)
-    rows["memory_mib"] = rows["free_memory_mib"] = platform.memory_mib
+    rows["memory_mib"] = platform.memory_mib
     return rows
 
 
@@ -480,6 +460,9 @@ def new_state(
     submitters, order = _submitters(workload)
     n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
     processors = _processors(platform)
+    due_pstates = np.zeros(platform.n_processors, dtype=DUE_PSTATE_DTYPE)
+    due_pstates["serving"], due_pstates["unused"] = SERVING, IDLE
+    n_free = np.diff(platform.first_core_of_processor).astype(np.int32)
     index = np.arange(platform.n_processors)
     n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
     n_groups = max(platform.n_processors, platform.n_nodes)
@@ -498,10 +481,23 @@ def new_state(
         order=order,
         submitters=submitters,
         cores=_cores(platform),
-        hosts=_hosts(platform, kind),
+        hosts=np.zeros(n_cores if logging else 0, dtype=HOST_DTYPE),
+        pstates=np.array(platform.initial_pstate, dtype=np.int16),
+        idle=bits.all_of(n_cores),
+        processor_of=np.array(platform.processor_of_core, dtype=np.int32),
+        first_rung_of=(kind * platform.n_pstates).astype(np.int32),
+        message_s=np.array(platform.message_s, dtype=np.float64),
         rungs=rungs,
+        free=bits.all_of(n_cores),
+        was_free=bits.all_of(n_cores),
+        changed=bits.none_of(n_cores),
         processors=processors,
+        n_free=n_free,
+        free_bandwidth_gbps=np.array(platform.bandwidth_gbps, dtype=np.float64),
+        due_pstates=due_pstates,
         nodes=_nodes(platform),
+        n_free_on=np.add.reduceat(n_free, platform.first_processor_of_node[:-1], dtype=np.int32),
+        free_memory_mib=np.array(platform.memory_mib, dtype=np.float64),
         forecasts=_forecasts(platform),
         overcommitments=_overcommitments(platform),
         contention=np.array(levels, dtype=np.float64),
@@ -513,8 +509,10 @@ def new_state(
         late=np.zeros(n_jobs, dtype=np.int64),
         events=np.zeros(4 * n_jobs + 4 * N_TIMER_SLOTS + 64, dtype=EVENT_DTYPE),
         ops=np.zeros(n_jobs + N_TIMER_SLOTS + 64, dtype=OP_DTYPE),
-        pool=np.zeros(2 * n_cores + n_jobs + 64, dtype=np.int32),
-        scratch=np.zeros(n_cores + 1, dtype=np.int32),
+        # An answer may name all cores three times where the agent is asked again at once: P-states before the decision,
+        # allocations, P-states after it.
+        pool=np.zeros(3 * n_cores + n_jobs + 64, dtype=np.int32),
+        chosen=bits.none_of(n_cores),
         finished=np.zeros(n_slots + n_jobs + 1, dtype=FINISHED_DTYPE),
         queue=np.zeros(n_jobs, dtype=np.int32),
         expected=np.zeros(n_jobs, dtype=np.int32),
@@ -527,8 +525,10 @@ def new_state(
         counts=np.zeros(2 << (platform.n_nodes - 1).bit_length(), dtype=np.int32),
         group_keys=np.zeros(n_groups, dtype=np.float64),
         block_keys=np.zeros(n_groups, dtype=np.float64),
-        dirty=np.zeros(platform.n_processors, dtype=np.int32),
-        unseen=np.zeros(platform.n_processors, dtype=np.int32),
+        switching=np.zeros(platform.n_pstates * (n_cores + 1), dtype=np.int32),
+        n_switching=np.zeros(platform.n_pstates, dtype=np.int32),
+        touched=bits.none_of(platform.n_processors),
+        unseen=bits.none_of(platform.n_processors),
         twister=np.ascontiguousarray(twister, dtype=np.uint32).copy(),
         completed=np.zeros(n_jobs, dtype=np.int64),
         allocated=np.zeros(n_places, dtype=np.int32),

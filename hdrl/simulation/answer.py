@@ -190,7 +190,7 @@ class Answer:
     def _put_into_pool(self, values: Sequence[int] | NDArray[np.int64]) -> int:
         """Copy ids into the answer's pool and return where they begin."""
         first = int(self.state.scalars["n_pool"][0])
-        if first + len(values) > len(self.state.pool):
+        if first + len(values) > len(self.state.pool) - self._platform.n_cores:
             raise DecisionError("the decisions name more cores than there are")
         self.state.pool[first : first + len(values)] = values
         return first

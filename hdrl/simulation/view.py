@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel import codes, entries
+from hdrl.kernel import bits, codes, entries
 from hdrl.kernel.state import State
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import JobState
@@ -149,17 +149,21 @@ class View:
     @property
     def free_memory_mib(self) -> NDArray[np.float64]:
         """Free memory of each node in MiB, shape ``(n_nodes,)``."""
-        return self._state.nodes["free_memory_mib"].copy()
+        return self._state.free_memory_mib.copy()
 
     @property
     def free_bandwidth_gbps(self) -> NDArray[np.float64]:
         """Free memory bandwidth of each processor in GB/s, negative if over-committed, shape ``(n_processors,)``."""
-        return self._state.processors["free_bandwidth_gbps"].copy()
+        return self._state.free_bandwidth_gbps.copy()
 
     @property
     def pstate(self) -> NDArray[np.int32]:
-        """P-state of each core as last asked for, shape ``(n_cores,)``."""
-        return self._state.cores["wanted_pstate"].copy()
+        """P-state of each core as last asked for, or as this answer is going to ask for, shape ``(n_cores,)``."""
+        state = self._state
+        due = state.due_pstates[state.processor_of]
+        due_pstates = np.where(state.cores["owner"] < 0, due["unused"], due["serving"])
+        is_changed = bits.as_flags(state.changed, len(state.cores))
+        return np.where(is_changed, due_pstates, state.pstates).astype(np.int32)
 
     @property
     def power_w(self) -> float:
@@ -188,8 +192,8 @@ class View:
             Index of the job.
         """
         asked = self.workload.jobs[job]
-        nodes = self._state.nodes
+        state = self._state
         if asked["memory_mib"] <= 0:
             return bool(self.n_free_cores >= asked["cores"])
-        room = np.minimum(nodes["n_free_cores"], np.floor(nodes["free_memory_mib"] / asked["memory_mib"]))
+        room = np.minimum(state.n_free_on, np.floor(state.free_memory_mib / asked["memory_mib"]))
         return bool(room.sum() >= asked["cores"])

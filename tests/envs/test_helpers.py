@@ -17,10 +17,10 @@ class Owner:
 
     def __init__(self) -> None:
         self.served = threading.Semaphore(0)
-        self.threads: set[str] = set()
+        self.threads: dict[str, int] = {}
 
-    def serve(self) -> None:
-        self.threads.add(threading.current_thread().name)
+    def serve(self, number: int) -> None:
+        self.threads[threading.current_thread().name] = number
         self.served.release()
 
 
@@ -49,8 +49,8 @@ def test_all_are_woken_as_often_as_they_are_called() -> None:
         helpers.call()
         for _ in range(2):
             assert owner.served.acquire(timeout=LONG_S)
-    assert owner.threads == before
-    assert len(before) == 2
+    assert owner.threads.keys() == before
+    assert sorted(owner.threads.values()) == [1, 2]
     helpers.close()
     wait_until_gone()
 

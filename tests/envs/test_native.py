@@ -43,7 +43,8 @@ class Countdown(NativeVectorEnv):
             self._terminations[row] = self._left[row] == 0
         self._write(chosen)
 
-    def _help(self) -> None:
+    def _help(self, number: int) -> None:
+        del number
         self.was_helped.set()
 
     def _episode_infos(self, ended: np.ndarray) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 
 import hdrl
 from hdrl.envs import PolicyPairVectorEnv
-from hdrl.kernel.batch import alone, repeated
+from hdrl.kernel.batch import SCRATCH, alone, repeated
 from hdrl.kernel.state import new_state
 from hdrl.kernel.twister import twister_state
 
@@ -62,3 +62,31 @@ def test_what_never_changes_is_shared_and_nothing_else(world):
     one = alone(state)
     one.scalars["now"] = 7.0
     assert state.scalars["now"][0] == 7.0, "a batch of one is made of views"
+
+
+@pytest.mark.parametrize("compatibility", [None, "hdeeprm-0.3.1"])
+def test_scratch_holds_nothing_from_one_decision_to_the_next(world, compatibility):
+    inputs = world if compatibility is None else ("gaia", "lublin_gaia_1000")
+    common = {"platform": inputs[0], "workload": inputs[1], "n_jobs": 60, "compatibility": compatibility}
+    kept, spoilt = (PolicyPairVectorEnv(3, **common) for _ in range(2))
+    for env in (kept, spoilt):
+        env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(80):
+        actions = rng.integers(0, kept.n_actions - 1, 3)
+        # Parts of these stay as they are: zeros where nothing is counted, and the speeds of nodes.
+        for name in set(SCRATCH) - {"chosen", "n_switching", "counts", "forecasts"}:
+            array = getattr(spoilt._rows.batch, name)
+            array.view(np.uint8)[...] = rng.integers(0, 256, array.nbytes, dtype=np.uint8)
+        assert not spoilt._rows.batch.chosen.any()
+        assert not spoilt._rows.batch.n_switching.any()
+        for one, other in zip(kept.step(actions)[:4], spoilt.step(actions)[:4], strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_each_thread_has_scratch_of_its_own_and_nothing_else(world):
+    env = PolicyPairVectorEnv(2, platform=world[0], workload=world[1], n_threads=2)
+    first, second = (lent.arrays for lent in env._rows.lent)
+    own = {name for name in first._fields if getattr(first, name) is not getattr(second, name)}
+    assert own == set(SCRATCH)
+    assert not any(np.shares_memory(getattr(first, name), getattr(second, name)) for name in own)

@@ -1,4 +1,4 @@
-"""The small parts of the kernel: rounding, heap, sorting, random numbers, state, cache."""
+"""The small parts of the kernel: rounding, heap, random numbers, state, cache."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hdrl.kernel import codes, heap
 from hdrl.kernel.jit import cache_folder, source_hash
 from hdrl.kernel.rounding import round6
-from hdrl.kernel.sorting import sort_slice
 from hdrl.kernel.state import GROWING, SLOT_DTYPE, grown, new_state
 from hdrl.kernel.twister import draw_below, python_twister_state, twister_state
+from hdrl.seeding import seed_sequence
 from hdrl.simulation import JobState
 from hdrl.testing import check_worlds
 from hdrl.workload import StepKind
@@ -28,11 +28,6 @@ from hdrl.workload import StepKind
 @numba.njit
 def rounded(value):  # type: ignore[no-untyped-def]
     return round6(value)
-
-
-@numba.njit
-def sorted_slice(values, first, n):  # type: ignore[no-untyped-def]
-    sort_slice(values, first, n, np.empty(n, dtype=np.int32))
 
 
 @numba.njit
@@ -105,18 +100,6 @@ def test_heap_keeps_the_earliest_on_top(calls: list[tuple[int, float | None]]):
     assert order == sorted(expected.values())
 
 
-# ------------------------------------------------------------------ sorting
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(-5, 50), max_size=150), st.integers(0, 5), st.integers(0, 5))
-def test_sorting_a_slice(values: list[int], before: int, after: int):
-    n = max(0, len(values) - before - after)
-    array = np.array(values, dtype=np.int32)
-    sorted_slice(array, before, n)
-    assert array.tolist() == [*values[:before], *sorted(values[before : before + n]), *values[before + n :]]
-
-
 # ------------------------------------------------------------------ random numbers
 
 
@@ -131,6 +114,7 @@ def test_draws_are_those_of_python(seed: int):
 
 def test_streams_of_other_names_and_seeds_differ():
     first = twister_state(1, "policy")
+    assert first[1:624].tolist() == seed_sequence(1, "policy").generate_state(624)[1:].tolist(), "NumPy's own words"
     assert first.tolist() == twister_state(1, "policy").tolist()
     assert first.tolist() != twister_state(2, "policy").tolist()
     assert first.tolist() != twister_state(1, "other").tolist()

@@ -223,14 +223,13 @@ class Promise:
     @staticmethod
     def shadow_s(state, head):
         """Return when there will be room for a job, by the expected ends of those that hold cores."""
-        nodes = state.nodes
-        cores, memory_mib = nodes["n_free_cores"].astype(int), nodes["free_memory_mib"].copy()
+        cores, memory_mib = state.n_free_on.astype(int), state.free_memory_mib.copy()
         asked_mib, wanted = float(state.jobs["memory_mib"][head]), int(state.jobs["n_requested"][head])
-        node_of_core = state.processors["node"][state.cores["processor"]]
+        node_of_core = state.processors["node"][state.processor_of]
         owners = state.cores["owner"]
         holding = sorted({int(job) for job in owners if job >= 0}, key=lambda job: state.jobs["expected_end_s"][job])
         for job in holding:
-            held = np.bincount(node_of_core[owners == job], minlength=len(nodes))
+            held = np.bincount(node_of_core[owners == job], minlength=len(state.nodes))
             cores, memory_mib = cores + held, memory_mib + held * state.jobs["memory_mib"][job]
             by_memory = np.floor(memory_mib / asked_mib) if asked_mib else np.inf
             if np.minimum(cores, by_memory).sum() >= wanted:

@@ -3,16 +3,20 @@
 import pytest
 
 import hdrl
-from hdrl.simulation import CallAt, Start
+from hdrl.simulation import CallAt, SetPState, Start
 
 
-def watch(platform, workload, placement, until_s):
-    """Simulate with a placement by job and return, second by second, what is left of each running job."""
-    seen = {}
+def watch(platform, workload, placement, until_s, others=None):
+    """Simulate with a placement by job and return, second by second, what is left of each running job.
+
+    ``others`` are further decisions, by date.
+    """
+    seen, others = {}, dict(others or {})
 
     def policy(view):
         seen[view.now_s] = {int(job): view.remaining(int(job)) for job in view.running}
         decisions = [Start(int(job), placement[int(job)]) for job in view.waiting if int(job) in placement]
+        decisions += others.pop(view.now_s, [])
         return [*decisions, CallAt(view.now_s + 1)] if view.now_s < until_s else decisions
 
     hdrl.simulate(platform, workload, policy)
@@ -36,6 +40,13 @@ def test_contention_is_seen(learning):
     # 2 x 24 GB/s on a processor with 32: both cores run at 75 %.
     seen = watch(*learning, {0: [2], 1: [3]}, 5)
     assert seen[4.0] == {0: pytest.approx(1 - 4 * 3.3 / 21), 1: pytest.approx(1 - 4 * 3.3 / 21)}
+
+
+def test_what_the_policy_does_to_pstates_is_seen(learning):
+    # From 2 s on core 0 has the P-state of contention, 75 % of its 4 Gflop/s, though nobody contends.
+    seen = watch(*learning, {0: [0], 1: [2]}, 5, {2.0: [SetPState([0], 1)]})
+    assert seen[4.0][0] == pytest.approx(1 - (2 * 4.0 + 2 * 3.0) / 21)
+    assert seen[4.0][1] == pytest.approx(1 - 4 * 4.4 / 21)
 
 
 def test_a_job_that_overruns_has_nothing_left(learning):
