@@ -254,16 +254,12 @@ def _first_switching(state, pstate):
 def _gather_switches(state, processor):
     """Put the cores of a processor that are to change their P-states among those that switch to the same ones."""
     row, due = state.processors[processor], state.due_pstates[processor]
-    serving, unused = contended_pstate(state, processor), unused_pstate(state, processor)
-    all_serving = bits.ALL if serving != due.serving else bits.NONE
-    all_unused = bits.ALL if unused != due.unused else bits.NONE
-    due.serving, due.unused = serving, unused
     for first in range(row.first_core, row.end_core, bits.WORD):
         n = min(bits.WORD, row.end_core - first)
         free, was_free = bits.cut(state.free, first, n), bits.cut(state.was_free, first, n)
         changed = bits.cut(state.changed, first, n)
-        _add_switching(state, first, free & (~was_free | changed | all_unused), unused)
-        _add_switching(state, first, ~free & bits.lowest_ones(n) & (was_free | changed | all_serving), serving)
+        _add_switching(state, first, free & (~was_free | changed), due.unused)
+        _add_switching(state, first, ~free & bits.lowest_ones(n) & (was_free | changed), due.serving)
 
 
 @jit
@@ -294,6 +290,7 @@ def add_pstate_ops(state):
         while word != bits.NONE:
             processor = bits.number(i, word)
             word = bits.without_lowest(word)
+            _refresh_processor(state, processor)
             _gather_switches(state, processor)
     for i in range(len(state.free)):
         state.was_free[i] = state.free[i]
