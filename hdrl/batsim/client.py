@@ -15,6 +15,7 @@ FREE_ENDPOINT = "tcp://127.0.0.1:*"
 """A free port that only this machine can reach."""
 
 _LOOK_EVERY_S = 0.05
+_ENDING_S = 5.0
 _LARGEST_MESSAGE = 2**30
 _SEND_ON_S = 1.0
 _EVENTS = (
@@ -23,10 +24,6 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_DISCONNECTED
 )
-
-
-def _look_at_nothing() -> None:
-    """Be what is looked at while nobody else is: there is no process of ours."""
 
 
 class Listener:
@@ -89,13 +86,14 @@ class Listener:
         self._socket.close(linger=round(1e3 * _SEND_ON_S) if after_last_reply else 0)
         self._context.term()
 
-    def receive(self, look: Callable[[], None] = _look_at_nothing) -> str:
+    def receive(self, look: Callable[[], None] | None = None) -> str:
         """Return the next message.
 
         Parameters
         ----------
         look
-            Called several times a second meanwhile; it raises if there is no use in waiting.
+            Called several times a second meanwhile; it raises if there is no use in waiting. ``None`` where nothing
+            of Batsim can be seen but its messages.
 
         Raises
         ------
@@ -123,15 +121,15 @@ class Listener:
         """
         self._socket.send(text.encode())
 
-    def _await(self, look: Callable[[], None]) -> None:
+    def _await(self, look: Callable[[], None] | None) -> None:
         deadline_s = time.monotonic() + self.timeout_s
         while not self._socket.poll(round(1e3 * _LOOK_EVERY_S)):
-            look()
+            if look is not None:
+                look()
             self._note_connections()
             if self._lost:
-                # What ends at the same time says more about it.
-                self._socket.poll(round(1e3 * _LOOK_EVERY_S))
-                look()
+                if look is not None:
+                    _keep_looking(look)
                 raise BatsimError(f"{self.endpoint}: Batsim closed the connection before SIMULATION_ENDS")
             if time.monotonic() >= deadline_s:
                 problem = "has sent nothing" if self._n_peers else "has not connected"
@@ -149,3 +147,11 @@ class Listener:
             else:
                 self._n_peers -= 1
                 self._lost = self._n_peers == 0
+
+
+def _keep_looking(look: Callable[[], None]) -> None:
+    """Look for some more seconds: a connection ends before its process does, whose end says more."""
+    deadline_s = time.monotonic() + _ENDING_S
+    while time.monotonic() < deadline_s:
+        time.sleep(_LOOK_EVERY_S)
+        look()

@@ -148,7 +148,7 @@ class BatsimSimulator(ProtocolSimulator):
             raise OutputError(f"{old[0]}: is there already and would be taken for a file of this run; remove it first")
 
     def _receive(self) -> str:
-        return self._listening().receive(self._look)
+        return self._listening().receive(self._look if self._process is not None else None)
 
     def _listening(self) -> Listener:
         if self._listener is None:
