@@ -81,7 +81,7 @@ class _Jobs:
 
 
 def _copy(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy a contiguous array as bytes: NumPy copies rows with fields a hundred times slower, field by field."""
+    """Copy a contiguous array as bytes: NumPy copies rows field by field, which takes much longer."""
     target.view(np.uint8)[...] = source.view(np.uint8)
 
 

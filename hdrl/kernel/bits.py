@@ -88,27 +88,32 @@ def place_of(value):
 
 
 @jit
+def _bit_of(value):
+    return _ONE << np.uint64(value & _MASK)
+
+
+@jit
 def put(words, value):
     """Put a number into a set."""
-    words[value >> _SHIFT] |= _ONE << np.uint64(value & _MASK)
+    words[place_of(value)] |= _bit_of(value)
 
 
 @jit
 def take_out(words, value):
     """Take a number out of a set that holds it."""
-    words[value >> _SHIFT] ^= _ONE << np.uint64(value & _MASK)
+    words[place_of(value)] ^= _bit_of(value)
 
 
 @jit
 def has(words, value):
     """Tell whether a number is in a set."""
-    return (words[value >> _SHIFT] >> np.uint64(value & _MASK)) & _ONE != NONE
+    return words[place_of(value)] & _bit_of(value) != NONE
 
 
 @jit
 def after_skipping(words, value, n):
     """Return the number of a set that is at least ``value`` and has ``n`` such before it; there must be one."""
-    place = value >> _SHIFT
+    place = place_of(value)
     word = words[place] & (ALL << np.uint64(value & _MASK))
     n_here = n_of(word)
     while n >= n_here:
@@ -130,7 +135,7 @@ def lowest_ones(n):
 @jit
 def cut(words, value, n):
     """Return ``n`` bits of a set as a word, 1 to `WORD`: the lowest one stands for ``value``."""
-    place, shift = value >> _SHIFT, value & _MASK
+    place, shift = place_of(value), value & _MASK
     upper = words[place + 1] << np.uint64(_MASK - shift) << _ONE
     return (words[place] >> np.uint64(shift) | upper) & lowest_ones(n)
 
@@ -138,7 +143,7 @@ def cut(words, value, n):
 @jit
 def put_word(words, value, word):
     """Put the numbers that the bits of a word stand for into a set: the lowest one stands for ``value``."""
-    place, shift = value >> _SHIFT, value & _MASK
+    place, shift = place_of(value), value & _MASK
     words[place] |= word << np.uint64(shift)
     words[place + 1] |= word >> np.uint64(_MASK - shift) >> _ONE
 

@@ -59,7 +59,6 @@ def unlock(state, core, job):
 @jit
 def _touch(state, processor):
     """Note that the use of a processor has changed."""
-    state.scalars[0].is_touched = 1
     bits.put(state.touched, processor)
     bits.put(state.unseen, processor)
 
@@ -222,17 +221,23 @@ def release(state, job):
         processor = state.processor_of[state.allocated[place]]
         relieved_others = False
         while place < last and state.processor_of[state.allocated[place]] == processor:
-            core = state.allocated[place]
+            relieved_others |= _give_back(state, state.allocated[place], job, processor)
             place += 1
-            if state.cores[core].owner == job:
-                overcommitted = state.free_bandwidth_gbps[processor] < 0.0
-                unlock(state, core, job)
-                if is_watched:
-                    bits.put(state.changed, core)
-                is_relieved = overcommitted and state.free_bandwidth_gbps[processor] >= 0.0
-                relieved_others |= is_relieved and n_busy_cores(state, processor) > 0
         if is_watched:
             _after_release(state, processor, relieved_others)
+
+
+@jit
+def _give_back(state, core, job, processor):
+    """Take a core back from a job if it is still its own; return whether others are not over-committed any more."""
+    if state.cores[core].owner != job:
+        return False
+    overcommitted = state.free_bandwidth_gbps[processor] < 0.0
+    unlock(state, core, job)
+    if _is_watched(state):
+        bits.put(state.changed, core)
+    is_relieved = overcommitted and state.free_bandwidth_gbps[processor] >= 0.0
+    return is_relieved and n_busy_cores(state, processor) > 0
 
 
 @jit
@@ -280,18 +285,20 @@ def _add_switching(state, first_core, word, pstate):
 @jit
 def add_pstate_ops(state):
     """Append a request for each P-state that cores are to change to, lowest first."""
-    s = state.scalars[0]
-    if s.layer == 0 or s.is_touched == 0:
+    if state.scalars[0].layer == 0:
         return
-    s.is_touched = 0
+    is_touched = False
     for i in range(len(state.touched)):
         word = state.touched[i]
         state.touched[i] = bits.NONE
+        is_touched |= word != bits.NONE
         while word != bits.NONE:
             processor = bits.number(i, word)
             word = bits.without_lowest(word)
             _refresh_processor(state, processor)
             _gather_switches(state, processor)
+    if not is_touched:
+        return
     for i in range(len(state.free)):
         state.was_free[i] = state.free[i]
         state.changed[i] = bits.NONE

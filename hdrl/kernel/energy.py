@@ -5,16 +5,20 @@ Power is *idle* without load and *epsilon + load (full - epsilon)* with it (``ba
 
 from __future__ import annotations
 
+from hdrl.kernel import bits
 from hdrl.kernel.codes import STEP_COMPUTE_TOTAL
 from hdrl.kernel.jit import jit
 
 
 @jit
 def charge(state, core, power_w):
-    """Bring the energy of one host up to date, where logs tell of that of single hosts; it drew ``power_w``."""
+    """Bring the energy of one host, which drew ``power_w``, up to date, if logs tell of that of single hosts."""
+    s = state.scalars[0]
+    if s.logging == 0 or s.energy == 0:
+        return
     row = state.hosts[core]
-    row.energy_j += power_w * (state.scalars[0].now - row.energy_time_s)
-    row.energy_time_s = state.scalars[0].now
+    row.energy_j += power_w * (s.now - row.energy_time_s)
+    row.energy_time_s = s.now
 
 
 @jit
@@ -29,12 +33,18 @@ def total(state):
 @jit
 def power(state, core):
     """Return the power of a host in its present P-state and at its present load in watts."""
-    job = state.cores[core].job
+    # Where no job runs, the core's row, which is seldom at hand, is not looked at.
+    return _power_at(state, core, 0.0 if bits.has(state.idle, core) else state.jobs[state.cores[core].job].rate)
+
+
+@jit
+def _power_at(state, core, rate):
+    """Return the power of a host in its present P-state if the computation on it proceeds at a rate."""
     rung = state.rungs[state.first_rung_of[core] + state.pstates[core]]
-    if job < 0 or state.scalars[0].flat_power == 1 or state.jobs[job].rate <= 0.0:
+    if rate <= 0.0 or state.scalars[0].flat_power == 1:
         return rung.idle_w
     # Load: what the job makes of this host, as a share of what the host could do.
-    load = min(1.0, flops_per_core(state, job) * state.jobs[job].rate / rung.host_flops)
+    load = min(1.0, flops_per_core(state, state.cores[core].job) * rate / rung.host_flops)
     if load <= 0.0:
         return rung.idle_w
     return rung.epsilon_w + load * (rung.full_w - rung.epsilon_w)
@@ -59,12 +69,9 @@ def set_rate(state, job, rate):
         total(state)
         for i in range(row.first_core, row.first_core + row.n_cores):
             core = state.allocated[i]
-            before_w, before = power(state, core), row.rate
-            if s.logging == 1:
-                charge(state, core, before_w)
-            row.rate = rate
-            s.power_w += power(state, core) - before_w
-            row.rate = before
+            before_w = power(state, core)
+            charge(state, core, before_w)
+            s.power_w += _power_at(state, core, rate) - before_w
     row.rate = rate
 
 
@@ -76,8 +83,7 @@ def look_at_hosts(state):
         total(state)
         for core in range(len(state.cores)):
             believed_w = state.rungs[state.first_rung_of[core]].idle_w
-            if s.logging == 1:
-                charge(state, core, believed_w)
+            charge(state, core, believed_w)
             s.power_w += power(state, core) - believed_w
         s.energy_read = 1
 

@@ -329,19 +329,16 @@ def set_pstates(state, first, n, pstate):
         before = pstates[core]
         if before == pstate:
             continue
-        kind = state.first_rung_of[core]
         before_w = power(state, core)
+        charge(state, core, before_w)
         if s.logging == 1:
-            charge(state, core, before_w)
+            kind = state.first_rung_of[core]
             s.epsilon_w += rungs[kind + pstate].epsilon_w - rungs[kind + before].epsilon_w
-        if bits.has(state.idle, core):
-            pstates[core] = pstate
-            change_w += rungs[kind + pstate].idle_w - before_w
-        else:
+        if not bits.has(state.idle, core):
             _change_speed(state, core, pstate)
-            pstates[core] = pstate
-            change_w += power(state, core) - before_w
             n_busy += 1
+        pstates[core] = pstate
+        change_w += power(state, core) - before_w
     s.power_w += change_w
     if n_busy > 0:
         _retime_jobs(state, first, n)

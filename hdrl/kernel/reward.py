@@ -180,10 +180,9 @@ def _present_gflops(state, watch):
     total = 0.0
     for p in range(len(state.processors)):
         row = state.processors[p]
-        if n_busy_cores(state, p) > 0:
-            for core in range(row.first_core, row.end_core):
-                if state.cores[core].owner >= 0:
-                    total += row.peak_gflops * watch.speed_share[contended_pstate(state, p)]
+        gflops = row.peak_gflops * watch.speed_share[contended_pstate(state, p)]
+        for _ in range(n_busy_cores(state, p)):  # one after the other, as HDeepRM adds them up
+            total += gflops
     return total
 
 

@@ -97,7 +97,6 @@ SCALAR_DTYPE = record_dtype(
         ("queue_key", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
-        ("is_touched", np.int8),
         ("follows_progress", np.int8),
         ("news", np.int8),
         ("no_more_jobs", np.int8),

@@ -158,7 +158,7 @@ class View:
 
     @property
     def pstate(self) -> NDArray[np.int32]:
-        """P-state of each core as last asked for, or as this answer is going to ask for, shape ``(n_cores,)``."""
+        """P-state of each core: what it has, or what the layer will ask for with this answer, shape ``(n_cores,)``."""
         state = self._state
         due = state.due_pstates[state.processor_of]
         due_pstates = np.where(state.cores["owner"] < 0, due["unused"], due["serving"])
