@@ -84,7 +84,7 @@ def fails(world: World, folder: Path, executable: str, *, timeout_s: float = PAT
         (saying("BEGINS"), ["Batsim has sent nothing within 2 s"]),
         (saying("BEGINS", then="print('lost', flush=True); os.kill(os.getpid(), 9)"), ["SIGKILL", "ends: lost"]),
         (saying("BEGINS", then="socket.recv(); socket.close(); time.sleep(60)"), ["closed the connection before SIM"]),
-        (saying("BEGINS", then="socket.recv(); socket.close(); time.sleep(1); sys.exit(3)"), ["ended with code 3 before"]),
+        (saying("BEGINS", then="socket.recv(); socket.close(); time.sleep(1); sys.exit(3)"), ["code 3 before SIM"]),
         (saying("BEGINS", ENDS), ["1 jobs have not ended, for instance 'w0!0'"]),
         (saying("BEGINS", "BEGINS"), ["SIMULATION_BEGINS again"]),
         (saying() + "socket.send_multipart([b'a', b'b'])\ntime.sleep(60)", ["has sent nothing within 2 s"]),
