@@ -26,16 +26,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from hdrl.learn.agent import Acted, Agent
-from hdrl.learn.config import ValueConfig
+from hdrl.learn.config import ReplayConfig
 from hdrl.learn.masking import ILLEGAL, log_prob_of, random_legal
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import step_clipped
 from hdrl.learn.replay import Replay, Schedule, Transitions
-from hdrl.learn.scaling import scale_of
 
 
-class DQNConfig(ValueConfig):
+class DQNConfig(ReplayConfig):
     """Settings of the DQN family."""
 
     is_double: bool = Field(
@@ -48,21 +47,6 @@ class DQNConfig(ValueConfig):
     )
     lr: Annotated[float, Field(gt=0, le=10)] = Field(
         default=5e-4, description="Learning rate (Adam); usual 5e-5 to 1e-3."
-    )
-    batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=64, description="Transitions in a batch; usual 32 to 256."
-    )
-    capacity: Annotated[int, Field(ge=2, le=10**9)] = Field(
-        default=50_000, description="Steps that are remembered; usual 1e4 to 1e6."
-    )
-    warm_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        default=500, description="Environment steps before learning begins; usual 500 to 50,000."
-    )
-    steps_per_update: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="Steps of all environments at once between two batches; usual 1 to 4."
-    )
-    updates_per_iteration: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=64, description="Batches in an iteration: how often progress is told."
     )
     target_every: Annotated[int, Field(ge=1, le=10**9)] = Field(
         default=200, description="Batches between two copies of the network that judges; usual 100 to 10,000."
@@ -120,19 +104,13 @@ class DQN(Agent):
     def memory(self, n_envs: int) -> Memory:
         """Return a replay buffer."""
         config = self.config
-        return Replay(
+        return Replay.of(
+            config,
             n_envs,
-            capacity=config.capacity,
-            batch_size=config.batch_size,
-            gamma=config.gamma,
-            generator=self.generator,
+            self.generator,
             n_steps=config.n_return_steps,
-            warm_up=config.warm_up,
-            steps_per_batch=config.steps_per_update,
-            batches_per_iteration=config.updates_per_iteration,
             alpha=config.alpha if config.is_prioritised else 0.0,
             beta=Schedule(config.beta_first, 1.0, config.beta_updates),
-            scale=scale_of(config),
         )
 
     @property

@@ -22,16 +22,15 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hdrl.learn.config import ValueConfig
+from hdrl.learn.config import ReplayConfig
 from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
 from hdrl.learn.replay import Replay, Transitions
-from hdrl.learn.scaling import scale_of
 
 
-class SACConfig(ValueConfig):
+class SACConfig(ReplayConfig):
     """Settings of discrete SAC."""
 
     lr: Annotated[float, Field(gt=0, le=10)] = Field(
@@ -53,21 +52,6 @@ class SACConfig(ValueConfig):
     )
     tau: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01, description="Share of the critics' weights that is copied at each batch; usual 0.001 to 0.01."
-    )
-    batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=64, description="Transitions in a batch; usual 64 to 512."
-    )
-    capacity: Annotated[int, Field(ge=2, le=10**9)] = Field(
-        default=50_000, description="Steps that are remembered; usual 1e4 to 1e6."
-    )
-    warm_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        default=500, description="Environment steps before learning begins; usual 500 to 50,000."
-    )
-    steps_per_update: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="Steps of all environments at once between two batches; usual 1 to 4."
-    )
-    updates_per_iteration: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=64, description="Batches in an iteration: how often progress is told."
     )
     actor_every: Annotated[int, Field(ge=1, le=10**6)] = Field(
         default=1, description="Batches between two updates of the actor; usual 1 to 2."
@@ -109,18 +93,7 @@ class SAC(ActorCriticAgent):
 
     def memory(self, n_envs: int) -> Memory:
         """Return a replay buffer."""
-        config = self.config
-        return Replay(
-            n_envs,
-            capacity=config.capacity,
-            batch_size=config.batch_size,
-            gamma=config.gamma,
-            generator=self.generator,
-            warm_up=config.warm_up,
-            steps_per_batch=config.steps_per_update,
-            batches_per_iteration=config.updates_per_iteration,
-            scale=scale_of(config),
-        )
+        return Replay.of(self.config, n_envs, self.generator)
 
     @property
     def alpha(self) -> float:

@@ -15,7 +15,7 @@ if importlib.util.find_spec("torch") is None:
 
 from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.checkpoint import Checkpoint, checkpoint_of, load_checkpoint, save_checkpoint
-from hdrl.learn.config import Config, NetworkConfig, ValueConfig
+from hdrl.learn.config import Config, NetworkConfig, ReplayConfig, ValueConfig
 from hdrl.learn.evaluate import evaluate
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.memory import Finals, Memory, Outcome
@@ -41,6 +41,7 @@ __all__ = [
     "NetworkConfig",
     "Outcome",
     "Replay",
+    "ReplayConfig",
     "RewardScale",
     "Rollout",
     "Schedule",

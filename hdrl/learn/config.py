@@ -95,3 +95,23 @@ class ValueConfig(NetworkConfig):
         description="Whether rewards are divided by the size that returns have had so far; the other settings then do"
         " not depend on the unit of the objective.",
     )
+
+
+class ReplayConfig(ValueConfig):
+    """The settings of algorithms that learn from steps which they remember."""
+
+    batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=64, description="Transitions in a batch; usual 32 to 512."
+    )
+    capacity: Annotated[int, Field(ge=2, le=10**9)] = Field(
+        default=50_000, description="Steps that are remembered; usual 1e4 to 1e6."
+    )
+    warm_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        default=500, description="Environment steps before learning begins; usual 500 to 50,000."
+    )
+    steps_per_update: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=1, description="Steps of all environments at once between two batches; usual 1 to 4."
+    )
+    updates_per_iteration: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=64, description="Batches in an iteration: how often progress is told."
+    )

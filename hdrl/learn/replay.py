@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hdrl.errors import LearningError
+from hdrl.learn.config import ReplayConfig
 from hdrl.learn.memory import Finals, Memory, Outcome
-from hdrl.learn.scaling import RewardScale
+from hdrl.learn.scaling import RewardScale, scale_of
 from hdrl.learn.sum_tree import SumTree
 
 _KINDS = ("rewards", "terminated", "truncated", "valid")
@@ -174,6 +175,37 @@ class Replay(Memory):
         self._n_recorded = 0
         self._n_since = 0
         self._n_batches = 0
+
+    @classmethod
+    def of(cls, config: ReplayConfig, n_envs: int, generator: torch.Generator, **more: Any) -> Self:
+        """Make a buffer as settings say.
+
+        Parameters
+        ----------
+        config
+            The settings.
+        n_envs, generator
+            As in `Replay`.
+        more
+            What else `Replay` takes.
+
+        Raises
+        ------
+        LearningError
+            If the capacity is too small.
+        """
+        return cls(
+            n_envs,
+            capacity=config.capacity,
+            batch_size=config.batch_size,
+            gamma=config.gamma,
+            generator=generator,
+            warm_up=config.warm_up,
+            steps_per_batch=config.steps_per_update,
+            batches_per_iteration=config.updates_per_iteration,
+            scale=scale_of(config),
+            **more,
+        )
 
     # ------------------------------------------------------------------ writing
 

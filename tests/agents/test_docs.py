@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
-from hdrl.learn import NETWORKS, NetworkConfig, Trainer, ValueConfig  # noqa: E402
+from hdrl.learn import NETWORKS, NetworkConfig, ReplayConfig, Trainer, ValueConfig  # noqa: E402
 from hdrl.testing.toys import IdentityEnvs  # noqa: E402
 
 DOC = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -41,12 +41,14 @@ def rows(config: type, text: str, without: type | None = None) -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_setting_is_told_with_its_default(name: str) -> None:
     config = ALGORITHMS[name].agent_class().Config
-    rows(config, section(SECTIONS[name]), ValueConfig if issubclass(config, ValueConfig) else NetworkConfig)
+    shared = next((base for base in (ReplayConfig, ValueConfig, NetworkConfig) if issubclass(config, base)), None)
+    rows(config, section(SECTIONS[name]), shared)
 
 
 def test_every_network_and_every_algorithm_is_told() -> None:
     rows(NetworkConfig, section("Networks"))
     rows(ValueConfig, section("Networks"), NetworkConfig)
+    rows(ReplayConfig, section("Networks"), ValueConfig)
     for name in (*NETWORKS, *ALGORITHMS):
         assert f"`{name}`" in DOC, name
 
