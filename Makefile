@@ -26,7 +26,7 @@ demo: $(CORE)
 	$(BIN)/hdrl-launch classic examples/demo.json
 
 test: $(DEV) lint
-	$(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)
 	$(BIN)/ruff check --quiet .
