@@ -18,6 +18,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from hdrl.kernel.linking import PartCompiler, WholeCompiler
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)
@@ -89,7 +91,12 @@ def jit(function: F) -> F:
         A function of scalars and flat arrays; it makes no arrays.
     """
     compiled: F = numba.njit(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False
+        nogil=True,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        _nrt=False,
+        pipeline_class=PartCompiler,
     )(function)
     return compiled
 
@@ -126,7 +133,7 @@ def entry_in(folder: Path) -> Callable[[F], F]:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder)  # where it is cached is decided when it is decorated
         try:
-            compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+            compiled = numba.njit(cache=True, nogil=True, error_model="numpy", pipeline_class=WholeCompiler)(function)
         finally:
             numba.config.CACHE_DIR = before
         return function if JIT_DISABLED else cast("F", _Entry(compiled))
