@@ -359,4 +359,4 @@ def warm_up(message: Callable[[str], None]) -> None:
         env.reset(seed=0)
         env.step(0)
 
-    compile_once("policy-pair", "compiling the environment (the first time only, about a minute)", play, message)
+    compile_once("policy-pair", "compiling the environment (the first time only, about half a minute)", play, message)

@@ -357,4 +357,4 @@ def test_compiling_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) 
     told: list[str] = []
     warm_up(told.append)
     warm_up(told.append)
-    assert told == ["compiling the environment (the first time only, about a minute)"]
+    assert told == ["compiling the environment (the first time only, about half a minute)"]
