@@ -55,13 +55,14 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
 
     def finalize(self) -> None:
         """Put the parts together, and make machine code of them."""
-        parts, self._linking_libraries = _parts_and_others(self._linking_libraries)
+        parts, others = _parts_and_others(self._linking_libraries)
         for part in parts:
             self._final_module.link_in(part.module, preserve=True)
         for part in parts:
             for function in part.module.functions:
                 if not function.is_declaration:
                     self._final_module.get_function(function.name).linkage = "internal"
+        self._linking_libraries: list[Any] = others
         super().finalize()
 
 
