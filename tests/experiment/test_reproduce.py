@@ -269,7 +269,7 @@ def test_every_shipped_experiment_makes_sense(name: str):
     assert read_reference(experiment.folder / "reference.csv", recipe.relative_tolerance)
 
 
-@pytest.mark.parametrize("name", ["ppo-held-out-exact", "ppo-held-out"])
+@pytest.mark.parametrize("name", ["ppo-held-out-exact", "ppo-held-out", "ppo-held-out-sdsc-blue"])
 def test_what_is_said_of_learned_priorities_is_what_is_claimed(name: str):
     claimed = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
     ratio = claimed["ppo", "ratio of mean_bounded_slowdown"].value
