@@ -49,6 +49,20 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
         del name
         return 0
 
+    def _get_module_for_linking(self) -> Any:
+        """Return the code with all that it calls, for functions that are compiled in Numba's own way (tests do so)."""
+        module = self._final_module.clone()
+        parts, others = _parts_and_others([self])
+        for part in parts:
+            if part is not self:
+                module.link_in(part.module, preserve=True)
+        for other in others:
+            module.link_in(other._get_module_for_linking(), preserve=True)  # noqa: SLF001 - what Numba itself calls
+        for function in _defined_in(module):
+            # Another function may bring the same.
+            function.linkage = "linkonce_odr"
+        return module
+
 
 class _Whole(JITCodeLibrary):  # type: ignore[misc]
     """The code of an entry and of all parts that it is made of."""
@@ -59,11 +73,15 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
         for part in parts:
             self._final_module.link_in(part.module, preserve=True)
         for part in parts:
-            for function in part.module.functions:
-                if not function.is_declaration:
-                    self._final_module.get_function(function.name).linkage = "internal"
+            for function in _defined_in(part.module):
+                self._final_module.get_function(function.name).linkage = "internal"
         self._linking_libraries: list[Any] = others
         super().finalize()
+
+
+def _defined_in(module: Any) -> list[Any]:
+    """Return the functions whose code is in a module."""
+    return [function for function in module.functions if not function.is_declaration]
 
 
 def _parts_and_others(linked: list[Any]) -> tuple[list[_Part], list[Any]]:
