@@ -7,6 +7,7 @@ shifts the numbers that the others draw.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 
 import numpy as np
 
@@ -28,9 +29,13 @@ def seed_sequence(seed: int, name: str) -> np.random.SeedSequence:
     """
     if seed < 0:
         raise ValueError(f"a seed must not be negative: {seed}")
+    return np.random.SeedSequence(entropy=seed, spawn_key=_key_of(name))
+
+
+@cache
+def _key_of(name: str) -> tuple[int, ...]:
     digest = hashlib.sha256(name.encode()).digest()
-    key = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]
-    return np.random.SeedSequence(entropy=seed, spawn_key=key)
+    return tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
 
 
 def stream(seed: int, name: str) -> np.random.Generator:

@@ -258,8 +258,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             self._compare(np.flatnonzero(self._terminations & chosen))
 
     def _help(self, number: int) -> None:
-        del number  # no thread has anything of its own here
-        entries.help_rows(self._lent, self._team, self._chosen, self._actions)
+        entries.help_rows(self._lent, self._team, number, self._chosen, self._actions)
 
     def _compare(self, rows: NDArray[np.int64]) -> None:
         """Replace the last rewards of episodes by what the agent gained over the reference."""

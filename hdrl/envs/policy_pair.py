@@ -28,7 +28,7 @@ from hdrl.envs.rewards import OBJECTIVES
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
-from hdrl.kernel.team import LEADER, PATIENCE
+from hdrl.kernel.team import LEADER
 from hdrl.options.model import COMPATIBILITY_MODES
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
@@ -218,20 +218,21 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self._lead(episodes.STEP, chosen)
 
     def _help(self, number: int) -> None:
-        self._play(episodes.STEP, PATIENCE, self._chosen, number)
+        self._play(episodes.STEP, self._chosen, number)
 
     def _lead(self, request: int, chosen: BoolArray) -> None:
-        row = self._play(request, LEADER, chosen, 0)
+        row = self._play(request, chosen, LEADER)
         if row >= 0:
             raise SimulationError(f"row {row}: jobs are waiting and nothing will ever happen again")
 
-    def _play(self, request: int, patience: int, chosen: BoolArray, thread: int) -> int:
+    def _play(self, request: int, chosen: BoolArray, member: int) -> int:
         row: int = episodes.play(
-            self._rows.lent[thread].places,
+            self._rows.lent[member].places,
             self._rows.lent_watches.places,
+            self._rows.lent_origin.places,
             self._team,
             request,
-            patience,
+            member,
             chosen,
             self._actions,
             self._observations,

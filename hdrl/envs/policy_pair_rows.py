@@ -1,14 +1,12 @@
 """The arrays behind a batch of policy-pair environments, and how a row of them begins an episode.
 
-Episodes begin often, so that little may happen then: the machine at date 0 is kept once and copied, and the rows of
-all jobs are made once and picked from.
+Episodes begin often, so that little may happen then in Python: the rows of all jobs are made once, and compiled code
+picks from them (`hdrl.kernel.origin`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +17,11 @@ from hdrl.kernel import episodes, observe
 from hdrl.kernel.batch import SCRATCH, SHARED, for_another_thread, repeated
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.observe import new_watches
+from hdrl.kernel.origin import Origin, Section, new_origin
 from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
-
-CHANGING = (
-    "scalars",
-    "cores",
-    "pstates",
-    "idle",
-    "free",
-    "was_free",
-    "changed",
-    "n_free",
-    "free_bandwidth_gbps",
-    "due_pstates",
-    "n_free_on",
-    "free_memory_mib",
-    "touched",
-    "unseen",
-)
-"""Arrays of `State`, but for those of jobs, that are as they were at date 0 when an episode begins."""
 
 
 def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
@@ -61,32 +42,11 @@ def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
     return workload.window(window.start, window.n_jobs)
 
 
-@dataclass(frozen=True)
-class _Jobs:
-    """Jobs at date 0: their rows, their ranks in Batsim's order of submission, and the numbers of their sources."""
-
-    rows: NDArray[np.void]
-    ranks: NDArray[np.int64]
-    sources: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, workload: Workload, rows: NDArray[np.void]) -> _Jobs:
-        """Return all jobs of a workload."""
-        # By date, then by id as text. Within a window the order is the same.
-        return cls(rows, np.argsort(workload.submission_order()), workload.jobs["source"])
-
-    def taken(self, which: slice | NDArray[np.int64]) -> _Jobs:
-        """Return some of the jobs; of a slice nothing is copied."""
-        return _Jobs(self.rows[which], self.ranks[which], self.sources[which])
-
-
-def _copy(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy a contiguous array as bytes: NumPy copies rows field by field, which takes much longer."""
-    target.view(np.uint8)[...] = source.view(np.uint8)
-
-
 class JobTable:
     """The jobs of some workloads at date 0, as the kernel keeps them.
+
+    Of each workload there are two sections: its jobs in their own order, for episodes of all of them, and by date, for
+    windows.
 
     Parameters
     ----------
@@ -115,20 +75,15 @@ class JobTable:
                 )
         states = [new_state(platform, one, twister=np.zeros(625, dtype=np.uint32), logging=False) for one in workloads]
         self.steps = np.concatenate([state.steps for state in states])
-        tables = [state.jobs for state in states]
-        for jobs, offset in zip(tables, np.cumsum([0, *(len(state.steps) for state in states[:-1])]), strict=True):
-            jobs["first_step"] += offset
-            jobs["end_step"] += offset
-        self._n_sources = len(workloads[0].sources)
-        self._whole = [_Jobs.of(one, jobs) for one, jobs in zip(workloads, tables, strict=True)]
-        self._by_date = [jobs.taken(np.argsort(jobs.rows["submit_s"], kind="stable")) for jobs in self._whole]
-
-    def _jobs_of(self, window: Window) -> tuple[_Jobs, bool]:
-        """Return the jobs of a window, in the order of its workload, and whether its dates are shifted to 0."""
-        whole = self._whole[window.workload]
-        if window.n_jobs == len(whole.rows):
-            return whole, False
-        return self._by_date[window.workload].taken(slice(window.start, window.start + window.n_jobs)), True
+        self._sections: list[Section] = []
+        n_steps = 0
+        for one, state in zip(workloads, states, strict=True):
+            state.jobs["first_step"] += n_steps
+            state.jobs["end_step"] += n_steps
+            n_steps += len(state.steps)
+            whole = Section(state.jobs, one.jobs["source"], one.submission_order())
+            self._sections += whole, _by_date(whole)
+        self._begins = np.cumsum([0, *(len(section.jobs) for section in self._sections)])
 
     def n_allocated(self, plan: EpisodePlan) -> int:
         """Return how many cores the jobs of a window ask for altogether, at most.
@@ -139,38 +94,46 @@ class JobTable:
             Which windows there may be.
         """
         most = 0
-        for jobs in self._whole:
-            cores = np.sort(jobs.rows["n_requested"].astype(np.int64))
+        for section in self._sections:
+            cores = np.sort(section.jobs["n_requested"].astype(np.int64))
             most = max(most, int(cores[-plan.max_jobs :].sum()))
         return most
 
-    def fill(self, batch: State, row: int, window: Window) -> None:
-        """Write the jobs of a window, and who submits them when, into a row of a batch.
+    def origin(self, state: State, n_environments: int) -> Origin:
+        """Return what environments with these jobs begin with.
 
         Parameters
         ----------
-        batch
-            The arrays with a leading axis.
-        row
-            Which row.
-        window
-            Which jobs.
+        state
+            One of them at date 0.
+        n_environments
+            How many there are.
         """
-        chosen, is_shifted = self._jobs_of(window)
-        n_jobs = len(chosen.rows)
-        jobs = batch.jobs[row, :n_jobs]
-        _copy(chosen.rows, jobs)
-        if is_shifted:
-            jobs["submit_s"] -= jobs["submit_s"].min()
-        order = np.argsort(chosen.ranks, kind="stable")
-        batch.order[row, :n_jobs] = order[np.argsort(chosen.sources[order], kind="stable")]
-        counts = np.bincount(chosen.sources, minlength=self._n_sources)
-        submitters = batch.submitters[row]
-        submitters["end"] = np.cumsum(counts)
-        submitters["next"] = submitters["batch"] = submitters["end"] - counts
-        submitters["woke_s"] = 0.0
-        submitters["phase"] = 0
-        batch.scalars["first_submit_s"][row, 0] = jobs["submit_s"].min()
+        return new_origin(state, self._sections, n_environments)
+
+    def choose(self, origin: Origin, environment: int, window: Window) -> None:
+        """Choose which jobs an environment begins with.
+
+        Parameters
+        ----------
+        origin
+            What `origin` returned.
+        environment
+            Which environment.
+        window
+            Which jobs. If these are not all of a workload, the first one is to be submitted at date 0.
+        """
+        section = 2 * window.workload
+        is_shifted = window.n_jobs < len(self._sections[section].jobs)
+        begin = int(self._begins[section + is_shifted])
+        origin.windows[environment] = begin, window.start, window.n_jobs, is_shifted
+
+
+def _by_date(section: Section) -> Section:
+    """Return the same jobs by date of submission."""
+    chosen = np.argsort(section.jobs["submit_s"], kind="stable")
+    place = np.argsort(chosen)
+    return Section(section.jobs[chosen], section.sources[chosen], place[section.by_rank])
 
 
 class PairRows:
@@ -201,6 +164,8 @@ class PairRows:
         The same for compiled code, and for each thread.
     lent_watches
         What accompanies them, for compiled code.
+    origin, lent_origin
+        What they begin with, and the same for compiled code.
     """
 
     def __init__(
@@ -231,7 +196,6 @@ class PairRows:
         )
         # Following what is left of each job is a tenth of all work, and one observation alone shows it.
         birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
-        self._birth = birth
         self.batch = repeated(birth, n_rows)
         n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
         self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(
@@ -245,9 +209,11 @@ class PairRows:
         others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
         self.lent = [Lent(self.batch), *map(Lent, others)]
         self.lent_watches = Lent(self.watches)
+        self.origin = self._jobs.origin(birth, n_rows)
+        self.lent_origin = Lent(self.origin)
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
-        """Bring a row back to date 0 with the jobs of a window.
+        """Choose what a row begins with: `hdrl.kernel.episodes.BEGIN` brings it back to date 0.
 
         Parameters
         ----------
@@ -260,15 +226,10 @@ class PairRows:
         has_random
             Whether anything is; without, no random numbers are seeded.
         """
-        batch, birth = self.batch, self._birth
-        for name in CHANGING:
-            _copy(getattr(birth, name), getattr(batch, name)[row])
-        batch.sleeps["position"][row] = -1
-        batch.tasks["position"][row] = -1
-        self._jobs.fill(batch, row, window)
+        self._jobs.choose(self.origin, row, window)
         self.watches.rows["n_jobs"][row] = window.n_jobs
         if has_random:
-            batch.twister[row] = twister_of(seed, compatible=self._compatible)
+            self.batch.twister[row] = twister_of(seed, compatible=self._compatible)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all arrays that change, by name; the structured ones as bytes."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.episodes import Window
+from hdrl.envs.policy_pair_rows import JobTable
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.batch import alone
@@ -26,6 +28,10 @@ class _Replay:
     def __init__(self, platform: Platform, workload: Workload, state: State, watch: Watch, n_actions: int) -> None:
         self.platform, self.workload, self.state, self.watch = platform, workload, state, watch
         self._batch, self._watches = Lent(alone(state)), Lent(watch)
+        jobs = JobTable(platform, [workload])
+        origin = jobs.origin(state, 1)
+        jobs.choose(origin, 0, Window(0, 0, workload.n_jobs))
+        self._origin = Lent(origin)
         self._observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
         self._masks = np.zeros((1, n_actions), dtype=np.int8)
         self._numbers = np.zeros(1)
@@ -40,6 +46,7 @@ class _Replay:
             episodes.play(
                 self._batch.places,
                 self._watches.places,
+                self._origin.places,
                 new_team(1),
                 request,
                 LEADER,

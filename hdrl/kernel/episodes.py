@@ -11,6 +11,8 @@ HDeepRM's mode the agent is asked again at once after a void when no more jobs c
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.kernel import codes, decide, engine, observe, reward
 from hdrl.kernel.batch import first_row, repeated
 from hdrl.kernel.borrow import borrow
@@ -19,11 +21,12 @@ from hdrl.kernel.compilation import small_state
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.lend import take_as
 from hdrl.kernel.observe import Watch, new_watches
+from hdrl.kernel.origin import Origin, Section, bring_back, new_origin
 from hdrl.kernel.rows import moved_to
-from hdrl.kernel.team import enter_round, leave_round, request_of, take_rows
+from hdrl.kernel.team import enter_round, leave_round, request_of, take_row
 
 BEGIN, STEP, RESUME = range(3)
-"""What a call does with a row: begin its episode, carry out an action, or go on after its logs have been enlarged."""
+"""What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""
 
 MAX_VOIDS = 10_000
 """How often in a row HDeepRM's mode takes void when it is asked again at once."""
@@ -192,19 +195,22 @@ def _play_row(state, watch, request, row, action, observations, masks, results):
 
 
 @jit
-def _play_rows(batch, watches, team, chosen, actions, observations, masks, rewards, terminations, results):
+def _play_rows(
+    batch, watches, origin, team, member, chosen, actions, observations, masks, rewards, terminations, results
+):
     """Bring chosen rows to their next decision points, or to their ends, as long as there are any to take."""
     request = request_of(team)
     state, watch = borrow(first_row(batch)), borrow(_first_watch(watches))
-    first, end = take_rows(team)
-    while first < end:
-        for row in range(first, end):
-            if chosen[row]:
-                state, watch = moved_to(state, batch, row), moved_to(watch, watches, row)
-                paid, ended = _play_row(state, watch, request, row, actions[row], observations, masks, results)
-                if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
-                    rewards[row], terminations[row] = paid, ended
-        first, end = take_rows(team)
+    row = take_row(team, member)
+    while row >= 0:
+        if chosen[row]:
+            state, watch = moved_to(state, batch, row), moved_to(watch, watches, row)
+            if request == BEGIN:
+                bring_back(state, origin, row)
+            paid, ended = _play_row(state, watch, request, row, actions[row], observations, masks, results)
+            if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
+                rewards[row], terminations[row] = paid, ended
+        row = take_row(team, member)
 
 
 @jit
@@ -217,12 +223,20 @@ def _first_that_stopped(watches, chosen):
     return -1
 
 
+def _small_origin() -> Origin:
+    state = small_state()
+    return new_origin(state, [Section(state.jobs, np.zeros(1), np.zeros(1))], 1)
+
+
 _batch_at = take_as(lambda: repeated(small_state(), 1))
 _watches_at = take_as(lambda: new_watches(1, 1, 1, 1))
+_origin_at = take_as(_small_origin)
 
 
 @entry
-def play(batch, watches, team, request, patience, chosen, actions, observations, masks, rewards, terminations, results):
+def play(
+    batch, watches, origin, team, request, member, chosen, actions, observations, masks, rewards, terminations, results
+):
     """Bring the chosen rows to their next decision points, or to their ends; or help who does so.
 
     Parameters
@@ -232,12 +246,14 @@ def play(batch, watches, team, request, patience, chosen, actions, observations,
         `hdrl.kernel.batch.SHARED`.
     watches
         Places of what accompanies them: `Watch`.
+    origin
+        Places of what they begin with: `hdrl.kernel.origin.Origin`.
     team
         Who shares the rows, see `hdrl.kernel.team`.
     request
         ``BEGIN``, ``STEP`` or ``RESUME``; who helps does what who leads was asked for.
-    patience
-        ``LEADER``, or how long to wait for something to help with.
+    member
+        ``LEADER``, or the number of who helps.
     chosen
         Which of all rows.
     actions
@@ -252,9 +268,22 @@ def play(batch, watches, team, request, patience, chosen, actions, observations,
     int
         The first chosen row that could not be brought there, -1 if there is none.
     """
-    lent, lent_watches = _batch_at(batch), _watches_at(watches)
-    is_on = enter_round(team, request, patience)
+    lent, lent_watches, lent_origin = _batch_at(batch), _watches_at(watches), _origin_at(origin)
+    is_on = enter_round(team, request, member)
     while is_on:
-        _play_rows(lent, lent_watches, team, chosen, actions, observations, masks, rewards, terminations, results)
-        is_on = leave_round(team, patience)
+        _play_rows(
+            lent,
+            lent_watches,
+            lent_origin,
+            team,
+            member,
+            chosen,
+            actions,
+            observations,
+            masks,
+            rewards,
+            terminations,
+            results,
+        )
+        is_on = leave_round(team, member)
     return _first_that_stopped(lent_watches, chosen)

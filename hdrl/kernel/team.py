@@ -1,8 +1,9 @@
 """Sharing the rows of a batch among threads, inside of compiled code.
 
 Waking a thread takes longer than a step of the whole batch. So those who help wait *actively* for a while, in compiled
-code, before they go to sleep; and whoever is there takes the next row, so that nobody waits for rows that have been
-given to somebody who sleeps.
+code, before they go to sleep; and whoever is done with the rows that are their own takes what others have not come to,
+so that nobody waits for rows of somebody who sleeps. Rows are mostly done by the same thread in every round: they
+are in its cache.
 
 The one who *leads* opens a round, takes rows like all others until none is left, and ends the round when those who are
 still at a row are done. A team is an array of integers, which is only read and written atomically.
@@ -19,35 +20,37 @@ from numpy.typing import NDArray
 
 from hdrl.kernel.jit import JIT_DISABLED, jit
 
-# On cache lines of their own: the number of the round, odd while it is open; how many rows there are, in how
-# many shares what is left of them is taken, and what is to be done with them; the next one to be taken; how many help.
-_ROUND, _N_ROWS, _N_SHARES, _REQUEST, _NEXT, _HELPING = 0, 8, 9, 10, 16, 24
+_LINE = 8
+"""Integers in a cache line: what different threads write lies on different ones."""
 
-_TURNS = 4
-"""What a thread takes at once: of all that is left, as much as leaves this many such shares for every thread."""
+# On cache lines of their own: the number of the round, odd while it is open; how many rows and members there are, how
+# often who helps looks for a round, and what is to be done with the rows; how many help. From `_NEXT` on, a line for
+# each member: the next one to be taken of the rows that are its own.
+_ROUND, _N_ROWS, _N_MEMBERS, _PATIENCE, _REQUEST, _HELPING, _NEXT = 0, 8, 9, 10, 11, 16, 24
 
 Team: TypeAlias = NDArray[np.int64]
 
 LEADER = 0
-"""The patience of who leads; that of who helps is the number of looks after which they give up, above 0."""
+"""The number of the member who leads; those who help have the numbers above."""
 
 PATIENCE = 1 << 22
 """How often who helps looks for an open round before giving up: some milliseconds."""
 
 
-def new_team(n_rows: int, n_threads: int = 1) -> Team:
+def new_team(n_rows: int, n_members: int = 1, patience: int = PATIENCE) -> Team:
     """Return a team whose first round has not begun.
 
     Parameters
     ----------
     n_rows
         How many rows there are to share.
-    n_threads
+    n_members
         Among how many.
+    patience
+        How often who helps looks for an open round before giving up.
     """
-    team = np.zeros(32, dtype=np.int64)
-    team[_N_ROWS] = n_rows
-    team[_N_SHARES] = 1 if n_threads == 1 else _TURNS * n_threads
+    team = np.zeros(_NEXT + _LINE * n_members, dtype=np.int64)
+    team[[_N_ROWS, _N_MEMBERS, _PATIENCE]] = n_rows, n_members, patience
     return team
 
 
@@ -95,10 +98,24 @@ def _put(team, place, value):
 
 
 @jit
-def _join_round(team, patience):
+def _bound(team, member):
+    """Return the first row of a member's own; that of the next member ends them."""
+    return _load(team, _N_ROWS) * member // _load(team, _N_MEMBERS)
+
+
+@jit
+def _is_any_left(team):
+    for member in range(_load(team, _N_MEMBERS)):
+        if _load(team, _NEXT + _LINE * member) < _bound(team, member + 1):
+            return True
+    return False
+
+
+@jit
+def _join_round(team):
     """Wait for a round to join; return whether there was one while the patience lasted."""
-    for _ in range(patience):
-        if _load(team, _ROUND) & 1 == 1 and _load(team, _NEXT) < _load(team, _N_ROWS):
+    for _ in range(_load(team, _PATIENCE)):
+        if _load(team, _ROUND) & 1 == 1 and _is_any_left(team):
             _add(team, _HELPING, 1)
             if _load(team, _ROUND) & 1 == 1:
                 return True
@@ -107,22 +124,23 @@ def _join_round(team, patience):
 
 
 @jit
-def enter_round(team, request, patience):
+def enter_round(team, request, member):
     """Open a round, in which ``request`` is to be done (who leads), or wait for one; return whether there is one."""
-    if patience != LEADER:
-        return _join_round(team, patience)
-    _put(team, _NEXT, 0)
+    if member != LEADER:
+        return _join_round(team)
+    for other in range(_load(team, _N_MEMBERS)):
+        _put(team, _NEXT + _LINE * other, _bound(team, other))
     _put(team, _REQUEST, request)
     _add(team, _ROUND, 1)
     return True
 
 
 @jit
-def leave_round(team, patience):
+def leave_round(team, member):
     """End the round when all are done (who leads), or wait for another one; return whether there is another one."""
-    if patience != LEADER:
+    if member != LEADER:
         _add(team, _HELPING, -1)
-        return _join_round(team, patience)
+        return _join_round(team)
     _add(team, _ROUND, 1)
     while _load(team, _HELPING) > 0:
         pass
@@ -136,10 +154,12 @@ def request_of(team):
 
 
 @jit
-def take_rows(team):
-    """Take the next rows; return the first of them and the one after the last: the same if none is left."""
-    # Many at first, which costs little, and one by one in the end, so that nobody is left with much.
-    n_rows = _load(team, _N_ROWS)
-    n_at_once = max(1, (n_rows - _load(team, _NEXT)) // _load(team, _N_SHARES))
-    first = min(_add(team, _NEXT, n_at_once), n_rows)
-    return first, min(first + n_at_once, n_rows)
+def take_row(team, member):
+    """Take the next row, one of the member's own if there is any left; return it, -1 if none is left at all."""
+    n_members = _load(team, _N_MEMBERS)
+    for i in range(n_members):
+        owner = (member + i) % n_members
+        row = _add(team, _NEXT + _LINE * owner, 1)
+        if row < _bound(team, owner + 1):
+            return row
+    return -1

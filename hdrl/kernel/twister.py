@@ -21,16 +21,17 @@ N = 624
 _M = 397
 
 # Of `numpy.random.SeedSequence.generate_state`.
-_FIRST_HASH, _HASH_FACTOR, _HASH_SHIFT = 0x8B51F9DD, 0x58F38DED, 16
+_FIRST_HASH, _HASH_FACTOR, _HASH_SHIFT = 0x8B51F9DD, 0x58F38DED, np.uint32(16)
 _HASHES = np.cumprod(np.array([_FIRST_HASH] + N * [_HASH_FACTOR], dtype=np.uint32), dtype=np.uint32)
 
 
 def _words_of(sequence: np.random.SeedSequence) -> NDArray[np.uint32]:
     """Return ``sequence.generate_state(N)``, for which NumPy makes one word after the other."""
-    words = np.tile(sequence.pool, N // len(sequence.pool)) ^ _HASHES[:-1]
-    words *= _HASHES[1:]
-    words ^= words >> np.uint32(_HASH_SHIFT)
-    return words
+    pool = sequence.pool
+    words = pool ^ _HASHES[:-1].reshape(-1, len(pool))
+    words *= _HASHES[1:].reshape(-1, len(pool))
+    words ^= words >> _HASH_SHIFT
+    return words.reshape(-1)
 
 
 def twister_state(seed: int, name: str) -> NDArray[np.uint32]:

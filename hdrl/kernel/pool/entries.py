@@ -19,13 +19,12 @@ from hdrl.kernel.pool.state import Pool, first_row, smallest_pool
 from hdrl.kernel.rows import moved_to
 from hdrl.kernel.team import (
     LEADER,
-    PATIENCE,
     Team,
     enter_round,
     leave_round,
     new_team,
     request_of,
-    take_rows,
+    take_row,
 )
 
 _RESET, _STEP, _RUN, _TELL = range(4)
@@ -73,29 +72,28 @@ def _serve(state, request, row, number, results):
 
 
 @jit
-def _serve_rows(batch, team, chosen, numbers, results):
+def _serve_rows(batch, team, member, chosen, numbers, results):
     """Carry out a request in chosen environments, as long as there are any to take."""
     request = request_of(team)
     state = borrow(first_row(batch))
-    first, end = take_rows(team)
-    while first < end:
-        for row in range(first, end):
-            if chosen[row]:
-                state = moved_to(state, batch, row)
-                _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
-        first, end = take_rows(team)
+    row = take_row(team, member)
+    while row >= 0:
+        if chosen[row]:
+            state = moved_to(state, batch, row)
+            _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
+        row = take_row(team, member)
 
 
 _taken = take_as(smallest_pool)
 
 
 @entry
-def _call(places, team, request, patience, chosen, numbers, results):
+def _call(places, team, request, member, chosen, numbers, results):
     batch = _taken(places)
-    is_on = enter_round(team, request, patience)
+    is_on = enter_round(team, request, member)
     while is_on:
-        _serve_rows(batch, team, chosen, numbers, results)
-        is_on = leave_round(team, patience)
+        _serve_rows(batch, team, member, chosen, numbers, results)
+        is_on = leave_round(team, member)
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
@@ -130,15 +128,19 @@ def step_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_], actions:
     _call(batch.places, team, _STEP, LEADER, chosen, actions, _NO_RESULTS)
 
 
-def help_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
+def help_rows(
+    batch: Lent[Pool], team: Team, member: int, chosen: NDArray[np.bool_], actions: NDArray[np.int64]
+) -> None:
     """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
 
     Parameters
     ----------
     batch, team, chosen, actions
         Those of the other thread.
+    member
+        The number of who helps.
     """
-    _call(batch.places, team, _STEP, PATIENCE, chosen, actions, _NO_RESULTS)
+    _call(batch.places, team, _STEP, member, chosen, actions, _NO_RESULTS)
 
 
 def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
