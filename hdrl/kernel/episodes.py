@@ -225,7 +225,7 @@ def _first_that_stopped(watches, chosen):
 
 def _small_origin() -> Origin:
     state = small_state()
-    return new_origin(state, [Section(state.jobs, np.zeros(1), np.zeros(1))], 1)
+    return new_origin(state, [Section(state.jobs, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))], 1)
 
 
 _batch_at = take_as(lambda: repeated(small_state(), 1))
