@@ -267,11 +267,13 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._rewards[fresh] = 0.0
             self._run(self._reset_rows, fresh)
         self._run(self._step_rows, stepped)
-        n = self.num_envs
-        shown = np.empty(n), np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.bool_)
-        self._n_ended = count(self._counts, stepped, shown)
+        self._n_ended = count(self._counts, stepped)
+        # Copied before `_endings`, which may begin the next episodes.
+        told = self._rewards.copy(), self._terminations.copy(), self._truncations.copy()
         endings = self._endings() if self._n_ended > 0 else {}
-        return self._shown(self._observations), *shown, self._mask_info(self._all) | endings
+        info = self._mask_info(self._all)
+        info.update(endings)
+        return self._shown(self._observations), *told, info
 
     def legal_actions(self, row: int) -> NDArray[np.int8]:
         """Return the mask of a row, as the array itself, which is kept up to date: it must not be written to.

@@ -83,11 +83,10 @@ def take(counts: Lent[Counts], given: NDArray[np.int64]) -> int:
 
 
 @entry
-def _count(places, stepped, shown):
+def _count(places, stepped):
     counts = _taken(places)
     rewards, terminations, truncations = counts.rewards, counts.terminations, counts.truncations
     returns, lengths, has_ended = counts.returns, counts.lengths, counts.has_ended
-    shown_rewards, shown_terminations, shown_truncations = shown
     n_ended = 0
     for row in range(len(stepped)):
         lengths[row] += stepped[row]
@@ -95,17 +94,10 @@ def _count(places, stepped, shown):
         ends = terminations[row] or truncations[row]
         has_ended[row] = ends
         n_ended += ends
-        shown_rewards[row] = rewards[row]
-        shown_terminations[row] = terminations[row]
-        shown_truncations[row] = truncations[row]
     return n_ended
 
 
-def count(
-    counts: Lent[Counts],
-    stepped: NDArray[np.bool_],
-    shown: tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]],
-) -> int:
+def count(counts: Lent[Counts], stepped: NDArray[np.bool_]) -> int:
     """Keep count of the episodes after a step, and return how many have ended.
 
     Parameters
@@ -114,8 +106,6 @@ def count(
         The arrays of the batch.
     stepped
         Which rows have carried out an action.
-    shown
-        Where to copy rewards, terminations and truncations to.
     """
-    n_ended: int = _count(counts.places, stepped, shown)
+    n_ended: int = _count(counts.places, stepped)
     return n_ended

@@ -42,4 +42,4 @@ def _step_once() -> None:
     entries.reset_rows(Lent(pool), new_team(1), chosen)
     counts = Lent(actions.new_counts(1, 1))
     actions.take(counts, np.zeros(1, dtype=np.int64))
-    actions.count(counts, chosen, (np.zeros(1), np.zeros(1, dtype=np.bool_), np.zeros(1, dtype=np.bool_)))
+    actions.count(counts, chosen)
