@@ -252,16 +252,17 @@ class JobPickVectorEnv(NativeVectorEnv):
     def _reset_rows(self, chosen: BoolArray) -> None:
         entries.reset_rows(self._lent, self._team, chosen)
 
-    def _step_rows(self, chosen: BoolArray) -> None:
-        entries.step_rows(self._lent, self._team, chosen, self._actions)
-        if self.options.reward == RELATIVE:
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        illegal, n_ended = entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        if n_ended > 0 and self.options.reward == RELATIVE:
             self._compare(np.flatnonzero(self._terminations & chosen))
+        return illegal, n_ended
 
     def _help(self, number: int) -> None:
-        entries.help_rows(self._lent, self._team, number, self._chosen, self._actions)
+        entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
 
     def _compare(self, rows: NDArray[np.int64]) -> None:
-        """Replace the last rewards of episodes by what the agent gained over the reference."""
+        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference."""
         windows = [self.window(row) for row in rows.tolist()]
         missing = list(dict.fromkeys(window for window in windows if window not in self._references))
         if missing:
@@ -274,6 +275,7 @@ class JobPickVectorEnv(NativeVectorEnv):
                 self._rewards[row] = math.log(value / reference)
             else:
                 self._rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
+            self._returns[row] = self._rewards[row]
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():

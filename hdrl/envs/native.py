@@ -12,7 +12,7 @@ the seed of its row and on the number of the episode alone.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -32,9 +32,9 @@ from hdrl.envs.requests import (
 )
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
+from hdrl.kernel.counts import ALL_LEGAL, new_counts
 from hdrl.kernel.jit import JIT_DISABLED
 from hdrl.kernel.lend import Lent
-from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.team import new_team
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -151,10 +151,23 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """Begin the episodes of the chosen rows; write their observations and masks. It leads the ``_team``."""
 
     @abstractmethod
-    def _step_rows(self, chosen: BoolArray) -> None:
-        """Carry out ``_actions`` in the chosen rows; it leads the ``_team``.
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        """Carry out actions in the chosen rows, and keep count (`hdrl.kernel.counts`); it leads the ``_team``.
 
         Write their observations, masks, rewards and terminations (or truncations).
+
+        Parameters
+        ----------
+        chosen
+            Which of all rows.
+        actions
+            An action for each of all rows; they are copied to ``_actions``.
+
+        Returns
+        -------
+        tuple
+            The first chosen row whose action is illegal, -1 if there is none: nothing has happened otherwise; and how
+            many episodes have ended.
         """
 
     @abstractmethod
@@ -234,7 +247,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         if episodes is not None:
             self._next_episodes[rows] = episodes[rows]
         self._begin_next(rows, given)
-        self._run(self._reset_rows, chosen)
+        self._reset_rows(self._with_help(chosen))
         return self._shown(self._observations), self._mask_info(chosen)
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], Info]:
@@ -259,15 +272,16 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         if self._n_ended > 0 and (self.autoreset_mode is not AutoresetMode.NEXT_STEP or not self._is_seeded):
             row = int(np.argmax(self._has_ended))
             raise DecisionError(f"row {row}: its episode has ended, or none has begun; reset it first")
-        self._take_actions(actions)
-        stepped = self._all
-        if self._n_ended > 0:
-            fresh, stepped = self._has_ended.copy(), ~self._has_ended
+        given = self._checked(actions)
+        fresh = self._has_ended.copy() if self._n_ended > 0 else None
+        illegal, n_ended = self._step_rows(self._with_help(self._all if fresh is None else ~fresh), given)
+        if illegal != ALL_LEGAL:
+            raise DecisionError(self._why_illegal(illegal))
+        self._n_ended = n_ended
+        if fresh is not None:
             self._begin_next(np.flatnonzero(fresh).tolist(), {})
             self._rewards[fresh] = 0.0
-            self._run(self._reset_rows, fresh)
-        self._run(self._step_rows, stepped)
-        self._n_ended = count(self._counts, stepped)
+            self._reset_rows(self._with_help(fresh))
         # Copied before `_endings`, which may begin the next episodes.
         told = self._rewards.copy(), self._terminations.copy(), self._truncations.copy()
         endings = self._endings() if self._n_ended > 0 else {}
@@ -380,18 +394,15 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._terminations[row] = self._truncations[row] = self._has_ended[row] = False
         self._n_ended = int(np.count_nonzero(self._has_ended))
 
-    def _take_actions(self, actions: NDArray[Any]) -> None:
-        """Copy the actions after checking all of them."""
+    def _checked(self, actions: NDArray[Any]) -> NDArray[np.int64]:
+        """Return actions as contiguous whole numbers, one for each row; whether they are legal is not looked at."""
         array = np.asarray(actions)
         if array.shape != (self.num_envs,) or array.dtype.kind not in "iu":
             raise DecisionError(
                 f"actions are of {array.dtype} and shape {array.shape},"
                 f" expected whole numbers of shape {(self.num_envs,)}"
             )
-        given = np.ascontiguousarray(array, dtype=np.int64)
-        illegal = take(self._counts, given)
-        if illegal >= 0:
-            raise DecisionError(self._why_illegal(illegal))
+        return np.ascontiguousarray(array, dtype=np.int64)
 
     def _why_illegal(self, row: int) -> str:
         action = int(self._actions[row])
@@ -401,16 +412,15 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         shown = ", ".join(str(one) for one in legal[:8].tolist())
         return f"row {row}: action {action} is illegal here, legal: {shown}{', ...' if len(legal) > 8 else ''}"
 
-    def _run(self, function: Callable[[BoolArray], None], chosen: BoolArray) -> None:
-        """Call a hook for all rows; all threads share them."""
-        if self.n_threads > 1 and not JIT_DISABLED:
-            if self._helpers is None:
-                self._helpers = Helpers(self.n_threads - 1, self._help)
-            self._chosen[:] = chosen
-            self._helpers.call()
-            function(self._chosen)
-        else:
-            function(chosen)
+    def _with_help(self, chosen: BoolArray) -> BoolArray:
+        """Call the threads that help, and return the chosen rows where these look for them."""
+        if self.n_threads == 1 or JIT_DISABLED:
+            return chosen
+        if self._helpers is None:
+            self._helpers = Helpers(self.n_threads - 1, self._help)
+        self._chosen[:] = chosen
+        self._helpers.call()
+        return self._chosen
 
     def _endings(self) -> Info:
         """Return what is told about episodes that have ended; begin the next ones if that is due at once."""
@@ -426,7 +436,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         for row in rows:
             observations[row] = self._observations[row].copy()
         self._begin_next(rows, {})
-        self._run(self._reset_rows, ended)
+        self._reset_rows(self._with_help(ended))
         return _of_rows({"final_obs": observations, "final_info": told}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:

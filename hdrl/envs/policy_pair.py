@@ -212,45 +212,35 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        self._lead(episodes.BEGIN, chosen)
+        self._lead(episodes.BEGIN, chosen, self._actions)
 
-    def _step_rows(self, chosen: BoolArray) -> None:
-        self._lead(episodes.STEP, chosen)
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        return self._lead(episodes.STEP, chosen, actions)
 
     def _help(self, number: int) -> None:
-        self._play(episodes.STEP, self._chosen, number)
+        self._play(episodes.STEP, number, self._chosen, self._actions)
 
-    def _lead(self, request: int, chosen: BoolArray) -> None:
-        row = self._play(request, chosen, LEADER)
-        if row >= 0:
-            raise SimulationError(f"row {row}: jobs are waiting and nothing will ever happen again")
+    def _lead(self, request: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        illegal, stopped, n_ended = self._play(request, LEADER, chosen, actions)
+        if stopped >= 0:
+            raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
+        return illegal, n_ended
 
-    def _play(self, request: int, chosen: BoolArray, member: int) -> int:
-        row: int = episodes.play(
+    def _play(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int, int]:
+        told: tuple[int, int, int] = episodes.play(
             self._rows.lent[member].places,
             self._rows.lent_watches.places,
             self._rows.lent_origin.places,
+            self._counts.places,
             self._team,
             request,
             member,
             chosen,
-            self._actions,
+            actions,
             self._observations,
-            self._masks,
-            self._rewards,
-            self._terminations,
             self._results,
         )
-        return row
-
-    def _take_actions(self, actions: NDArray[Any]) -> None:
-        """Take the actions, action 0 for void where that is not legal: agents without masks choose it."""
-        array = np.asarray(actions)
-        if self._void >= 0 and array.shape == (self.num_envs,):
-            swapped = (array == self._void) & (self._masks[:, self._void] == 0)
-            if swapped.any():
-                array = np.where(swapped, 0, array)
-        super()._take_actions(array)
+        return told
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():

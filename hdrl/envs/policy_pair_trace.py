@@ -10,6 +10,7 @@ from hdrl.envs.policy_pair_rows import JobTable
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.batch import alone
+from hdrl.kernel.counts import new_counts
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, Watch
 from hdrl.kernel.state import State
@@ -33,9 +34,9 @@ class _Replay:
         jobs.choose(origin, 0, Window(0, 0, workload.n_jobs))
         self._origin = Lent(origin)
         self._observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
-        self._masks = np.zeros((1, n_actions), dtype=np.int8)
-        self._numbers = np.zeros(1)
-        self._flags = np.zeros(1, dtype=np.bool_)
+        counts = new_counts(1, n_actions)
+        counts.masks[:] = 1  # the actions were legal
+        self._counts = Lent(counts)
         self._results = np.zeros((1, 1))
 
     def play(self, request: int, action: int) -> None:
@@ -47,15 +48,13 @@ class _Replay:
                 self._batch.places,
                 self._watches.places,
                 self._origin.places,
+                self._counts.places,
                 new_team(1),
                 request,
                 LEADER,
                 np.ones(1, dtype=np.bool_),
                 np.array([action]),
                 self._observations,
-                self._masks,
-                self._numbers,
-                self._flags,
                 self._results,
             )
             status = int(self.watch.rows["status"][0, 0])

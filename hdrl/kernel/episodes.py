@@ -18,12 +18,13 @@ from hdrl.kernel.batch import first_row, repeated
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
 from hdrl.kernel.compilation import small_state
+from hdrl.kernel.counts import ALL_LEGAL, counts_at, keep_count, take_actions
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.lend import take_as
 from hdrl.kernel.observe import Watch, new_watches
 from hdrl.kernel.origin import Origin, Section, bring_back, new_origin
 from hdrl.kernel.rows import moved_to
-from hdrl.kernel.team import enter_round, leave_round, request_of, take_row
+from hdrl.kernel.team import LEADER, enter_round, leave_round, request_of, take_row
 
 BEGIN, STEP, RESUME = range(3)
 """What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""
@@ -195,9 +196,7 @@ def _play_row(state, watch, request, row, action, observations, masks, results):
 
 
 @jit
-def _play_rows(
-    batch, watches, origin, team, member, chosen, actions, observations, masks, rewards, terminations, results
-):
+def _play_rows(batch, watches, origin, counts, team, member, chosen, observations, results):
     """Bring chosen rows to their next decision points, or to their ends, as long as there are any to take."""
     request = request_of(team)
     state, watch = borrow(first_row(batch)), borrow(_first_watch(watches))
@@ -207,9 +206,10 @@ def _play_rows(
             state, watch = moved_to(state, batch, row), moved_to(watch, watches, row)
             if request == BEGIN:
                 bring_back(state, origin, row)
-            paid, ended = _play_row(state, watch, request, row, actions[row], observations, masks, results)
+            action = counts.actions[row]
+            paid, ended = _play_row(state, watch, request, row, action, observations, counts.masks, results)
             if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
-                rewards[row], terminations[row] = paid, ended
+                counts.rewards[row], counts.terminations[row] = paid, ended
         row = take_row(team, member)
 
 
@@ -234,9 +234,7 @@ _origin_at = take_as(_small_origin)
 
 
 @entry
-def play(
-    batch, watches, origin, team, request, member, chosen, actions, observations, masks, rewards, terminations, results
-):
+def play(batch, watches, origin, counts, team, request, member, chosen, given, observations, results):
     """Bring the chosen rows to their next decision points, or to their ends; or help who does so.
 
     Parameters
@@ -248,6 +246,8 @@ def play(
         Places of what accompanies them: `Watch`.
     origin
         Places of what they begin with: `hdrl.kernel.origin.Origin`.
+    counts
+        Places of what is kept of the steps: `hdrl.kernel.counts.Counts`.
     team
         Who shares the rows, see `hdrl.kernel.team`.
     request
@@ -256,34 +256,29 @@ def play(
         ``LEADER``, or the number of who helps.
     chosen
         Which of all rows.
-    actions
-        What each row carries out, for ``STEP``.
-    observations, masks, rewards, terminations
-        What is written: float32 ``(n_rows, n_values)``, int8 ``(n_rows, n_actions)``, float64 and bool ``(n_rows,)``.
+    given
+        What each row is to carry out, for ``STEP``; who helps looks at the counts instead.
+    observations
+        What is written, besides the counts: float32 ``(n_rows, n_values)``.
     results
         Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end.
 
     Returns
     -------
-    int
-        The first chosen row that could not be brought there, -1 if there is none.
+    tuple
+        The first chosen row whose action is illegal (nothing has happened then), the first that could be brought to
+        neither a decision nor its end, each -1 if there is none; and the number of episodes that a step has ended.
     """
-    lent, lent_watches, lent_origin = _batch_at(batch), _watches_at(watches), _origin_at(origin)
+    lent, lent_watches = _batch_at(batch), _watches_at(watches)
+    lent_origin, lent_counts = _origin_at(origin), counts_at(counts)
+    if member == LEADER and request == STEP:
+        # Void where it is not legal counts as action 0: agents without masks choose it.
+        illegal = take_actions(lent_counts, chosen, given, lent_watches.rows[0, 0].void_action)
+        if illegal != ALL_LEGAL:
+            return illegal, -1, 0
     is_on = enter_round(team, request, member)
     while is_on:
-        _play_rows(
-            lent,
-            lent_watches,
-            lent_origin,
-            team,
-            member,
-            chosen,
-            actions,
-            observations,
-            masks,
-            rewards,
-            terminations,
-            results,
-        )
+        _play_rows(lent, lent_watches, lent_origin, lent_counts, team, member, chosen, observations, results)
         is_on = leave_round(team, member)
-    return _first_that_stopped(lent_watches, chosen)
+    n_ended = keep_count(lent_counts, chosen) if member == LEADER and request == STEP else 0
+    return ALL_LEGAL, _first_that_stopped(lent_watches, chosen), n_ended

@@ -73,8 +73,11 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
         for part in parts:
             self._final_module.link_in(part.module, preserve=True)
         for part in parts:
-            for function in _defined_in(part.module):
-                self._final_module.get_function(function.name).linkage = "internal"
+            for name in [function.name for function in _defined_in(part.module)]:
+                function = self._final_module.get_function(name)
+                function.linkage = "internal"
+                # Its arguments may be changed: what calls the function of its name elsewhere must not find it.
+                function.name = f"{name}.part"
         self._linking_libraries: list[Any] = others
         super().finalize()
 

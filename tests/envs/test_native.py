@@ -15,6 +15,12 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.seeds import MAX_SEED, episode_seed
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import DecisionError, OptionsError
+from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, keep_count, take_actions
+
+
+def in_python(function: Any) -> Any:
+    """Return a function of the kernel as Python runs it."""
+    return getattr(function, "py_func", function)
 
 
 class Countdown(NativeVectorEnv):
@@ -36,12 +42,17 @@ class Countdown(NativeVectorEnv):
     def _reset_rows(self, chosen: np.ndarray) -> None:
         self._write(chosen)
 
-    def _step_rows(self, chosen: np.ndarray) -> None:
+    def _step_rows(self, chosen: np.ndarray, actions: np.ndarray) -> tuple[int, int]:
+        counts = self._counts.arrays
+        illegal = in_python(take_actions)(counts, chosen, actions, NO_ACTION)
+        if illegal != ALL_LEGAL:
+            return illegal, 0
         for row in np.flatnonzero(chosen):
             self._left[row] -= 1 + self._actions[row]
             self._rewards[row] = self._actions[row]
             self._terminations[row] = self._left[row] == 0
         self._write(chosen)
+        return ALL_LEGAL, in_python(keep_count)(counts, chosen)
 
     def _help(self, number: int) -> None:
         del number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdrl.kernel import codes
+from hdrl.kernel.counts import Counts, new_counts
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import codes as pool_codes
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.actions import count, new_counts, take
 from hdrl.kernel.pool.compilation import is_compiled, warm_up
 from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episode
 from hdrl.kernel.team import new_team
@@ -186,17 +185,23 @@ def test_easy_never_delays_the_first_of_the_queue(jobs: np.ndarray) -> None:
         assert with_easy[blocked[0]] <= without[blocked[0]]
 
 
+def counts_of(pool: Pool) -> Lent[Counts]:
+    """Return what is kept of the steps of a pool."""
+    counts = new_counts(1, pool.masks.shape[1])
+    return Lent(counts._replace(masks=pool.masks, rewards=pool.rewards, terminations=pool.is_over))
+
+
 @given(jobs=jobs_strategy, backfilling=st.sampled_from([codes.EASY_FCFS, codes.EASY_SJBF]))
 def test_a_decision_maker_that_follows_a_key_gets_the_schedule_of_the_key(jobs: np.ndarray, backfilling: int) -> None:
     for commitment in (pool_codes.BLOCK, pool_codes.REPICK):
         choices = {"commitment": commitment, "backfilling": backfilling, "max_jobs": 16}
         choices["order_key"] = codes.JOB_SHORTEST  # the first row is then the shortest job
         pool = pool_of(jobs, 6, **choices)
-        lent = Lent(pool)
+        lent, counts = Lent(pool), counts_of(pool)
         chosen, first_row = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
         entries.reset_rows(lent, new_team(1), chosen)
         for _ in range(1000):
-            entries.step_rows(lent, new_team(1), chosen, first_row)
+            entries.step_rows(lent, counts, new_team(1), chosen, first_row)
             if pool.is_over[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, **choices)
@@ -207,46 +212,14 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
     for commitment in (pool_codes.BLOCK, pool_codes.REPICK):
         choices = {"commitment": commitment, "backfilling": codes.EASY_PRIORITY, "max_jobs": 16}
         pool = pool_of(jobs, 6, order_key=codes.JOB_SHORTEST, **choices)
-        lent, chosen = Lent(pool), np.ones(1, dtype=bool)
+        lent, counts, chosen = Lent(pool), counts_of(pool), np.ones(1, dtype=bool)
         entries.reset_rows(lent, new_team(1), chosen)
         for _ in range(1000):
             first_legal = np.array([np.argmax(pool.masks[0])])
-            entries.step_rows(lent, new_team(1), chosen, first_legal)
+            entries.step_rows(lent, counts, new_team(1), chosen, first_legal)
             if pool.is_over[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, order_key=codes.JOB_SHORTEST, **choices)
-
-
-def test_illegal_actions_are_found() -> None:
-    counts = new_counts(2, 2)
-    lent = Lent(counts)
-    counts.masks[:] = [[1, 0], [1, 1]]
-    counts.has_ended[:] = False
-    assert take(lent, np.array([0, 1])) == -1
-    assert counts.actions.tolist() == [0, 1]
-    assert take(lent, np.array([1, 1])) == 0
-    assert take(lent, np.array([0, 2])) == 1
-    assert take(lent, np.array([0, -1])) == 1
-    counts.has_ended[:] = [True, False]
-    assert take(lent, np.array([1, 1])) == -1
-
-
-def test_episodes_are_counted() -> None:
-    counts = new_counts(3, 1)
-    counts.rewards[:], counts.returns[:], counts.lengths[:] = [1, 2, 4], [8, 16, 0], [5, 6, 0]
-    counts.terminations[:], counts.truncations[:] = [True, False, False], [False, True, False]
-    assert count(Lent(counts), np.array([True, True, False])) == 2
-    assert counts.returns.tolist() == [9, 18, 4]
-    assert counts.lengths.tolist() == [6, 7, 0]
-    assert counts.has_ended.tolist() == [True, True, False]
-
-
-def test_a_copy_of_lent_arrays_lends_its_own() -> None:
-    lent = Lent(new_counts(2, 2))
-    other = copy.deepcopy(lent)
-    take(other, np.array([1, 1]))
-    assert other.arrays.actions.tolist() == [1, 1]
-    assert lent.arrays.actions.tolist() == [0, 0]
 
 
 def test_compiling_is_told_the_first_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

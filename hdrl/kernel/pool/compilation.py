@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from hdrl.kernel.lend import Lent
-from hdrl.kernel.pool import actions, entries
+from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.jit import CACHE_FOLDER
 from hdrl.kernel.pool.state import smallest_pool
 from hdrl.kernel.team import new_team
@@ -37,9 +37,6 @@ def warm_up(message: Callable[[str], None]) -> None:
 
 
 def _step_once() -> None:
-    """Run one job on one processor: all entries are three compiled functions, so that this compiles them."""
+    """Run one job on one processor: the entries are one compiled function, so that this compiles them."""
     pool, chosen = smallest_pool(), np.ones(1, dtype=np.bool_)
     entries.reset_rows(Lent(pool), new_team(1), chosen)
-    counts = Lent(actions.new_counts(1, 1))
-    actions.take(counts, np.zeros(1, dtype=np.int64))
-    actions.count(counts, chosen)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.kernel.borrow import borrow
+from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.kernel.jit import jit
 from hdrl.kernel.lend import Lent, take_as
 from hdrl.kernel.pool import engine
@@ -72,7 +73,7 @@ def _serve(state, request, row, number, results):
 
 
 @jit
-def _serve_rows(batch, team, member, chosen, numbers, results):
+def _serve_rows(batch, counts, team, member, chosen, numbers, results):
     """Carry out a request in chosen environments, as long as there are any to take."""
     request = request_of(team)
     state = borrow(first_row(batch))
@@ -80,7 +81,8 @@ def _serve_rows(batch, team, member, chosen, numbers, results):
     while row >= 0:
         if chosen[row]:
             state = moved_to(state, batch, row)
-            _serve(state, request, row, numbers[row] if len(numbers) > 0 else 0, results)
+            number = numbers[row] if request == _RUN else counts.actions[row] if request == _STEP else 0
+            _serve(state, request, row, number, results)
         row = take_row(team, member)
 
 
@@ -88,16 +90,23 @@ _taken = take_as(smallest_pool)
 
 
 @entry
-def _call(places, team, request, member, chosen, numbers, results):
-    batch = _taken(places)
+def _call(places, counts, team, request, member, chosen, numbers, results):
+    batch, lent_counts = _taken(places), counts_at(counts)
+    leads_step = member == LEADER and request == _STEP
+    if leads_step:
+        illegal = take_actions(lent_counts, chosen, numbers, NO_ACTION)
+        if illegal != ALL_LEGAL:
+            return illegal, 0
     is_on = enter_round(team, request, member)
     while is_on:
-        _serve_rows(batch, team, member, chosen, numbers, results)
+        _serve_rows(batch, lent_counts, team, member, chosen, numbers, results)
         is_on = leave_round(team, member)
+    return ALL_LEGAL, keep_count(lent_counts, chosen) if leads_step else 0
 
 
 _NO_NUMBERS = np.zeros(0, dtype=np.int64)
 _NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
+_NO_COUNTS = Lent(new_counts(0, 0))
 
 
 def reset_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_]) -> None:
@@ -112,35 +121,44 @@ def reset_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_]) -> None
     chosen
         Which of all environments.
     """
-    _call(batch.places, team, _RESET, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
+    _call(batch.places, _NO_COUNTS.places, team, _RESET, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
-def step_rows(batch: Lent[Pool], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]) -> None:
+def step_rows(
+    batch: Lent[Pool], counts: Lent[Counts], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]
+) -> tuple[int, int]:
     """Carry out actions up to the next decisions; rewards, observations, masks and ``is_over`` are written.
 
     Parameters
     ----------
     batch, team, chosen
         See `reset_rows`.
+    counts
+        What is kept of the steps; its masks, rewards and terminations are those of the batch.
     actions
-        A legal action for each of all environments.
+        An action for each of all environments.
+
+    Returns
+    -------
+    tuple
+        The first of the environments whose action is illegal, -1 if there is none: nothing has happened otherwise; and
+        how many episodes have ended.
     """
-    _call(batch.places, team, _STEP, LEADER, chosen, actions, _NO_RESULTS)
+    illegal, n_ended = _call(batch.places, counts.places, team, _STEP, LEADER, chosen, actions, _NO_RESULTS)
+    return illegal, n_ended
 
 
-def help_rows(
-    batch: Lent[Pool], team: Team, member: int, chosen: NDArray[np.bool_], actions: NDArray[np.int64]
-) -> None:
+def help_rows(batch: Lent[Pool], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]) -> None:
     """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
 
     Parameters
     ----------
-    batch, team, chosen, actions
+    batch, counts, team, chosen
         Those of the other thread.
     member
         The number of who helps.
     """
-    _call(batch.places, team, _STEP, member, chosen, actions, _NO_RESULTS)
+    _call(batch.places, counts.places, team, _STEP, member, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
 def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
@@ -160,8 +178,8 @@ def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
     """
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
-    chosen = np.ones(n_envs, dtype=np.bool_)
-    _call(batch.places, new_team(n_envs), _RUN, LEADER, chosen, np.array(keys, dtype=np.int64), results)
+    chosen, numbers = np.ones(n_envs, dtype=np.bool_), np.array(keys, dtype=np.int64)
+    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _RUN, LEADER, chosen, numbers, results)
     return results
 
 
@@ -181,5 +199,5 @@ def objectives(batch: Lent[Pool], chosen: NDArray[np.bool_]) -> NDArray[np.float
         By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
     results = np.zeros((N_OBJECTIVES, len(chosen)))
-    _call(batch.places, new_team(len(chosen)), _TELL, LEADER, chosen, _NO_NUMBERS, results)
+    _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _TELL, LEADER, chosen, _NO_NUMBERS, results)
     return results

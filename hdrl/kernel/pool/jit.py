@@ -7,7 +7,7 @@ from pathlib import Path
 from hdrl.kernel.jit import cache_folder, entry_in
 
 _HERE = Path(__file__).parent
-_BORROWED = ("borrow", "codes", "jit", "keys", "lend", "linking", "records", "rows", "team")
+_BORROWED = ("borrow", "codes", "counts", "jit", "keys", "lend", "linking", "records", "rows", "team")
 
 CACHE_FOLDER = cache_folder(
     "hdrl-pool", [*sorted(_HERE.glob("*.py")), *(_HERE.parent / f"{name}.py" for name in _BORROWED)]

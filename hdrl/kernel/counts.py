@@ -7,8 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel.lend import Lent, take_as
-from hdrl.kernel.pool.jit import entry
+from hdrl.kernel.jit import jit
+from hdrl.kernel.lend import take_as
+
+ALL_LEGAL = -1
+"""What `take_actions` returns if no action is illegal."""
+
+NO_ACTION = -1
+"""What it is told if no action is excused."""
 
 
 class Counts(NamedTuple):
@@ -49,63 +55,37 @@ def new_counts(n_rows: int, n_actions: int) -> Counts:
     )
 
 
-_taken = take_as(lambda: new_counts(1, 1))
+counts_at = take_as(lambda: new_counts(1, 1))
+"""Turn the places of `Counts` into them, in compiled code."""
 
 
-@entry
-def _take(places, given):
-    counts = _taken(places)
-    actions, masks, has_ended = counts.actions, counts.masks, counts.has_ended
+@jit
+def take_actions(counts, chosen, given, excused):
+    """Copy the actions of the chosen rows; return the first row whose action is illegal, or `ALL_LEGAL`.
+
+    The action ``excused`` is legal whatever the mask says.
+    """
+    actions, masks = counts.actions, counts.masks
     n_actions = masks.shape[1]
-    illegal = -1
-    for row in range(len(given)):
+    illegal = ALL_LEGAL
+    for row in range(len(chosen)):
         action = given[row]
         actions[row] = action
-        if has_ended[row] or illegal >= 0:
-            continue
-        if action < 0 or action >= n_actions or masks[row, action] == 0:
+        is_legal = 0 <= action < n_actions and (masks[row, action] != 0 or action == excused)
+        if chosen[row] and illegal == ALL_LEGAL and not is_legal:
             illegal = row
     return illegal
 
 
-def take(counts: Lent[Counts], given: NDArray[np.int64]) -> int:
-    """Copy actions, and return the first row whose action is illegal, -1 if all are legal.
-
-    Parameters
-    ----------
-    counts
-        The arrays of the batch; actions of rows whose episodes have ended do not matter.
-    given
-        The actions, contiguous.
-    """
-    illegal: int = _take(counts.places, given)
-    return illegal
-
-
-@entry
-def _count(places, stepped):
-    counts = _taken(places)
-    rewards, terminations, truncations = counts.rewards, counts.terminations, counts.truncations
-    returns, lengths, has_ended = counts.returns, counts.lengths, counts.has_ended
+@jit
+def keep_count(counts, chosen):
+    """Keep count of the episodes of the chosen rows after a step; return how many have ended."""
     n_ended = 0
-    for row in range(len(stepped)):
-        lengths[row] += stepped[row]
-        returns[row] += rewards[row]
-        ends = terminations[row] or truncations[row]
-        has_ended[row] = ends
-        n_ended += ends
-    return n_ended
-
-
-def count(counts: Lent[Counts], stepped: NDArray[np.bool_]) -> int:
-    """Keep count of the episodes after a step, and return how many have ended.
-
-    Parameters
-    ----------
-    counts
-        The arrays of the batch.
-    stepped
-        Which rows have carried out an action.
-    """
-    n_ended: int = _count(counts.places, stepped)
+    for row in range(len(chosen)):
+        if chosen[row]:
+            counts.lengths[row] += 1
+            counts.returns[row] += counts.rewards[row]
+            ends = counts.terminations[row] or counts.truncations[row]
+            counts.has_ended[row] = ends
+            n_ended += ends
     return n_ended
