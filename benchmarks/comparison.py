@@ -71,8 +71,8 @@ class Pair:
     """
 
     def __init__(self, platform: Platform, workload: Workload) -> None:
-        sys.path.insert(0, str(ROOT))
-        from tests.oracle import simulator
+        sys.path.insert(0, str(ROOT / "tests"))  # as "tests.oracle" it would be looked for in packages that bring tests
+        from oracle import simulator
 
         self.platform, self.workload = platform, workload
         self.oracle = simulator

@@ -57,10 +57,10 @@ def run_process(command: Sequence[str], *, environment: Mapping[str, str] | None
         If the process fails; with what it wrote on stderr.
     """
     with tempfile.TemporaryFile("w+") as stderr:
+        variables = os.environ | dict(environment or {})
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process would compile the sources of hdrl anew
         start_s = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=ROOT, env=os.environ | dict(environment or {})
-        )
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=ROOT, env=variables)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - start_s
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -124,10 +124,6 @@ def finish(report: Report, json_file: Path | None) -> None:
     json_file
         A JSON file, made or added to; ``None`` keeps nothing.
     """
-    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
-        report.notes.append(
-            "PYTHONDONTWRITEBYTECODE is set: every process compiles the sources of hdrl anew, which takes 0.06 s."
-        )
     report.show()
     if json_file is None:
         return

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 
 from hdrl.kernel.linking import PartCompiler, WholeCompiler
 
@@ -101,6 +103,19 @@ def jit(function: F) -> F:
     return compiled
 
 
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache, without loading all that Numba knows how to compile, SciPy included, before looking into it.
+
+    That would take a quarter of the time of a short simulation. Who compiles loads it anyway.
+    """
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return compiled code, or ``None`` if there is none."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target_context)
+
+
 class _Entry:
     """A compiled function that is always called with arguments of the same types.
 
@@ -133,7 +148,9 @@ def entry_in(folder: Path) -> Callable[[F], F]:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder)  # where it is cached is decided when it is decorated
         try:
-            compiled = numba.njit(cache=True, nogil=True, error_model="numpy", pipeline_class=WholeCompiler)(function)
+            compiled = numba.njit(nogil=True, error_model="numpy", pipeline_class=WholeCompiler)(function)
+            if not JIT_DISABLED:
+                compiled._cache = _Cache(function)  # noqa: SLF001 - where Numba itself puts its own
         finally:
             numba.config.CACHE_DIR = before
         return function if JIT_DISABLED else cast("F", _Entry(compiled))
