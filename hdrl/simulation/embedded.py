@@ -133,13 +133,17 @@ class EmbeddedSimulator:
         self._seed = seed
         self._energy = energy
         self._compatibility = compatibility
-        self._answer = self._birth()
+        self._current: Answer | None = None
 
-    def _birth(self) -> Answer:
-        state = first_state(
-            self.platform, self.workload, seed=self._seed, energy=self._energy, compatibility=self._compatibility
-        )
-        return Answer(self.platform, self.workload, state)
+    @property
+    def _answer(self) -> Answer:
+        """What decisions are told to; it holds the state, which is made when it is first asked for."""
+        if self._current is None:
+            state = first_state(
+                self.platform, self.workload, seed=self._seed, energy=self._energy, compatibility=self._compatibility
+            )
+            self._current = Answer(self.platform, self.workload, state)
+        return self._current
 
     @property
     def _state(self) -> State:
@@ -147,7 +151,7 @@ class EmbeddedSimulator:
 
     def reset(self) -> View:
         """Go back to date 0 and return the first view."""
-        self._answer = self._birth()
+        self._current = None
         entries.begin(self._state)
         return self._advance()
 
@@ -208,7 +212,7 @@ class EmbeddedSimulator:
 
     def _begin_unwatched(self) -> None:
         """Begin at date 0 for a policy that never asks what is left of a job, which takes time to follow."""
-        self._answer = self._birth()
+        self._current = None
         self._state.scalars["follows_progress"] = 0
         entries.begin(self._state)
 
