@@ -341,7 +341,7 @@ def warm_up(message: Callable[[str], None]) -> None:
     message
         Told what is going on before anything takes long.
     """
-    from hdrl.kernel.compilation import compile_once
+    from hdrl.kernel.jit import CACHE_FOLDER, compile_once
 
     def play() -> None:
         platform = read_platform("learning")
@@ -350,4 +350,5 @@ def warm_up(message: Callable[[str], None]) -> None:
         env.reset(seed=0)
         env.step(0)
 
-    compile_once("policy-pair", "compiling the environment (the first time only, about half a minute)", play, message)
+    text = "compiling the environment (the first time only, about half a minute)"
+    compile_once(CACHE_FOLDER, "policy-pair", text, play, message)

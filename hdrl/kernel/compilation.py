@@ -3,55 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import numba
 import numpy as np
 
 from hdrl.kernel import codes, entries
-from hdrl.kernel.jit import CACHE_FOLDER
+from hdrl.kernel.jit import CACHE_FOLDER, compile_once
 from hdrl.kernel.state import State, new_state
 from hdrl.kernel.twister import twister_state
 from hdrl.platform import read_platform
 from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, Workload
-
-_WHOLE = "compiled"
-
-
-def _stamp(name: str) -> Path:
-    return CACHE_FOLDER / f"{name}-numba-{numba.__version__}"
-
-
-def is_compiled(name: str = _WHOLE) -> bool:
-    """Tell whether compiled code is in the cache, or compilation is switched off.
-
-    Parameters
-    ----------
-    name
-        What of it; by default the simulator.
-    """
-    return bool(numba.config.DISABLE_JIT) or _stamp(name).exists()
-
-
-def compile_once(name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:
-    """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
-
-    Parameters
-    ----------
-    name
-        What is compiled.
-    text
-        What to say before it takes long.
-    run
-        Calls the functions in question.
-    message
-        Told the text.
-    """
-    if is_compiled(name):
-        return
-    message(text)
-    run()
-    _stamp(name).touch()
 
 
 def warm_up(message: Callable[[str], None]) -> None:
@@ -62,7 +22,8 @@ def warm_up(message: Callable[[str], None]) -> None:
     message
         Told what is going on before anything takes long.
     """
-    compile_once(_WHOLE, "compiling the simulator (the first time only, about half a minute)", _simulate_once, message)
+    text = "compiling the simulator (the first time only, about half a minute)"
+    compile_once(CACHE_FOLDER, "compiled", text, _simulate_once, message)
 
 
 def warm_up_conservative(message: Callable[[str], None]) -> None:
@@ -74,7 +35,7 @@ def warm_up_conservative(message: Callable[[str], None]) -> None:
         Told what is going on before anything takes long.
     """
     text = "compiling conservative backfilling (the first time only, some ten seconds)"
-    compile_once("conservative", text, _plan_once, message)
+    compile_once(CACHE_FOLDER, "conservative", text, _plan_once, message)
 
 
 def _plan_once() -> None:

@@ -160,3 +160,27 @@ def entry_in(folder: Path) -> Callable[[F], F]:
 
 entry = entry_in(CACHE_FOLDER)
 """Compile a function of scalars and flat arrays that Python calls, always with the same types; it is cached."""
+
+
+def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:
+    """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
+
+    Parameters
+    ----------
+    folder
+        The folder of the cache.
+    name
+        What of it is compiled.
+    text
+        What to say before it takes long.
+    run
+        Calls the functions in question.
+    message
+        Told the text.
+    """
+    stamp = folder / f"{name}-numba-{numba.__version__}"
+    if JIT_DISABLED or stamp.exists():
+        return
+    message(text)
+    run()
+    stamp.touch()

@@ -1,9 +1,9 @@
 """How compiled functions are put together: once, in the entry that Python calls.
 
 Numba makes every inner function complete: it links all that the function calls, optimises that and makes machine code
-of it, for the entry to do the same again with everything. Nobody but entries calls the kernel's functions, so that they
-remain *parts*, which are put together in one *whole*. That compiles more than twice as fast; and as nothing else can
-call a part, the compiler may do with it what it likes, which makes faster code.
+of it, for the entry to do the same again with everything. But for tests, nothing else than entries calls the kernel's
+functions, so that they remain *parts*, which are put together in one *whole*. That compiles more than twice as fast;
+and as nothing else can call a part, the compiler may do with it what it likes, which makes faster code.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from hdrl.kernel.counts import Counts, new_counts
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import codes as pool_codes
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.compilation import is_compiled, warm_up
+from hdrl.kernel.pool.compilation import warm_up
 from hdrl.kernel.pool.state import JOB_DTYPE, SETTINGS_DTYPE, Pool, new_pool, set_episode
 from hdrl.kernel.team import new_team
 
@@ -223,13 +223,13 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
 
 
 def test_compiling_is_told_the_first_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hdrl.kernel import jit
     from hdrl.kernel.pool import compilation
 
-    monkeypatch.setattr(compilation, "_STAMP", tmp_path / "stamp")
-    monkeypatch.setattr(compilation.numba.config, "DISABLE_JIT", 0)
+    monkeypatch.setattr(compilation, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(jit, "JIT_DISABLED", False)
     told: list[str] = []
     warm_up(told.append)
     warm_up(told.append)
     assert len(told) == 1
     assert "compiling" in told[0]
-    assert is_compiled()

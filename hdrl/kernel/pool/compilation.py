@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba
 import numpy as np
 
+from hdrl.kernel.jit import compile_once
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.jit import CACHE_FOLDER
 from hdrl.kernel.pool.state import smallest_pool
 from hdrl.kernel.team import new_team
-
-_STAMP = CACHE_FOLDER / f"compiled-numba-{numba.__version__}"
-
-
-def is_compiled() -> bool:
-    """Tell whether the pool's compiled code is in the cache, or compilation is switched off."""
-    return bool(numba.config.DISABLE_JIT) or _STAMP.exists()
 
 
 def warm_up(message: Callable[[str], None]) -> None:
@@ -29,11 +22,8 @@ def warm_up(message: Callable[[str], None]) -> None:
     message
         Told what is going on before anything takes long.
     """
-    if is_compiled():
-        return
-    message("compiling the simulator of identical processors (the first time only, about ten seconds)")
-    _step_once()
-    _STAMP.touch()
+    text = "compiling the simulator of identical processors (the first time only, about ten seconds)"
+    compile_once(CACHE_FOLDER, "compiled", text, _step_once, message)
 
 
 def _step_once() -> None:
