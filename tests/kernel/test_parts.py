@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random  # noqa: TID251 - what the twister must repeat
+import tempfile
 from pathlib import Path
 
 import numba
@@ -193,7 +194,9 @@ def test_the_cache_is_named_after_the_sources(tmp_path: Path, monkeypatch: pytes
 
 def test_the_cache_moves_where_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "file").write_text("")
     folder = cache_folder("hdrl-kernel", [])
     assert folder.is_dir()
+    assert folder.parent == tmp_path
     assert folder.name.startswith("hdrl-kernel-")
