@@ -23,11 +23,11 @@ RATIO_AT_LEAST = 3.0
 STEPS_AT_LEAST = 40_000
 
 
-def environments(**arguments: Any) -> Any:
+def environments(*, copy: bool = False, **arguments: Any) -> Any:
     """Return the batch: windows of 256 jobs of the Lublin-Feitelson model, 128 rows of 8 columns."""
     from hdrl.envs import JobPickVectorEnv
 
-    return JobPickVectorEnv(N_ENVS, n_procs=256, commitment="block", backfilling="none", copy=False, **arguments)
+    return JobPickVectorEnv(N_ENVS, n_procs=256, commitment="block", backfilling="none", copy=copy, **arguments)
 
 
 def hdrl_trainer(**settings: Any) -> Any:
@@ -58,7 +58,7 @@ def sb3_model() -> Any:
 
     return MaskablePPO(
         _kernel_policy(),
-        as_vec_env(environments(autoreset_mode="SameStep")),
+        as_vec_env(environments(autoreset_mode="SameStep", copy=True)),
         n_steps=N_STEPS,
         batch_size=MINIBATCH,
         learning_rate=LEARNING_RATE,

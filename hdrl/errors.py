@@ -35,6 +35,10 @@ class OptionsError(HdrlError):
     """An options file holds an unknown key, or a value that it must not hold."""
 
 
+class NoPictures(OptionsError, TypeError):
+    """An environment is asked for pictures; libraries that try that first go on without when it is a ``TypeError``."""
+
+
 class PlatformError(HdrlError):
     """A platform description is wrong."""
 

@@ -151,7 +151,7 @@ def _two_numbers(part: object) -> tuple[float, float]:
 def plan_episodes(
     sizes: Sequence[int],
     *,
-    n_jobs: int | None = None,
+    n_jobs: int | str | None = None,
     start: Start = None,
     part: Part = "all",
     names: Sequence[str] | None = None,
@@ -163,7 +163,7 @@ def plan_episodes(
     sizes
         Number of jobs of each workload.
     n_jobs
-        Jobs in a window; ``None``: from its start to the end of the part.
+        Jobs in a window; ``"all"`` or ``None``: from its start to the end of the part.
     start
         ``"random"``: anywhere in the part (the default if ``n_jobs`` is given). ``"consecutive"``: windows that do not
         overlap, one after the other from the beginning of the part, workload after workload. A number, or several:
@@ -181,15 +181,23 @@ def plan_episodes(
     names = list(names) if names is not None else [f"workload {i}" for i in range(len(sizes))]
     if not sizes:
         raise OptionsError("no workload, expected at least one")
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1):
-        raise OptionsError(f"n_jobs is {n_jobs!r}, expected a whole number of at least 1")
+    length = _window_length(n_jobs)
     bounds = [part_bounds(part, size, name=name) for size, name in zip(sizes, names, strict=True)]
     if start is None:
-        start = "consecutive" if n_jobs is None else "random"
+        start = "consecutive" if length is None else "random"
     if isinstance(start, str):
-        return _planned(start, bounds, n_jobs, names)
+        return _planned(start, bounds, length, names)
     starts = [start] if isinstance(start, (int, np.integer)) else list(start)
-    return EpisodePlan(windows=tuple(_explicit_windows(starts, bounds, n_jobs, names)))
+    return EpisodePlan(windows=tuple(_explicit_windows(starts, bounds, length, names)))
+
+
+def _window_length(n_jobs: int | str | None) -> int | None:
+    """Return how many jobs a window has, ``None`` where it has all."""
+    if n_jobs is None or n_jobs == "all":
+        return None
+    if isinstance(n_jobs, (bool, str)) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
+        raise OptionsError(f"n_jobs is {n_jobs!r}, expected a whole number of at least 1, or 'all'")
+    return int(n_jobs)
 
 
 def _planned(start: str, bounds: list[tuple[int, int]], n_jobs: int | None, names: Sequence[str]) -> EpisodePlan:

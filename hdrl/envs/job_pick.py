@@ -13,11 +13,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl.envs.episodes import EpisodePlan, Part, Start, Window, plan_episodes
+from hdrl.envs.episodes import Part, Start, Window, plan_episodes
 from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, job_pick_options
 from hdrl.envs.machines import WorkloadLike, pool_inputs
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.pool_trace import pool_trace
+from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel.lend import Lent
@@ -164,8 +165,8 @@ class JobPickVectorEnv(NativeVectorEnv):
         render_mode: None = None,
         **choices: Any,
     ) -> None:
-        if render_mode is not None:
-            raise OptionsError(f"render_mode is {render_mode!r}, expected None: there are no pictures")
+        check_render_mode(render_mode)
+        check_flags(skip=skip, kill=kill)
         self.options = job_pick_options(
             commitment=commitment,
             backfilling=backfilling,
@@ -183,7 +184,13 @@ class JobPickVectorEnv(NativeVectorEnv):
             choices = {"shift": False} | choices
         self.inputs = pool_inputs(workload, platform, n_procs, is_killing=kill, **choices)
         self.platform = self.inputs.platform
-        self.plan = self._plan(n_jobs, start, part)
+        self.plan = plan_episodes(
+            [one.n_jobs for one in self.inputs.workloads],
+            n_jobs=n_jobs,
+            start=start,
+            part=part,
+            names=[one.name for one in self.inputs.workloads],
+        )
         shape = (self.options.max_jobs, self.options.n_features)
         super().__init__(
             num_envs,
@@ -213,28 +220,20 @@ class JobPickVectorEnv(NativeVectorEnv):
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._references: dict[Window, float] = {}
 
-    def _plan(self, n_jobs: int | str, start: Start, part: Part) -> EpisodePlan:
-        if isinstance(n_jobs, str) and n_jobs != "all":
-            raise OptionsError(f"n_jobs is {n_jobs!r}, expected a whole number of at least 1, or 'all'")
-        return plan_episodes(
-            [one.n_jobs for one in self.inputs.workloads],
-            n_jobs=None if isinstance(n_jobs, str) else n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.inputs.workloads],
-        )
-
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
         return new_pool(n_envs, n_jobs, **self._shared, **outputs)
 
     # ------------------------------------------------------------------ hooks of the batch
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        window = self.plan.window(episode, seed)
-        if "start" in options:
-            window = self._asked_window(row, options["start"])
+        window = self._asked_window(row, options["start"]) if "start" in options else self.plan.window(episode, seed)
         self._windows[row] = (window.workload, window.start, window.n_jobs)
         self._set_window(self._pool, row, window)
+
+    def _check_options(self, options: Options) -> None:
+        if "start" in options:
+            for row in range(self.num_envs):
+                self._asked_window(row, options["start"])
 
     def _asked_window(self, row: int, start: object) -> Window:
         starts = np.asarray(start)
@@ -283,6 +282,11 @@ class JobPickVectorEnv(NativeVectorEnv):
             self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
         values = dict(zip(OBJECTIVES, entries.objectives(self._lent, ended), strict=True))
         return {"objective": values[self.options.objective].copy(), **values}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # A view, which does not stay one when it is copied together with what it shows.
+        self._observations = self._pool.observations.reshape(self._observations.shape)
 
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()

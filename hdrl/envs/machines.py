@@ -84,7 +84,8 @@ def pool_inputs(
     Raises
     ------
     OptionsError
-        If the machine cannot be told, or contradicts itself.
+        If the machine cannot be told, or contradicts itself; or if a workload that has been read is to be read
+        otherwise.
     PlatformError
         If its cores are not equally fast.
     WorkloadError
@@ -93,6 +94,8 @@ def pool_inputs(
     given = [workload] if workload is None or isinstance(workload, (Workload, str, Path)) else list(workload)
     if not given:
         raise OptionsError("no workload, expected at least one")
+    if choices and any(isinstance(one, Workload) for one in given):
+        raise OptionsError(f"{next(iter(choices))}: it says how a log is read, but a Workload has been read already")
     machine = _machine(given, platform, n_procs)
     choices = {"bandwidth": "none"} | choices
     workloads = tuple(check_fits(_read(one, machine, choices), machine) for one in given)

@@ -18,6 +18,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import DTypeLike, NDArray
@@ -105,7 +106,7 @@ def _dict_space(observations: spaces.Space[Any], n_actions: int, dtype: DTypeLik
     return spaces.Dict({ACTION_MASK: mask, OBSERVATIONS: observations})
 
 
-class DictObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
+class DictObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Puts the mask into the observation: ``{"action_mask": ..., "observations": ...}``.
 
     Parameters
@@ -122,7 +123,8 @@ class DictObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gymnasium.Env[NDArray[Any], Any], dtype: DTypeLike = np.int8) -> None:
-        super().__init__(env)
+        RecordConstructorArgs.__init__(self, dtype=dtype)
+        gymnasium.Wrapper.__init__(self, env)
         self._dtype = np.dtype(dtype)
         n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
         self.observation_space = _dict_space(env.observation_space, n_actions, dtype)
@@ -223,7 +225,7 @@ def nearest_legal(actions: NDArray[Any], masks: NDArray[Any]) -> NDArray[np.int6
     return np.asarray(np.where(masks != 0, distances, masks.shape[1] + 1).argmin(axis=1), dtype=np.int64)
 
 
-class NearestLegal(gymnasium.Wrapper[Any, Any, Any, Any]):
+class NearestLegal(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Takes the nearest legal action instead of an illegal one, for algorithms that know nothing of masks.
 
     Parameters
@@ -231,6 +233,10 @@ class NearestLegal(gymnasium.Wrapper[Any, Any, Any, Any]):
     env
         An environment with ``action_masks()``.
     """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Carry out an action: see `gymnasium.Env.step`.

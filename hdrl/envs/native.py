@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from hdrl.envs.helpers import Helpers
 from hdrl.envs.masks import LegalMultiDiscrete
 from hdrl.envs.requests import (
+    check_flags,
     check_reset_options,
     episode_of_each_row,
     read_autoreset_mode,
@@ -97,6 +98,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         copy: bool = True,
         n_threads: int = 1,
     ) -> None:
+        check_flags(copy=copy)
         for name, value in (("num_envs", num_envs), ("n_threads", n_threads)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise OptionsError(f"{name} is {value!r}, expected a whole number of at least 1")
@@ -144,6 +146,20 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             64 random bits: all that may be random in the episode depends on them.
         options
             The options of `reset` that this class does not know; empty at an autoreset.
+        """
+
+    def _check_options(self, options: Options) -> None:
+        """Refuse options of `reset` that are wrong, before anything is changed.
+
+        Parameters
+        ----------
+        options
+            Those that `_begin` is going to be given.
+
+        Raises
+        ------
+        OptionsError
+            If one is wrong.
         """
 
     @abstractmethod
@@ -243,6 +259,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         rows = np.flatnonzero(chosen).tolist()
         check_reset_options(given, self._option_names)
         episodes = episode_of_each_row(given.pop("episode"), self.num_envs) if "episode" in given else None
+        self._check_options(given)
         self._seed(seed, rows)
         if episodes is not None:
             self._next_episodes[rows] = episodes[rows]
@@ -354,6 +371,16 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._n_ended = int(np.count_nonzero(self._has_ended))
         self._keys = [seed_key(seed) for seed in self._seeds.tolist()]
         self._after_load()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy consists of: all but the threads, which help this batch alone."""
+        state = dict(self.__dict__)
+        state.pop("_helpers", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._team = new_team(self.num_envs, self.n_threads)
 
     def _all_arrays(self) -> StateDict:
         own = {

@@ -24,9 +24,10 @@ from hdrl.envs.policy_pair_arguments import (
 )
 from hdrl.envs.policy_pair_rows import PairRows, window_workload
 from hdrl.envs.policy_pair_trace import replay
-from hdrl.envs.rewards import OBJECTIVES
+from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.rewards import OBJECTIVES, read_objective
 from hdrl.envs.single import SingleEnv
-from hdrl.errors import SimulationError, UnknownName
+from hdrl.errors import OptionsError, SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.team import LEADER
 from hdrl.options.model import COMPATIBILITY_MODES
@@ -123,8 +124,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
     Notes
     -----
-    ``info["episode"]`` holds at the end, besides the return ``r`` and the length ``l``, all objectives by the names of
-    their metrics.
+    ``info["episode"]`` holds at the end, besides the return ``r`` and the length ``l``, the ``objective``, and all
+    objectives by the names of their metrics.
 
     Version History
     ---------------
@@ -137,7 +138,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         *,
         platform: Platform | str | Path = DEFAULT_PLATFORM,
         workload: Workload | str | Path | Sequence[Workload | str | Path] = DEFAULT_WORKLOAD,
-        n_jobs: int | None = None,
+        n_jobs: int | str | None = None,
         start: Start = None,
         part: Part = "all",
         actions: Actions | None = None,
@@ -151,7 +152,10 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
         n_threads: int = 1,
+        render_mode: None = None,
     ) -> None:
+        check_render_mode(render_mode)
+        check_flags(void=void, energy=energy)
         if compatibility not in (None, *COMPATIBILITY_MODES):
             raise UnknownName("compatibility mode", str(compatibility), COMPATIBILITY_MODES)
         self._compatibility = compatibility
@@ -182,6 +186,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         policies = [read_pair(name) for name in self.actions if name != VOID]
         self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
         self._void = len(policies) if void else -1
+        self._metric = read_objective(objective).metric
         self._rows = PairRows(
             self.platform,
             self.workloads,
@@ -248,7 +253,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             history = self._rows.watches.history[row, :n_actions].copy()
             self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
         named = zip(OBJECTIVES.values(), np.where(ended, self._results.T, 0.0), strict=True)
-        return {one.metric: values for one, values in named if self._energy or not one.needs_energy}
+        values = {one.metric: values for one, values in named if self._energy or not one.needs_energy}
+        return {"objective": values[self._metric].copy(), **values}
 
     def _state_arrays(self) -> StateDict:
         own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results}
@@ -263,7 +269,14 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         ----------
         row
             Which row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
         """
+        if not 0 <= row < self.num_envs or self._windows[row, 2] == 0:
+            raise OptionsError(f"row {row} has had no episode; there are rows 0 to {self.num_envs - 1}")
         return Window(*self._windows[row].tolist())
 
     def policy_seed(self, row: int = 0) -> int:
@@ -293,7 +306,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         SimulationError
             If no episode of the row has ended since the environment was made, or it took more actions than are kept.
         """
-        finished = self._finished[row]
+        finished = self._finished[row] if 0 <= row < self.num_envs else None
         if finished is None:
             raise SimulationError(f"row {row}: no episode has ended yet, so that there is no trace")
         window, seed, actions = finished

@@ -27,7 +27,8 @@ def _lowest_cores(
     start_s: NDArray[np.float64], end_s: NDArray[np.float64], cores: NDArray[np.int32], n_cores: int
 ) -> tuple[list[list[int]], NDArray[np.void]]:
     """Give each job the lowest free cores in the order of starts; return them, and how many cores were busy when."""
-    by_start = np.lexsort((np.arange(len(start_s)), start_s)).tolist()
+    # Of those that start at the same date, first those that take no time: the others leave room for all of them.
+    by_start = np.lexsort((np.arange(len(start_s)), end_s > start_s, start_s)).tolist()
     by_end = np.lexsort((start_s, end_s)).tolist()  # jobs that take no time after those that end when they start
     free = list(range(n_cores))
     allocations: list[list[int]] = [[] for _ in by_start]

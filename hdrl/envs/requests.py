@@ -9,7 +9,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.seeds import checked_seed
-from hdrl.errors import OptionsError, suggest
+from hdrl.errors import NoPictures, OptionsError, suggest
+
+MAX_EPISODE = 2**62
+"""Episodes have numbers below it: no environment can count beyond what an int64 holds."""
 
 
 def read_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
@@ -57,6 +60,41 @@ def rows_to_reset(mask: object, num_envs: int) -> NDArray[np.bool_]:
             f" expected booleans of shape {(num_envs,)} with at least one true"
         )
     return array
+
+
+def check_flags(**flags: object) -> None:
+    """Refuse flags that are neither true nor false: a text such as ``"no"`` would count as true.
+
+    Parameters
+    ----------
+    **flags
+        By the names of the arguments.
+
+    Raises
+    ------
+    OptionsError
+        If one is something else.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise OptionsError(f"{name} is {value!r}, expected True or False")
+
+
+def check_render_mode(render_mode: object) -> None:
+    """Refuse to make pictures.
+
+    Parameters
+    ----------
+    render_mode
+        What Gymnasium was given.
+
+    Raises
+    ------
+    NoPictures
+        If it is not ``None``.
+    """
+    if render_mode is not None:
+        raise NoPictures(f"render_mode is {render_mode!r}, expected None: there are no pictures")
 
 
 def check_reset_options(options: Iterable[str], more: Iterable[str]) -> None:
@@ -122,6 +160,9 @@ def episode_of_each_row(episodes: object, num_envs: int) -> NDArray[np.int64]:
         If it is something else.
     """
     array = np.asarray(episodes)
-    if array.dtype.kind not in "iu" or array.shape not in ((), (num_envs,)) or not np.all(array >= 0):
-        raise OptionsError(f"episode is {episodes!r}, expected a number from 0 on, or one for each of {num_envs} rows")
+    is_number = array.dtype.kind in "iu" and array.shape in ((), (num_envs,))
+    if not is_number or not np.all((array >= 0) & (array < MAX_EPISODE)):
+        raise OptionsError(
+            f"episode is {episodes!r}, expected a number from 0 to 2^62 - 1, or one for each of {num_envs} rows"
+        )
     return np.broadcast_to(array, num_envs).astype(np.int64)

@@ -1,11 +1,12 @@
 """Our batches as a VecEnv of Stable-Baselines3 and sb3-contrib.
 
->>> model = MaskablePPO("MlpPolicy", as_vec_env(gymnasium.make_vec("hdrl/JobPick-v0", num_envs=64)))  # doctest: +SKIP
+>>> batch = gymnasium.make_vec("hdrl/JobPick-v0", num_envs=64, autoreset_mode="SameStep")  # doctest: +SKIP
+>>> model = MaskablePPO("MlpPolicy", as_vec_env(batch))  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class NativeVecEnv(VecEnv):
 
     def reset(self) -> NDArray[Any]:
         """Begin an episode in each row, with the seeds given to `seed`, and return the observations."""
-        options = next((one for one in self._options if one), None)
+        options = _options_of_batch(self._options)
         seeds = None if all(one is None for one in self._seeds) else self._seeds
         observations, info = self.env.reset(seed=seeds, options=options)
         self.reset_infos = [{"action_mask": mask} for mask in info["action_mask"]]
@@ -158,6 +159,14 @@ class NativeVecEnv(VecEnv):
         return [False] * len(self._rows(indices))
 
 
+def _options_of_batch(options: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the options of a reset of the batch from those of each row."""
+    given = [one or {} for one in options]
+    if any(one.keys() != given[0].keys() for one in given):
+        raise OptionsError("set_options: the rows of a batch are reset together, expected the same options for each")
+    return {name: np.array([one[name] for one in given]) for name in given[0]} or None
+
+
 def as_vec_env(env: NativeVectorEnv, *, illegal: str = "error") -> NativeVecEnv:
     """Return a batch as a VecEnv of Stable-Baselines3.
 
@@ -172,10 +181,12 @@ def as_vec_env(env: NativeVectorEnv, *, illegal: str = "error") -> NativeVecEnv:
     Raises
     ------
     OptionsError
-        If the batch begins episodes otherwise, or ``illegal`` is unknown.
+        If the batch begins episodes otherwise or hands out its own buffers, or ``illegal`` is unknown.
     """
     if env.autoreset_mode is not AutoresetMode.SAME_STEP:
         raise OptionsError(f"autoreset_mode is {env.autoreset_mode.value!r}, Stable-Baselines3 needs 'SameStep'")
+    if not env.copy:
+        raise OptionsError("copy is False, Stable-Baselines3 needs True: it keeps the observations that it is given")
     if illegal not in ILLEGAL:
         raise OptionsError(f"illegal is {illegal!r}; {suggest(str(illegal), ILLEGAL)}")
     return NativeVecEnv(env, illegal)

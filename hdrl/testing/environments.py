@@ -6,6 +6,7 @@ They use what Gymnasium defines and what `hdrl.envs.native` adds to it: masks, s
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -216,6 +217,20 @@ class _Checker:
                 same = all(_equal(a, b) for a, b in zip(env.step(actions), other.step(actions), strict=True))
                 _require(same, f"{mode.value}: {step} steps after loading, results differ")
 
+    def copies(self) -> None:
+        for n_threads in (1, 2):
+            env, rng = self.batch(n_threads=n_threads), self.rng("copies")
+            env.reset(seed=self.seed)
+            for _ in range(self.n_steps // 2):
+                env.step(legal_actions(env.action_masks(), rng))
+            other = copy.deepcopy(env)
+            for step in range(self.n_steps):
+                actions = legal_actions(env.action_masks(), rng)
+                same = all(_equal(a, b) for a, b in zip(env.step(actions), other.step(actions), strict=True))
+                _require(same, f"{n_threads} threads: {step} steps after copying, a copy does something else")
+            env.close()
+            other.close()
+
 
 def check_env(name: str, *, seed: int = 0, n_steps: int = 200, **arguments: Any) -> None:
     """Check an environment, single and as a batch.
@@ -223,7 +238,7 @@ def check_env(name: str, *, seed: int = 0, n_steps: int = 200, **arguments: Any)
     Gymnasium's own checks; observations within their space, finite, masks good; every legal action can be taken and
     every illegal one is refused with one line and without effect; equal seeds give equal bytes, whatever the number of
     threads; a reset environment is as good as a new one; a batch does what single environments do; both modes of
-    autoreset tell the same episodes; a saved state goes on as if nothing had happened.
+    autoreset tell the same episodes; a saved state goes on as if nothing had happened, and so does a copy.
 
     Parameters
     ----------
@@ -251,6 +266,7 @@ def check_env(name: str, *, seed: int = 0, n_steps: int = 200, **arguments: Any)
         checker.batch_against_singles,
         checker.autoreset_modes,
         checker.saving,
+        checker.copies,
     )
     for check in checks:
         try:

@@ -99,4 +99,7 @@ def _message(workload: Workload, platform: Platform, worst: int, n_bad: int) -> 
             f"{who} with {memory_mib:g} MiB each, platform {platform.name} has {possible} "
             f"(its largest node has {platform.memory_mib.max():g} MiB)"
         )
-    return f"{problem}; {n_bad} of {workload.n_jobs} jobs can never run (oversized='drop' leaves them out)"
+    return (
+        f"{problem}; {n_bad} of {workload.n_jobs} jobs can never run"
+        " (left out by oversized 'drop' in the options of the workload, or by hdrl.workload.check_fits)"
+    )

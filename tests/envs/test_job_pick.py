@@ -17,7 +17,7 @@ from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.job_pick_options import FEATURES, OBJECTIVES
 from hdrl.errors import HdrlError
 from hdrl.kernel.pool import entries
-from hdrl.testing import check_trace, trace_differences
+from hdrl.testing import Job, Node, Processor, check_trace, small_platform, small_workload, trace_differences
 from hdrl.workload import lublin_log, read_swf, workload_from_swf
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "traces" / "swf" / "lublin_256.swf.gz"
@@ -380,6 +380,39 @@ def test_a_start_can_be_asked_for() -> None:
         env.reset(options={"start": 4090})
 
 
+@pytest.mark.parametrize("seed", [None, 99])
+def test_a_refused_reset_changes_nothing(seed: int | None) -> None:
+    env = JobPickVectorEnv(2, n_procs=64, n_jobs=16)
+    env.reset(seed=0)
+    env.step(np.zeros(2, dtype=int))
+    before = env.state_dict()
+    with pytest.raises(HdrlError, match="start is 4090: no window of 16 jobs there"):
+        env.reset(seed=seed, options={"start": [20, 4090]})
+    with pytest.raises(HdrlError, match=r"episode is .*, expected a number from 0 to 2\^62 - 1"):
+        env.reset(seed=seed, options={"episode": 2**63 - 1})
+    for name, array in env.state_dict().items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+def test_a_job_that_takes_no_time_is_traced_before_those_that_start_after_it() -> None:
+    platform = small_platform(Node((Processor(4),)))
+    flops = (10, 0, 5)
+    jobs = [Job(0, 4, gflop=gflop, requested_time_s=10) for gflop in flops]
+    env = JobPickEnv(platform=platform, workload=small_workload(*jobs), n_jobs="all")
+    env.reset(seed=0)
+    is_over = env.step(1)[2]  # the second job runs first, which takes no time
+    while not is_over:
+        is_over = env.step(0)[2]
+    assert env.trace().records["start_s"].tolist() == [0.0, 0.0, 10.0]
+    check_trace(env.trace())
+
+
+def test_how_logs_are_read_is_no_matter_of_a_workload_that_has_been_read() -> None:
+    platform = small_platform(Node((Processor(4),)))
+    with pytest.raises(HdrlError, match="estimates: it says how a log is read, but a Workload has been read already"):
+        JobPickEnv(platform=platform, workload=small_workload(Job()), n_jobs="all", estimates="exact")
+
+
 def test_several_workloads_take_turns(log: Path) -> None:
     env = JobPickVectorEnv(1, workload=[log, log], n_jobs="all")
     env.reset(seed=0)
@@ -428,6 +461,9 @@ def test_every_thread_count_gives_the_same_results() -> None:
         ({"workload": "lublin_gaia_100"}, "did you mean 'lublin_gaia_1000'?"),
         ({"workload": []}, "no workload, expected at least one"),
         ({"render_mode": "human"}, "render_mode is 'human', expected None"),
+        ({"skip": "no"}, "skip is 'no', expected True or False"),
+        ({"kill": 1}, "kill is 1, expected True or False"),
+        ({"copy": "no"}, "copy is 'no', expected True or False"),
         ({"memorie": "none"}, "no argument or workload option 'memorie'; did you mean 'memory'?"),
         ({"backfiling": "none"}, "did you mean 'backfilling'?"),
     ],

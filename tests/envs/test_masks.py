@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import gymnasium
@@ -138,6 +139,44 @@ def test_a_vec_env_needs_the_mode_of_stable_baselines3() -> None:
         as_vec_env(JobPickVectorEnv(2, **SMALL))
     with pytest.raises(OptionsError, match=r"illegal is 'nearst'; did you mean 'nearest'\?"):
         vec_env(illegal="nearst")
+
+
+def test_a_vec_env_does_not_hand_out_buffers_that_change() -> None:
+    pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
+    from hdrl.envs.sb3 import as_vec_env
+
+    with pytest.raises(OptionsError, match="copy is False, Stable-Baselines3 needs True"):
+        as_vec_env(JobPickVectorEnv(2, autoreset_mode="SameStep", copy=False, **SMALL))
+
+
+def test_a_vec_env_gives_each_row_its_own_options() -> None:
+    env = vec_env(3)
+    env.seed(0)
+    env.set_options([{"episode": 1}, {"episode": 2}, {"episode": 3}])
+    env.reset()
+    batch = JobPickVectorEnv(3, **SMALL)
+    batch.reset(seed=0, options={"episode": [1, 2, 3]})
+    assert [env.env.window(row) for row in range(3)] == [batch.window(row) for row in range(3)]
+    env.set_options([{"episode": 1}, {}, {}])
+    with pytest.raises(OptionsError, match="expected the same options for each"):
+        env.reset()
+
+
+@pytest.mark.parametrize("name", ["hdrl/JobPick-v0", "hdrl/PolicyPair-v0"])
+def test_stable_baselines3_makes_environments_by_name(name: str) -> None:
+    util = pytest.importorskip("stable_baselines3.common.env_util", reason="the extra sb3 is not installed")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*rgb_array.*")  # Gymnasium says that it is not among the modes
+        env = util.make_vec_env(name, n_envs=2)
+    assert len(env.reset()) == 2
+
+
+@pytest.mark.parametrize("wrapper", [NearestLegal, DictObservation])
+def test_wrapped_environments_can_be_made_again(wrapper: Any) -> None:
+    spec = wrapper(gymnasium.make("hdrl/JobPick-v0", **SMALL)).spec
+    again = gymnasium.make(spec)
+    assert isinstance(again, wrapper)
+    again.reset(seed=0)
 
 
 def test_maskable_ppo_trains_on_a_batch() -> None:

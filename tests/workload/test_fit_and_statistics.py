@@ -75,7 +75,7 @@ def test_the_first_oversized_job_is_named(learning):
         check_fits(workload, learning)
     assert str(error.value) == (
         "hand: job 'w0!1' asks for 5 cores, platform learning has 4; 2 of 3 jobs can never run "
-        "(oversized='drop' leaves them out)"
+        "(left out by oversized 'drop' in the options of the workload, or by hdrl.workload.check_fits)"
     )
     node_mib = learning.memory_mib[0]
     with pytest.raises(
