@@ -125,8 +125,8 @@ def launch(
     if resume is not None:
         from hdrl.experiment import resumed_options
 
-        if arguments or agent is not None or out is not None or inmodel is not None:
-            raise LaunchError(f"--resume {resume} says it all: which agent, which options, which folder")
+        if arguments or any(one is not None for one in (agent, out, inmodel, custom)):
+            raise LaunchError(f"--resume {resume} says it all: which agent, which options, which jobs, which folder")
         changes += _paths({"pybatsim.agent.output_model": outmodel})
         options = resumed_options(resume, changes)
     else:

@@ -76,7 +76,9 @@ class EnvironmentSpec:
         """Return the names of the actions; none where they have no lasting meaning."""
         if self.id != IDS["policy_pair"]:
             return ()
-        return (*self.arguments["actions"], *(("void",) if self.arguments["void"] else ()))
+        from hdrl.envs.policy_pair_arguments import action_names
+
+        return tuple(action_names(self.arguments["actions"], void=self.arguments["void"]))
 
     def _whole(self) -> dict[str, Any]:
         """Return the arguments that make an episode of all jobs."""

@@ -183,7 +183,7 @@ def make_learner(
     seed = stream_seed(options.seed, "train")
     validates = options.learning.validation_every is not None
     training = episode_arguments(options, "train", workload)
-    validation = episode_arguments(options, "validation", workload)
+    validation = episode_arguments(options, "validation", workload) if validates else {}
     if agent.kind is AgentKind.HDEEPRM:
         _check_hdeeprm(options, agent)
         return HDeepRMLearner(
@@ -264,11 +264,22 @@ def job_range(options: Options, name: str, workload: Workload) -> tuple[int, int
         The range: ``"train"``, ``"validation"`` or ``"test"``.
     workload
         The workload.
+
+    Raises
+    ------
+    OptionsError
+        If no job is in it.
     """
     if options.learning.episodes.n_jobs is None:
         return 0, workload.n_jobs
     low, high = getattr(options.learning.episodes, name)
-    return round(low * workload.n_jobs), round(high * workload.n_jobs)
+    first, last = round(low * workload.n_jobs), round(high * workload.n_jobs)
+    if first == last:
+        raise OptionsError(
+            f"{options.where}: learning.episodes.{name} is [{low:g}, {high:g}], which holds none of the"
+            f" {workload.n_jobs:,} jobs, expected a wider range"
+        )
+    return first, last
 
 
 def test_jobs(options: Options, workload: Workload) -> Workload:

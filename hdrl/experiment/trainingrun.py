@@ -100,6 +100,7 @@ class TrainingRun:
         self.spec: EnvironmentSpec = environment_of(options)
         self.learner: AnyLearner = make_learner(options, agent, self.spec, self.platform, self.workload)
         self._trained_on = self._training_jobs()
+        job_range(options, "test", self.workload)  # an empty one would be found after the training
         _warm_output(options)
         given = options.pybatsim.agent.input_model
         if given is not None:
@@ -190,6 +191,11 @@ class TrainingRun:
     def _resume(self) -> None:
         checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.agent)
         check_same_training(self.options, checkpoint.notes["options"], self.folder)
+        if checkpoint.notes.get("trained_on") != self._trained_on:
+            raise OptionsError(
+                f"{self.folder}: the jobs of {self.workload.name} have changed since the training began;"
+                " a training that goes on keeps its jobs"
+            )
         self.training.resume(checkpoint.agent, checkpoint.training)
 
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:

@@ -77,6 +77,36 @@ def test_resume_goes_on(tmp_path: Path):
     assert "was trained with seed" in refused("--resume", tmp_path / "out", "--seed", 3)
 
 
+def test_a_training_keeps_its_jobs(tmp_path: Path):
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text((ROOT / "workloads" / "learning.json").read_text())
+    custom = ("--set", f"workload.custom={jobs}")
+    good("reinforce", EXPERIMENT, *QUIETLY, *custom, "-nr", 2, "--out", tmp_path / "out", "--quiet")
+    assert "says it all" in refused("--resume", tmp_path / "out", "-cw", jobs)
+    changed = json.loads(jobs.read_text())
+    changed["jobs"][1]["subtime"] = 1
+    jobs.write_text(json.dumps(changed))
+    assert "have changed since the training began" in refused("--resume", tmp_path / "out", "-nr", 5)
+
+
+def test_ranges_are_looked_at_before_the_training(tmp_path: Path):
+    windows = ("--set", "learning.episodes.n_jobs=1", "--set", "learning.episodes.train=[0,1]")
+    empty = ("--set", "learning.episodes.test=[0.9,0.905]")
+    told = refused("reinforce", EXPERIMENT, *QUIETLY, *windows, *empty, "--out", tmp_path / "out")
+    assert "learning.episodes.test is [0.9, 0.905], which holds none of the 2 jobs" in told
+    assert not (tmp_path / "out").exists()
+    # Nobody asked for a validation, for which two jobs are not enough.
+    good("reinforce", EXPERIMENT, *QUIETLY, *windows, "--out", tmp_path / "out", "--quiet")
+
+
+def test_actions_in_hdeeprms_form(tmp_path: Path):
+    actions = '[{"first": ["high_gflops", "low_power"]}, {"shortest": ["random"]}]'
+    good("reinforce", EXPERIMENT, *QUIETLY, "--set", f"learning.arguments.actions={actions}", "--out", tmp_path / "out")
+    header = (tmp_path / "out" / "training.csv").read_text().splitlines()[0]
+    names = ("first-high_gflops", "first-low_power", "shortest-random")
+    assert header.endswith(",".join(f"probability.{name}" for name in names))
+
+
 def test_a_learning_agent_must_be_named(tmp_path: Path):
     assert "names none; name a Python file or one of" in refused(EXPERIMENT, "--out", tmp_path / "out")
     assert "did you mean 'reinforce'" in refused("reinforc", EXPERIMENT, "--out", tmp_path / "out")
