@@ -129,7 +129,7 @@ def _changes(asked: dict[str, Any]) -> dict[str, Any]:
         changes["range"] = _numbers("--range", asked["part"], ":")
     windows = _windows(asked)
     if windows:
-        changes["windows"] = windows
+        changes["windows"] = {**windows, **changes.get("windows", {})}
     return changes
 
 
@@ -141,7 +141,9 @@ def _overrides(texts: Sequence[str]) -> dict[str, Any]:
             raise OptionsError(f"--set {text}: expected KEY=VALUE, for instance workload.memory=none")
         block, _, name = key.partition(".")
         if name:
-            changes.setdefault(block, {})[name] = _json_or_text(value)
+            if not isinstance(changes.setdefault(block, {}), dict):
+                raise OptionsError(f"--set {text}: {block} has been set as a whole")
+            changes[block][name] = _json_or_text(value)
         else:
             changes[block] = _json_or_text(value)
     return changes
@@ -151,7 +153,8 @@ def _windows(asked: dict[str, Any]) -> dict[str, Any]:
     windows: dict[str, Any] = {}
     if asked["windows"]:
         length, colon, count = asked["windows"].partition(":")
-        windows["length"] = _whole("--windows", length)
+        # What it does not say is not taken from a sweep file either.
+        windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0}
         if colon:
             windows["count"] = _whole("--windows", count)
     for key in ("starts", "warm_up"):

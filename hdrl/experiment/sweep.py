@@ -128,6 +128,10 @@ class Sweep(_Block):
             raise ValueError("there is nothing to simulate: give workloads, or loads")
         if self.loads and (self.windows is None or self.windows.starts is not None):
             raise ValueError("loads need windows with a length (and a count): that is how long each sequence is")
+        names = [f"{load:g}" for load in self.loads]
+        if len(set(names)) < len(names):
+            twice = max(names, key=names.count)
+            raise ValueError(f"loads holds {twice} more than once: the same jobs would count as so many windows")
         if self.range[0] >= self.range[1]:
             raise ValueError(f"range is {self.range}, expected the smaller share first")
         for name in ("custom", "start", "shift"):
@@ -257,7 +261,8 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None) ->
     path
         The file, JSON; relative paths within it start from its folder.
     changes
-        Values by key that replace those of the file; relative paths in them start from the current folder.
+        Values by key that replace those of the file, within a block only those of the named keys; relative paths in
+        them start from the current folder.
 
     Raises
     ------
@@ -270,8 +275,12 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None) ->
     data = read_json(path)
     if not isinstance(data, Mapping):
         raise OptionsError(f"{path}: expected an object that describes a comparison")
-    ours = {key: _absolute(key, value) for key, value in (changes or {}).items()}
-    return make_sweep({**data, **ours}, where=str(path), folder=path.parent)
+    merged = dict(data)
+    for key, value in (changes or {}).items():
+        ours, theirs = _absolute(key, value), data.get(key)
+        is_block = isinstance(ours, Mapping) and isinstance(theirs, Mapping)
+        merged[key] = {**theirs, **ours} if is_block else ours
+    return make_sweep(merged, where=str(path), folder=path.parent)
 
 
 def make_sweep(data: Mapping[str, Any], *, where: str = "sweep", folder: str | Path = ".") -> Sweep:

@@ -89,6 +89,22 @@ def test_what_can_be_asked_for(folder: Path):
     assert "mean_bounded_slowdown" not in result.stdout
 
 
+def test_a_key_of_a_block_leaves_the_rest_of_the_block(folder: Path):
+    windows = {"length": 20, "count": 2, "warm_up": 3}
+    sweep = {"platform": "homogeneous:16", "candidates": ["sjf+easy"], "workloads": ["log.swf"], "windows": windows}
+    Path("sweep.json").write_text(json.dumps(sweep))
+
+    def windows_of(*words: str) -> object:
+        result = run("sweep.json", "-j", "1", "--set", "resamples=200", *words)
+        assert result.exit_code == 0, result.stderr
+        return json.loads((Path(words[-1]) / "sweep.json").read_text())["windows"]
+
+    kept = {"length": 30, "count": 2, "starts": None, "warm_up": 3}
+    assert windows_of("--set", "windows.length=30", "--out", "one") == kept
+    anew = {"length": 30, "count": None, "starts": None, "warm_up": 4}
+    assert windows_of("--windows", "30", "--set", "windows.warm_up=4", "--out", "two") == anew
+
+
 def test_many_rows_are_cut(folder: Path):
     result = run("pairs36", *WORLD, "--windows", "40:2", "--metrics", "mean_wait_s", "--out", "out")
     assert "17 more in summary.csv" in result.stdout
@@ -119,6 +135,11 @@ def test_many_rows_are_cut(folder: Path):
         ("fcfs -p homogeneous:16 -w log.swf --metrics slow", "compare: no metric 'slow'"),
         ("fcfs -p homogeneous:16 -w log.swf --set seed", "--set seed: expected KEY=VALUE"),
         ("fcfs -p homogeneous:16 -w log.swf --set sed=1", "compare: the sweep has no key 'sed'; did you mean 'seed'?"),
+        (
+            "fcfs -p homogeneous:16 -w log.swf --set seed=1 --set seed.x=2",
+            "--set seed.x=2: seed has been set as a whole",
+        ),
+        ("fcfs -p homogeneous:16 --windows 9:2 --loads 0.7,0.9,0.7", "compare: loads holds 0.7 more than once"),
         ("fcfs -p homogeneous:16 -w log.swf --on mars", "no place 'mars' to work on, expected local, ray or"),
         ("fcfs -p homogeneous:16 -w log.swf -w log.swf", "compare: two workloads are called 'log'"),
         ("nobody.py -p homogeneous:16 -w log.swf", "nobody.py: No such file or directory"),
