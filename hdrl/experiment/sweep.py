@@ -278,8 +278,9 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None) ->
     merged = dict(data)
     for key, value in (changes or {}).items():
         ours, theirs = _absolute(key, value), data.get(key)
-        is_block = isinstance(ours, Mapping) and isinstance(theirs, Mapping)
-        merged[key] = {**theirs, **ours} if is_block else ours
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            ours = {**theirs, **ours}
+        merged[key] = ours
     return make_sweep(merged, where=str(path), folder=path.parent)
 
 
