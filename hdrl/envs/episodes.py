@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, suggest
 
 PARTS: dict[str, tuple[float, float]] = {
@@ -148,6 +150,27 @@ def _two_numbers(part: object) -> tuple[float, float]:
     return part[0], part[1]  # type: ignore[index]
 
 
+def window_of_row(windows: NDArray[np.int64], row: int) -> Window:
+    """Return which jobs the episode of a row holds.
+
+    Parameters
+    ----------
+    windows
+        Of each row the workload, the start and the number of jobs, not above 0 where none has begun; shape
+        ``(n_rows, 3)``.
+    row
+        Which row.
+
+    Raises
+    ------
+    OptionsError
+        If it has had no episode.
+    """
+    if not 0 <= row < len(windows) or windows[row, 2] <= 0:
+        raise OptionsError(f"row {row} has had no episode; there are rows 0 to {len(windows) - 1}")
+    return Window(*windows[row].tolist())
+
+
 def plan_episodes(
     sizes: Sequence[int],
     *,
@@ -195,9 +218,7 @@ def _window_length(n_jobs: int | str | None) -> int | None:
     """Return how many jobs a window has, ``None`` where it has all."""
     if n_jobs is None or n_jobs == "all":
         return None
-    if isinstance(n_jobs, (bool, str)) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
-        raise OptionsError(f"n_jobs is {n_jobs!r}, expected a whole number of at least 1, or 'all'")
-    return int(n_jobs)
+    return checked_count("n_jobs", n_jobs, or_else=", or 'all'")
 
 
 def _planned(start: str, bounds: list[tuple[int, int]], n_jobs: int | None, names: Sequence[str]) -> EpisodePlan:

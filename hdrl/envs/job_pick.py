@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes
+from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, job_pick_options
 from hdrl.envs.machines import WorkloadLike, pool_inputs
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
@@ -226,23 +226,23 @@ class JobPickVectorEnv(NativeVectorEnv):
     # ------------------------------------------------------------------ hooks of the batch
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        window = self._asked_window(row, options["start"]) if "start" in options else self.plan.window(episode, seed)
+        window = options["start"][row] if "start" in options else self.plan.window(episode, seed)
         self._windows[row] = (window.workload, window.start, window.n_jobs)
         self._set_window(self._pool, row, window)
 
-    def _check_options(self, options: Options) -> None:
-        if "start" in options:
-            for row in range(self.num_envs):
-                self._asked_window(row, options["start"])
+    def _read_options(self, options: Options, rows: list[int]) -> Options:
+        return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
 
-    def _asked_window(self, row: int, start: object) -> Window:
+    def _asked_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
+        """Return the window of each of some rows; what is asked for the others is not looked at."""
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
             raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
-        at = int(np.broadcast_to(starts, self.num_envs)[row])
+        places = np.broadcast_to(starts, self.num_envs)[rows].tolist()
         sizes = [one.n_jobs for one in self.inputs.workloads[:1]]
         names = [one.name for one in self.inputs.workloads[:1]]
-        return plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=at, names=names).windows[0]
+        windows = plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=places, names=names).windows
+        return dict(zip(rows, windows, strict=True))
 
     def _set_window(self, pool: Pool, row: int, window: Window) -> None:
         first = self.inputs.first_jobs[window.workload] + window.start
@@ -309,9 +309,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         OptionsError
             If it has had no episode.
         """
-        if not 0 <= row < self.num_envs or self._windows[row, 2] < 0:
-            raise OptionsError(f"row {row} has had no episode; there are rows 0 to {self.num_envs - 1}")
-        return Window(*self._windows[row].tolist())
+        return window_of_row(self._windows, row)
 
     def trace(self, row: int = 0) -> Trace:
         """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.

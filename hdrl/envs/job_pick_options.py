@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel import codes as kernel_codes
 from hdrl.kernel.pool import codes
@@ -202,8 +203,7 @@ def job_pick_options(
         ("order", order, PRIORITIES),
     ):
         number_of(what, name, known)
-    if isinstance(max_jobs, bool) or not isinstance(max_jobs, (int, np.integer)) or max_jobs < 1:
-        raise OptionsError(f"max_jobs is {max_jobs!r}, expected a whole number of at least 1")
+    checked_count("max_jobs", max_jobs)
     if backfilling == "rlscheduler" and commitment != "block":
         raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
     if is_compatible:

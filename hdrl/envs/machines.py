@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, PlatformError
 from hdrl.kernel.pool.table import JobColumns
 from hdrl.platform import read_platform
@@ -134,9 +135,7 @@ def _machine(
     if any(isinstance(one, Workload) for one in workloads):
         raise OptionsError("platform is missing: a Workload needs the one that it was made for")
     n = _processors_of(workloads[0]) if n_procs is None else n_procs
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise OptionsError(f"n_procs is {n!r}, expected a whole number of at least 1")
-    return read_platform(f"{PREFIX}{n}")
+    return read_platform(f"{PREFIX}{checked_count('n_procs', n)}")
 
 
 def _processors_of(workload: WorkloadLike | None) -> int:

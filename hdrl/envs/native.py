@@ -26,6 +26,7 @@ from hdrl.envs.masks import LegalMultiDiscrete
 from hdrl.envs.requests import (
     check_flags,
     check_reset_options,
+    checked_count,
     episode_of_each_row,
     read_autoreset_mode,
     rows_to_reset,
@@ -99,10 +100,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         n_threads: int = 1,
     ) -> None:
         check_flags(copy=copy)
-        for name, value in (("num_envs", num_envs), ("n_threads", n_threads)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise OptionsError(f"{name} is {value!r}, expected a whole number of at least 1")
-        self.num_envs = int(num_envs)
+        self.num_envs = checked_count("num_envs", num_envs)
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
@@ -110,7 +108,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.single_action_space = action_space
         self.observation_space = batch_space(observation_space, self.num_envs)
         self.copy = copy
-        self.n_threads = min(int(n_threads), self.num_envs)
+        self.n_threads = min(checked_count("n_threads", n_threads), self.num_envs)
         self.n_actions = int(action_space.n)
 
         self._observations = np.zeros((self.num_envs, *observation_space.shape), dtype=observation_space.dtype)
@@ -145,22 +143,26 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         seed
             64 random bits: all that may be random in the episode depends on them.
         options
-            The options of `reset` that this class does not know; empty at an autoreset.
+            What `_read_options` made of the options of `reset` that this class does not know; empty at an autoreset.
         """
 
-    def _check_options(self, options: Options) -> None:
-        """Refuse options of `reset` that are wrong, before anything is changed.
+    def _read_options(self, options: Options, rows: list[int]) -> Options:
+        """Return options of `reset` as `_begin` takes them; nothing has been changed yet if they are refused.
 
         Parameters
         ----------
         options
-            Those that `_begin` is going to be given.
+            Those of ``_option_names`` that were given.
+        rows
+            Which rows are going to begin.
 
         Raises
         ------
         OptionsError
             If one is wrong.
         """
+        del rows
+        return options
 
     @abstractmethod
     def _reset_rows(self, chosen: BoolArray) -> None:
@@ -259,7 +261,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         rows = np.flatnonzero(chosen).tolist()
         check_reset_options(given, self._option_names)
         episodes = episode_of_each_row(given.pop("episode"), self.num_envs) if "episode" in given else None
-        self._check_options(given)
+        given = self._read_options(given, rows)
         self._seed(seed, rows)
         if episodes is not None:
             self._next_episodes[rows] = episodes[rows]

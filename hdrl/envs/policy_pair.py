@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes
+from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.observations import job_limits, largest_fractions, pstate_shares
 from hdrl.envs.policy_pair_arguments import (
@@ -27,7 +27,7 @@ from hdrl.envs.policy_pair_trace import replay
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.rewards import OBJECTIVES, read_objective
 from hdrl.envs.single import SingleEnv
-from hdrl.errors import OptionsError, SimulationError, UnknownName
+from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.team import LEADER
 from hdrl.options.model import COMPATIBILITY_MODES
@@ -253,7 +253,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             history = self._rows.watches.history[row, :n_actions].copy()
             self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
         named = zip(OBJECTIVES.values(), np.where(ended, self._results.T, 0.0), strict=True)
-        values = {one.metric: values for one, values in named if self._energy or not one.needs_energy}
+        values = {one.metric: column for one, column in named if self._energy or not one.needs_energy}
         return {"objective": values[self._metric].copy(), **values}
 
     def _state_arrays(self) -> StateDict:
@@ -275,9 +275,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         OptionsError
             If it has had no episode.
         """
-        if not 0 <= row < self.num_envs or self._windows[row, 2] == 0:
-            raise OptionsError(f"row {row} has had no episode; there are rows 0 to {self.num_envs - 1}")
-        return Window(*self._windows[row].tolist())
+        return window_of_row(self._windows, row)
 
     def policy_seed(self, row: int = 0) -> int:
         """Return the seed of the random policies in the present episode of a row.

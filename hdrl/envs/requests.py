@@ -80,6 +80,28 @@ def check_flags(**flags: object) -> None:
             raise OptionsError(f"{name} is {value!r}, expected True or False")
 
 
+def checked_count(name: str, value: object, *, or_else: str = "") -> int:
+    """Return how many of something are asked for.
+
+    Parameters
+    ----------
+    name
+        Name of the argument.
+    value
+        A whole number of at least 1.
+    or_else
+        What it could be besides, for the message.
+
+    Raises
+    ------
+    OptionsError
+        If it is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise OptionsError(f"{name} is {value!r}, expected a whole number of at least 1{or_else}")
+    return int(value)
+
+
 def check_render_mode(render_mode: object) -> None:
     """Refuse to make pictures.
 

@@ -103,30 +103,37 @@ def read_resumed(path: Path, agent: Agent) -> Checkpoint:
     return checkpoint
 
 
-def check_same_training(options: Options, before: Mapping[str, Any], folder: Path) -> None:
+def check_same_training(options: Options, jobs: Mapping[str, Any], before: Mapping[str, Any], folder: Path) -> None:
     """Refuse to go on with a training that is another one now.
 
     Parameters
     ----------
     options
         The options now.
+    jobs
+        On which jobs it would train now, with the hash of their workload.
     before
-        The portable options of the training.
+        The notes of its checkpoint: its portable ``options``, and the jobs that it was ``trained_on``.
     folder
         Its folder.
 
     Raises
     ------
     OptionsError
-        If an option differs that makes another training of it.
+        If an option differs that makes another training of it, or the jobs do.
     """
-    now, then = dict(_flat(options.portable())), dict(_flat(before))
+    now, then = dict(_flat(options.portable())), dict(_flat(before["options"]))
     for key in (*now, *(key for key in then if key not in now)):
         if key not in MAY_CHANGE and now.get(key) != then.get(key):
             raise OptionsError(
                 f"{folder}: was trained with {key} = {then.get(key)!r}, not {now.get(key)!r}; a training that goes on "
                 "keeps its options"
             )
+    if before.get("trained_on") != jobs:
+        raise OptionsError(
+            f"{folder}: the jobs of {jobs['workload']} have changed since the training began;"
+            " a training that goes on keeps its jobs"
+        )
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

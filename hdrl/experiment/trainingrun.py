@@ -190,12 +190,7 @@ class TrainingRun:
 
     def _resume(self) -> None:
         checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.agent)
-        check_same_training(self.options, checkpoint.notes["options"], self.folder)
-        if checkpoint.notes.get("trained_on") != self._trained_on:
-            raise OptionsError(
-                f"{self.folder}: the jobs of {self.workload.name} have changed since the training began;"
-                " a training that goes on keeps its jobs"
-            )
+        check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
         self.training.resume(checkpoint.agent, checkpoint.training)
 
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:

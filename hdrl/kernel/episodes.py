@@ -271,7 +271,8 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
     """
     lent, lent_watches = _batch_at(batch), _watches_at(watches)
     lent_origin, lent_counts = _origin_at(origin), counts_at(counts)
-    if member == LEADER and request == STEP:
+    leads_step = member == LEADER and request == STEP
+    if leads_step:
         # Void where it is not legal counts as action 0: agents without masks choose it.
         illegal = take_actions(lent_counts, chosen, given, lent_watches.rows[0, 0].void_action)
         if illegal != ALL_LEGAL:
@@ -280,5 +281,5 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
     while is_on:
         _play_rows(lent, lent_watches, lent_origin, lent_counts, team, member, chosen, observations, results)
         is_on = leave_round(team, member)
-    n_ended = keep_count(lent_counts, chosen) if member == LEADER and request == STEP else 0
+    n_ended = keep_count(lent_counts, chosen) if leads_step else 0
     return ALL_LEGAL, _first_that_stopped(lent_watches, chosen), n_ended
