@@ -21,7 +21,7 @@ SWEEP = {
 COMPARE = "from hdrl.launcher.main import cli; cli(prog_name='hdrl')"
 LOOP = """
 import hdrl
-from hdrl.experiment.candidates import groups
+from hdrl.experiment.compare.candidates import groups
 from hdrl.workload import lublin_workload
 
 platform = hdrl.read_platform("homogeneous:256")

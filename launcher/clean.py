@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from hdrl.experiment.clean import CleanPlan
+    from hdrl.experiment.run.clean import CleanPlan
 
 
 @click.command()
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
 def clean(runs: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
     """Delete what each RUN, a run folder, is made of; what others put there stays."""
-    from hdrl.experiment.clean import clean_plans, clean_runs
+    from hdrl.experiment.run.clean import clean_plans, clean_runs
 
     plans = clean_plans(runs, soft=soft)
     if not dry_run:

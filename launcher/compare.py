@@ -15,9 +15,9 @@ from hdrl.errors import OptionsError
 from hdrl.launcher.errors import CleanErrors
 
 if TYPE_CHECKING:
-    from hdrl.experiment.comparison import CompareProgress, Comparison
-    from hdrl.experiment.comparisonsummary import SummaryRow
-    from hdrl.experiment.sweep import Sweep
+    from hdrl.experiment.compare.comparison import CompareProgress, Comparison
+    from hdrl.experiment.compare.summary import SummaryRow
+    from hdrl.experiment.compare.sweep import Sweep
 
 MOST_ROWS = 20
 """Rows of a table that are shown; the file has all."""
@@ -75,7 +75,7 @@ def compare(
 
 
 def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progress: CompareProgress) -> Comparison:
-    from hdrl.experiment.comparison import run_comparison
+    from hdrl.experiment.compare.comparison import run_comparison
 
     try:
         return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
@@ -94,7 +94,7 @@ def _default_folder(sweep: Sweep) -> Path:
 
 def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool) -> Sweep:
     """Return what the command line, and possibly a file, ask for."""
-    from hdrl.experiment.sweep import make_sweep, read_sweep
+    from hdrl.experiment.compare.sweep import make_sweep, read_sweep
 
     changes = _changes(asked)
     if resume:
@@ -194,7 +194,7 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    from hdrl.experiment.comparison import CompareProgress
+    from hdrl.experiment.compare.comparison import CompareProgress
 
     console = Console(stderr=True, highlight=False, quiet=quiet)
     bar = Bar(
@@ -249,7 +249,7 @@ def _show_tables(result: Comparison, console: Any) -> None:
 def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> Any:
     from rich.table import Table
 
-    from hdrl.experiment.comparisonsummary import number_words
+    from hdrl.experiment.compare.summary import number_words
     from hdrl.metrics import METRICS
 
     first = rows[0]
@@ -279,7 +279,7 @@ def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> A
 
 
 def _interval(low: float, high: float) -> str:
-    from hdrl.experiment.comparisonsummary import number_words
+    from hdrl.experiment.compare.summary import number_words
 
     return "-" if math.isnan(low) else f"[{number_words(low)}, {number_words(high)}]"
 

@@ -34,7 +34,7 @@ def pybatsim(
 
     SCHEDULER is one that PyBatsim brings (easyBackfill, schedFcfs, ...), or a Python file with one.
     """
-    from hdrl.experiment.inputs import load_platform, load_workload
+    from hdrl.experiment.run.inputs import load_platform, load_workload
     from hdrl.kernel import warm_up
     from hdrl.options import read_options
     from hdrl.pybatsim import run_scheduler
@@ -72,7 +72,7 @@ def _read_wishes(text: str) -> dict[str, Any]:
 
 def _write(trace: Trace, options: Options, out: Path) -> dict[str, float]:
     """Write the results, the same ones whenever the run is repeated."""
-    from hdrl.experiment.folder import new_folder
+    from hdrl.experiment.run.folder import new_folder
     from hdrl.files import write_json
     from hdrl.metrics import compute_metrics
     from hdrl.simulation import write_batsim_files

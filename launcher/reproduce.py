@@ -14,7 +14,7 @@ from hdrl.launcher.errors import CleanErrors
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hdrl.experiment.reproduce import Reproduced
+    from hdrl.experiment.reproduce.reproduce import Reproduced
 
 MOST_ROWS = 40
 """Rows of a table that are shown; the file has all."""
@@ -54,8 +54,8 @@ def reproduce(
         return
     if name is None:
         raise OptionsError("no experiment named; hdrl reproduce --list names them")
-    from hdrl.experiment.recipe import read_experiment
-    from hdrl.experiment.reproduce import reproduce as run
+    from hdrl.experiment.reproduce.recipe import read_experiment
+    from hdrl.experiment.reproduce.reproduce import reproduce as run
 
     experiment = read_experiment(name)
     result = run(
@@ -94,7 +94,7 @@ def _default_folder(name: str) -> Path:
 def _list(traces: tuple[Path, ...]) -> None:
     from rich.table import Table
 
-    from hdrl.experiment.recipe import missing_traces, read_experiment, shipped_experiments, trace_folders
+    from hdrl.experiment.reproduce.recipe import missing_traces, read_experiment, shipped_experiments, trace_folders
 
     table = Table()
     for title in ("name", "kind", "what it shows", "trace that is missing"):

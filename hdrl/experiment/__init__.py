@@ -1,12 +1,12 @@
 """Experiments: from options to a run folder that can be repeated byte by byte."""
 
-from hdrl.experiment.agentfile import Agent, AgentError, load_agent
-from hdrl.experiment.choice import choose_agent, resolve_options, run_seeds
-from hdrl.experiment.folder import default_folder
-from hdrl.experiment.modeluse import Model, evaluate_model
-from hdrl.experiment.progress import Progress
-from hdrl.experiment.resuming import resumed_options
-from hdrl.experiment.run import RunResult, SingleRun, run_experiment
+from hdrl.experiment.experiment import RunResult, SingleRun, run_experiment
+from hdrl.experiment.run.agentfile import Agent, AgentError, load_agent
+from hdrl.experiment.run.choice import choose_agent, resolve_options, run_seeds
+from hdrl.experiment.run.folder import default_folder
+from hdrl.experiment.run.progress import Progress
+from hdrl.experiment.train.modeluse import Model, evaluate_model
+from hdrl.experiment.train.resuming import resumed_options
 
 __all__ = [
     "Agent",

@@ -13,7 +13,7 @@ from hdrl.batsim.real import BatsimSettings
 from hdrl.batsim.results import read_log
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.errors import DecisionError, HdrlError, SimulationError, UnknownName
-from hdrl.experiment.inputs import shipped_workloads
+from hdrl.experiment.run.inputs import shipped_workloads
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
 from hdrl.policies import pair_names, simulate

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hdrl.experiment.sweep import Sweep, make_sweep
+from hdrl.experiment.compare.sweep import Sweep, make_sweep
 from hdrl.workload import lublin_log, write_swf
 
 N_JOBS = 240

@@ -11,9 +11,9 @@ import pytest
 
 import hdrl
 from hdrl.errors import HdrlError, MissingExtra, OutputError, ReadError
-from hdrl.experiment import comparison as module
-from hdrl.experiment.comparison import CompareProgress, read_comparison, run_comparison
-from hdrl.experiment.points import PointRunner
+from hdrl.experiment.compare import comparison as module
+from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
+from hdrl.experiment.compare.points import PointRunner
 from hdrl.kernel import warm_up
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
@@ -114,7 +114,7 @@ def test_the_same_bytes_for_any_number_of_workers(sweep, tmp_path: Path):
 
 
 def test_the_sweep_in_the_folder_repeats_it(sweep, tmp_path: Path):
-    from hdrl.experiment.sweep import read_sweep
+    from hdrl.experiment.compare.sweep import read_sweep
 
     run_comparison(sweep(tmp_path), out=tmp_path / "one", n_workers=1)
     run_comparison(read_sweep(tmp_path / "one" / "sweep.json"), out=tmp_path / "two", n_workers=1)
@@ -364,7 +364,7 @@ def test_ray_gives_the_same_bytes(sweep, tmp_path: Path):
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\n"
         "import comparisons\n"
-        "from hdrl.experiment.comparison import run_comparison\n"
+        "from hdrl.experiment.compare.comparison import run_comparison\n"
         "folder = Path(sys.argv[2])\n"
         "run_comparison(comparisons.sweep(folder), out=folder / 'ray', on='ray', n_workers=2)\n"
     )

@@ -11,8 +11,8 @@ pytest.importorskip("torch", reason="torch is not installed (extra learn)")
 import hdrl
 from hdrl.errors import HdrlError, OptionsError
 from hdrl.experiment import evaluate_model, run_experiment
-from hdrl.experiment.comparison import run_comparison
-from hdrl.experiment.sweep import make_sweep
+from hdrl.experiment.compare.comparison import run_comparison
+from hdrl.experiment.compare.sweep import make_sweep
 from hdrl.options import parse_options
 from hdrl.workload import lublin_log, write_swf
 

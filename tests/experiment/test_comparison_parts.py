@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
-from hdrl.experiment.candidates import Candidate, groups, read_candidates
-from hdrl.experiment.cases import Case, overlapping, test_cases, train_cases
-from hdrl.experiment.cautions import cautions
-from hdrl.experiment.comparisonsummary import (
+from hdrl.experiment.compare.candidates import Candidate, groups, read_candidates
+from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_cases
+from hdrl.experiment.compare.cautions import cautions
+from hdrl.experiment.compare.points import Point, batches
+from hdrl.experiment.compare.selection import choose_baseline, training_shares
+from hdrl.experiment.compare.summary import (
     Measured,
     deciding_rows,
     metric_words,
@@ -20,9 +22,7 @@ from hdrl.experiment.comparisonsummary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.points import Point, batches
-from hdrl.experiment.selection import choose_baseline, training_shares
-from hdrl.experiment.sweep import make_sweep, read_sweep, sweep_schema
+from hdrl.experiment.compare.sweep import make_sweep, read_sweep, sweep_schema
 from hdrl.metrics import METRICS
 
 MINIMAL = {"platform": "gaia", "candidates": ["sjf+easy"], "workloads": ["lublin_gaia_1000"]}

@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch", reason="agents that learn need torch")
 import hdrl  # noqa: E402
 from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
 from hdrl.experiment import Model, Progress, evaluate_model, resumed_options, run_experiment  # noqa: E402
-from hdrl.experiment.learning import built_in_agent, make_agent  # noqa: E402
-from hdrl.experiment.run import RunResult  # noqa: E402
+from hdrl.experiment.experiment import RunResult  # noqa: E402
+from hdrl.experiment.train.learning import built_in_agent, make_agent  # noqa: E402
 from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
 from hdrl.options import Options, parse_options, read_options  # noqa: E402
 

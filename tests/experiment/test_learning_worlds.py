@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl  # noqa: E402
-from hdrl.experiment import run_experiment, trainingrun  # noqa: E402
+from hdrl.experiment import run_experiment  # noqa: E402
+from hdrl.experiment.train import run as trainingrun  # noqa: E402
 from hdrl.options import parse_options  # noqa: E402
 from hdrl.testing import worlds as small_worlds  # noqa: E402
 

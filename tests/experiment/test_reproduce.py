@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import hdrl.experiment.reproduce as module
+import hdrl.experiment.reproduce.reproduce as module
 from hdrl.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.experiment.protocols import PROTOCOLS
-from hdrl.experiment.recipe import (
+from hdrl.experiment.compare.sweep import read_sweep
+from hdrl.experiment.reproduce.protocols import PROTOCOLS
+from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,
     find_traces,
     missing_traces,
@@ -20,9 +21,8 @@ from hdrl.experiment.recipe import (
     shipped_experiments,
     trace_folders,
 )
-from hdrl.experiment.reproduce import reproduce
-from hdrl.experiment.resulttable import Reference, differences, read_reference, write_results
-from hdrl.experiment.sweep import read_sweep
+from hdrl.experiment.reproduce.reproduce import reproduce
+from hdrl.experiment.reproduce.resulttable import Reference, differences, read_reference, write_results
 from hdrl.launcher.main import cli
 from hdrl.metrics import METRICS
 from hdrl.options import read_options

@@ -10,9 +10,9 @@ import pytest
 
 from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
-from hdrl.experiment.folder import new_folder
-from hdrl.experiment.inputs import load_platform, load_workload, shipped_workloads
-from hdrl.experiment.provenance import platform_sha256, without_places, workload_sha256
+from hdrl.experiment.run.folder import new_folder
+from hdrl.experiment.run.inputs import load_platform, load_workload, shipped_workloads
+from hdrl.experiment.run.provenance import platform_sha256, without_places, workload_sha256
 from hdrl.options import Options, read_options
 
 FILES = {

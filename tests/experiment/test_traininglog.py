@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.errors import MissingExtra, ReadError
-from hdrl.experiment.traininglog import Events, Table, TrainingLog
+from hdrl.experiment.train.log import Events, Table, TrainingLog
 
 
 def text(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import hdrl.experiment.clean as cleaning
+import hdrl.experiment.run.clean as cleaning
 from hdrl.errors import OutputError
 from hdrl.experiment import run_experiment
 from hdrl.launcher.main import cli

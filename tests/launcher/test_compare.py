@@ -197,8 +197,8 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
 
 def test_a_model_knows_windows_that_it_was_trained_on(folder: Path):
     pytest.importorskip("torch", reason="torch is not installed (extra learn)")
-    from hdrl.experiment.cases import Case
-    from hdrl.experiment.knowledge import _words
+    from hdrl.experiment.compare.cases import Case
+    from hdrl.experiment.compare.knowledge import _words
 
     case = Case("log", 0, 0, 100, 50)
 

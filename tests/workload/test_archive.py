@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.errors import FetchError, MissingExtra, OptionsError, UnknownName
-from hdrl.experiment.recipe import missing_traces, read_experiment, trace_folders
+from hdrl.experiment.reproduce.recipe import missing_traces, read_experiment, trace_folders
 from hdrl.launcher.main import cli
 from hdrl.workload import archive, archive_logs, fetch_folder, fetch_log, read_workload
 from hdrl.workload.download import partial_file

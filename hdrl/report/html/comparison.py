@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, UnknownName
-from hdrl.experiment.comparison import SUMMARY_FILE, Comparison, read_comparison
-from hdrl.experiment.comparisonsummary import ALL, SummaryRow, best_row, deciding_rows, is_better, verdict
+from hdrl.experiment.compare.comparison import SUMMARY_FILE, Comparison, read_comparison
+from hdrl.experiment.compare.summary import ALL, SummaryRow, best_row, deciding_rows, is_better, verdict
 from hdrl.files import read_json, read_text
 from hdrl.metrics import METRICS
 from hdrl.report.html.figures import Figures

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OutputError, ReadError, UnknownName
-from hdrl.experiment.comparison import SUMMARY_FILE
+from hdrl.experiment.compare.comparison import SUMMARY_FILE
 from hdrl.files import atomic_write
 from hdrl.metrics import METRICS
 from hdrl.report.html.figures import Figures, figures_of_runs, time_unit

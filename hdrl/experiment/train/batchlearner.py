@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import HdrlError, LearningError
-from hdrl.experiment.agentfile import AgentError, blame
-from hdrl.experiment.learner import EpisodeEnv, EpisodeRow, Iteration
+from hdrl.experiment.run.agentfile import AgentError, blame
+from hdrl.experiment.train.learner import EpisodeEnv, EpisodeRow, Iteration
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
-from hdrl.experiment.agentfile import Agent
+from hdrl.experiment.run.agentfile import Agent
 from hdrl.files import read_json, write_json
 from hdrl.options import Options, parse_options
 

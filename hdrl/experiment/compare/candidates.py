@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, ReadError, suggest
-from hdrl.experiment.sweep import Sweep
+from hdrl.experiment.compare.sweep import Sweep
 from hdrl.policies import normalise_policy_name, pair_names, policy_names, priority_names
 
 BACKFILL_ORDERS = ("easy", "easy_sjbf", "easy_priority")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import MissingExtra, OptionsError, UnknownName
-from hdrl.experiment.agentfile import Agent, AgentError, AgentKind, blame
-from hdrl.experiment.environments import EnvironmentSpec
+from hdrl.experiment.run.agentfile import Agent, AgentError, AgentKind, blame
+from hdrl.experiment.train.environments import EnvironmentSpec
 from hdrl.options import Options
 from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
-    from hdrl.experiment.modelfile import AnyLearner
+    from hdrl.experiment.train.modelfile import AnyLearner
     from hdrl.learn.agent import Agent as LearningAgent
     from hdrl.platform.model import Platform
     from hdrl.workload.model import Workload
@@ -177,8 +177,8 @@ def make_learner(
         If anything does not fit.
     """
     require_torch()
-    from hdrl.experiment.batchlearner import BatchLearner
-    from hdrl.experiment.hdeeprmlearner import HDeepRMLearner
+    from hdrl.experiment.train.batchlearner import BatchLearner
+    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
     seed = stream_seed(options.seed, "train")
     validates = options.learning.validation_every is not None
@@ -215,7 +215,7 @@ def hdeeprm_settings(options: Options) -> Any:
     options
         The options.
     """
-    from hdrl.experiment.hdeeprmlearner import HDeepRMSettings
+    from hdrl.experiment.train.hdeeprmlearner import HDeepRMSettings
 
     given = options.pybatsim.agent
     chosen = {name: getattr(given, name) for name in ("gamma", "hidden", "lr") if getattr(given, name) is not None}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.sweep import Sweep
+from hdrl.experiment.compare.sweep import Sweep
 from hdrl.platform.model import Platform
 from hdrl.seeding import seed_sequence
 from hdrl.workload.fit import check_fits

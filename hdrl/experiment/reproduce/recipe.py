@@ -25,7 +25,7 @@ REFERENCE = "reference.csv"
 TRACES_VARIABLE = "HDRL_TRACES"
 """Name of the environment variable with folders in which traces are looked for."""
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 INSTALLED_FOLDER = _HERE / "shipped"
 CHECKOUT_FOLDER = _HERE.parents[1] / "experiments"
 

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, OutputError
-from hdrl.experiment.agentfile import Agent
-from hdrl.experiment.environments import EnvironmentSpec, environment_of
-from hdrl.experiment.folder import check_free
-from hdrl.experiment.inputs import load_platform, load_workload
-from hdrl.experiment.learner import EpisodeRow
-from hdrl.experiment.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
-from hdrl.experiment.modelfile import checkpoint_of_learner, read_model
-from hdrl.experiment.provenance import workload_sha256
-from hdrl.experiment.resuming import check_same_training, read_resumed, write_resume_file
-from hdrl.experiment.training import Plan, Training
+from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.folder import check_free
+from hdrl.experiment.run.inputs import load_platform, load_workload
+from hdrl.experiment.run.provenance import workload_sha256
+from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
+from hdrl.experiment.train.learner import EpisodeRow
+from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
+from hdrl.experiment.train.loop import Plan, Training
+from hdrl.experiment.train.modelfile import checkpoint_of_learner, read_model
+from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.files import write_json
 from hdrl.options import Options
 
 if TYPE_CHECKING:
-    from hdrl.experiment.modelfile import AnyLearner
-    from hdrl.experiment.progress import Progress
+    from hdrl.experiment.run.progress import Progress
+    from hdrl.experiment.train.modelfile import AnyLearner
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload

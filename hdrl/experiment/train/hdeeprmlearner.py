@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hdrl.errors import HdrlError
-from hdrl.experiment.agentfile import Agent, AgentError, blame
-from hdrl.experiment.learner import EpisodeEnv, EpisodeRow, Iteration, episode_row
-from hdrl.experiment.lentrandom import LentRandomness
+from hdrl.experiment.run.agentfile import Agent, AgentError, blame
+from hdrl.experiment.train.learner import EpisodeEnv, EpisodeRow, Iteration, episode_row
+from hdrl.experiment.train.lentrandom import LentRandomness
 
 if TYPE_CHECKING:
     from pathlib import Path

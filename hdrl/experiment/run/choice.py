@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.errors import OptionsError, UnknownName
-from hdrl.experiment.agentfile import Agent, AgentKind, load_agent
+from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
 from hdrl.options import Options
 from hdrl.seeding import seed_sequence
 
@@ -66,7 +66,7 @@ def choose_agent(options: Options) -> Agent:
         compatible = options.compatibility is not None
         agent = load_agent(options.path_of(given.file), lambda: _classic_policy(options), takes_first=compatible)
     elif options.learning.algorithm is not None:
-        from hdrl.experiment.learning import built_in_agent
+        from hdrl.experiment.train.learning import built_in_agent
 
         agent = built_in_agent(options, options.learning.algorithm)
     elif options.agent_type == "LEARNING":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hdrl.experiment.resulttable import Place
+from hdrl.experiment.reproduce.resulttable import Place
 from hdrl.registry import Registry
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Pla
         Not used: a protocol of fixed priorities.
     """
     del models
-    from hdrl.experiment.candidates import BACKFILL_ORDERS, groups
+    from hdrl.experiment.compare.candidates import BACKFILL_ORDERS, groups
     from hdrl.policies import simulate
 
     platform, sequences = _sequences(traces)
@@ -127,7 +127,7 @@ def lublin1_models(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[P
     models
         Model files of JobPick, one for each seed.
     """
-    from hdrl.experiment.modeluse import Model
+    from hdrl.experiment.train.modeluse import Model
 
     platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}

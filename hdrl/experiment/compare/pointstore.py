@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hdrl.errors import MissingExtra, OutputError
-from hdrl.experiment.points import PointResult
+from hdrl.experiment.compare.points import PointResult
 from hdrl.files import atomic_write, atomic_write_bytes, read_json
 from hdrl.metrics import METRICS
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment.agentfile import Agent, AgentKind, blame
-from hdrl.experiment.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
-from hdrl.experiment.folder import check_free, new_folder
-from hdrl.experiment.inputs import load_platform, load_workload
-from hdrl.experiment.progress import Progress
-from hdrl.experiment.results import WALL_CLOCK_INFO, write_results
+from hdrl.experiment.run.agentfile import Agent, AgentKind, blame
+from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
+from hdrl.experiment.run.folder import check_free, new_folder
+from hdrl.experiment.run.inputs import load_platform, load_workload
+from hdrl.experiment.run.progress import Progress
+from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.files import write_json
 from hdrl.options import Options
 
 if TYPE_CHECKING:
-    from hdrl.experiment.trainingrun import Trained
+    from hdrl.experiment.train.run import Trained
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload
@@ -160,7 +160,7 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
 
 
 def _train(options: Options, agent: Agent, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
-    from hdrl.experiment.trainingrun import TrainingRun
+    from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
     training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
@@ -191,7 +191,7 @@ def _play(options: Options, platform: Platform, workload: Workload, agent: Agent
             f"{options.where}: simulator is {options.simulator!r}, but agents that learn decide in the embedded "
             "simulator only"
         )
-    from hdrl.experiment.modeluse import play_options
+    from hdrl.experiment.train.modeluse import play_options
 
     return play_options(options, agent, platform, workload)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.experiment.candidates import Candidate, groups
-from hdrl.experiment.cases import Case, overlapping
-from hdrl.experiment.comparisonsummary import (
+from hdrl.experiment.compare.candidates import Candidate, groups
+from hdrl.experiment.compare.cases import Case, overlapping
+from hdrl.experiment.compare.summary import (
     UNRUN,
     Measured,
     SummaryRow,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, OutputError, ReadError
-from hdrl.experiment.runfiles import EVENTS_FOLDER, EVENTS_PREFIX, Form, json_object, run_files
+from hdrl.experiment.run.files import EVENTS_FOLDER, EVENTS_PREFIX, Form, json_object, run_files
 
 PROVENANCE, OPTIONS = "provenance.json", "options.resolved.json"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.experiment.learner import EpisodeRow, Iteration, Learner
-from hdrl.experiment.traininglog import PROBABILITY, Events, TrainingLog
+from hdrl.experiment.train.learner import EpisodeRow, Iteration, Learner
+from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
 
 if TYPE_CHECKING:
-    from hdrl.experiment.progress import Progress
+    from hdrl.experiment.run.progress import Progress
 
 EVENTS_FOLDER = "tensorboard"
 

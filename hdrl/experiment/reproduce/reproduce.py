@@ -10,14 +10,14 @@ from typing import Any
 
 from hdrl.distributed import run_tasks
 from hdrl.errors import OutputError
-from hdrl.experiment.comparison import CompareProgress, Comparison, run_comparison
-from hdrl.experiment.progress import Progress
-from hdrl.experiment.protocols import PROTOCOLS
-from hdrl.experiment.provenance import versions
-from hdrl.experiment.recipe import REFERENCE, Experiment, find_traces, trace_folders
-from hdrl.experiment.resulttable import Difference, Place, differences, read_reference, write_results
-from hdrl.experiment.run import run_experiment
-from hdrl.experiment.sweep import Sweep, read_sweep
+from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
+from hdrl.experiment.compare.sweep import Sweep, read_sweep
+from hdrl.experiment.experiment import run_experiment
+from hdrl.experiment.reproduce.protocols import PROTOCOLS
+from hdrl.experiment.reproduce.recipe import REFERENCE, Experiment, find_traces, trace_folders
+from hdrl.experiment.reproduce.resulttable import Difference, Place, differences, read_reference, write_results
+from hdrl.experiment.run.progress import Progress
+from hdrl.experiment.run.provenance import versions
 from hdrl.files import read_json, write_json
 from hdrl.options import Options, read_options
 

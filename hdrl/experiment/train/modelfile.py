@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
-from hdrl.experiment.agentfile import Agent, AgentKind
+from hdrl.experiment.run.agentfile import Agent, AgentKind
 
 if TYPE_CHECKING:
-    from hdrl.experiment.batchlearner import BatchLearner
-    from hdrl.experiment.hdeeprmlearner import HDeepRMLearner
+    from hdrl.experiment.train.batchlearner import BatchLearner
+    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
     from hdrl.learn.checkpoint import Checkpoint
 
     AnyLearner = BatchLearner | HDeepRMLearner

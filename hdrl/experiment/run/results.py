@@ -8,8 +8,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.experiment.agentfile import Agent
-from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
+from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.provenance import platform_sha256, versions, without_places, workload_sha256
 from hdrl.files import write_json
 from hdrl.options import Options
 

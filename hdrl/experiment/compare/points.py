@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hdrl.errors import DecisionError, HdrlError, SimulationError
-from hdrl.experiment.agentfile import blame
-from hdrl.experiment.candidates import Candidate
-from hdrl.experiment.cases import Case
-from hdrl.experiment.knowledge import policy_of
-from hdrl.experiment.sweep import Sweep
+from hdrl.experiment.compare.candidates import Candidate
+from hdrl.experiment.compare.cases import Case
+from hdrl.experiment.compare.knowledge import policy_of
+from hdrl.experiment.compare.sweep import Sweep
+from hdrl.experiment.run.agentfile import blame
 from hdrl.metrics import METRICS, compute_metrics
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
 from hdrl.workload.statistics import offered_load
 
 if TYPE_CHECKING:
-    from hdrl.experiment.modeluse import Model
+    from hdrl.experiment.train.modeluse import Model
     from hdrl.simulation.trace import Trace
 
 JOBS_PER_BATCH = 20_000
@@ -153,7 +153,7 @@ class PointRunner:
 
 def _model(candidate: Candidate, seed: int, models: dict[str, Model]) -> Model:
     """Return the model of a seed; a batch reads each once."""
-    from hdrl.experiment.modeluse import Model
+    from hdrl.experiment.train.modeluse import Model
 
     path = candidate.files[seed % len(candidate.files)]
     if path not in models:

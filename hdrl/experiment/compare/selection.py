@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.sweep import Sweep
+from hdrl.experiment.compare.sweep import Sweep
 from hdrl.metrics import METRICS
 
 BEST = "best"

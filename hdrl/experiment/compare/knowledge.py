@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.agentfile import AgentKind, Policy, load_agent
-from hdrl.experiment.candidates import Candidate
-from hdrl.experiment.cases import Case
-from hdrl.experiment.provenance import workload_sha256
-from hdrl.experiment.sweep import Sweep
+from hdrl.experiment.compare.candidates import Candidate
+from hdrl.experiment.compare.cases import Case
+from hdrl.experiment.compare.sweep import Sweep
+from hdrl.experiment.run.agentfile import AgentKind, Policy, load_agent
+from hdrl.experiment.run.provenance import workload_sha256
 from hdrl.policies import is_clairvoyant
 from hdrl.policies.clairvoyance import EXACT_ESTIMATES
 from hdrl.workload.model import Workload
@@ -35,7 +35,7 @@ def check_files(candidates: Sequence[Candidate]) -> None:
         if candidate.is_file:
             policy_of(candidate)
         if candidate.is_model:
-            from hdrl.experiment.modeluse import Model
+            from hdrl.experiment.train.modeluse import Model
 
             for file in candidate.files:
                 Model(file)
@@ -114,7 +114,7 @@ def trained_on(candidates: Sequence[Candidate], cases: Sequence[Case], workloads
 
 def _record(file: str) -> Mapping[str, Any]:
     """Return what a model file says of its training."""
-    from hdrl.experiment.learning import require_torch
+    from hdrl.experiment.train.learning import require_torch
 
     require_torch()
     from hdrl.learn.checkpoint import load_checkpoint

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import MissingExtra, ReadError
-from hdrl.experiment.cautions import Caution
-from hdrl.experiment.comparisonsummary import SummaryRow
-from hdrl.experiment.points import Point, PointResult, PointRunner
-from hdrl.experiment.pointstore import write_csv, write_parquet
-from hdrl.experiment.selection import Selection
+from hdrl.experiment.compare.cautions import Caution
+from hdrl.experiment.compare.points import Point, PointResult, PointRunner
+from hdrl.experiment.compare.pointstore import write_csv, write_parquet
+from hdrl.experiment.compare.selection import Selection
+from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.files import read_json, write_json
 
 SUMMARY_FILE = "summary.json"

@@ -14,27 +14,27 @@ import numpy as np
 
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import HdrlError, MissingExtra, OptionsError
-from hdrl.experiment.candidates import Candidate, read_candidates
-from hdrl.experiment.cases import Case, read_workloads, test_cases, train_cases
-from hdrl.experiment.cautions import cautions
-from hdrl.experiment.comparisonfiles import SUMMARY_FILE, Comparison, read_comparison, write_comparison
-from hdrl.experiment.comparisonsummary import (
+from hdrl.experiment.compare.candidates import Candidate, read_candidates
+from hdrl.experiment.compare.cases import Case, read_workloads, test_cases, train_cases
+from hdrl.experiment.compare.cautions import cautions
+from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison, write_comparison
+from hdrl.experiment.compare.knowledge import check_files, clairvoyant_names, exact_estimates, trained_on
+from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
+from hdrl.experiment.compare.pointstore import (
+    PointStore,
+    check_identity,
+    finished_identity,
+)
+from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
+from hdrl.experiment.compare.summary import (
     Measured,
     best_row,
     deciding_rows,
     summarise,
     verdict,
 )
-from hdrl.experiment.knowledge import check_files, clairvoyant_names, exact_estimates, trained_on
-from hdrl.experiment.points import Point, PointResult, PointRunner, batches
-from hdrl.experiment.pointstore import (
-    PointStore,
-    check_identity,
-    finished_identity,
-)
-from hdrl.experiment.provenance import platform_sha256, versions, without_places, workload_sha256
-from hdrl.experiment.selection import Selection, choose_baseline, training_shares
-from hdrl.experiment.sweep import Sweep
+from hdrl.experiment.compare.sweep import Sweep
+from hdrl.experiment.run.provenance import platform_sha256, versions, without_places, workload_sha256
 from hdrl.files import write_json
 from hdrl.metrics import METRICS
 from hdrl.platform.pstates import pstate_rules

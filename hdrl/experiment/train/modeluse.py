@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
-from hdrl.experiment.agentfile import Agent, AgentKind, load_agent
-from hdrl.experiment.environments import EnvironmentSpec, environment_from, environment_of
-from hdrl.experiment.learning import hdeeprm_settings, make_agent, one_thread, require_torch, settings_of, test_jobs
-from hdrl.experiment.modelfile import FILE, read_model
+from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
+from hdrl.experiment.train.environments import EnvironmentSpec, environment_from, environment_of
+from hdrl.experiment.train.learning import (
+    hdeeprm_settings,
+    make_agent,
+    one_thread,
+    require_torch,
+    settings_of,
+    test_jobs,
+)
+from hdrl.experiment.train.modelfile import FILE, read_model
 from hdrl.options import Options
 
 if TYPE_CHECKING:
-    from hdrl.experiment.modelfile import AnyLearner
+    from hdrl.experiment.train.modelfile import AnyLearner
     from hdrl.learn.checkpoint import Checkpoint
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
@@ -86,8 +93,8 @@ class Model:
             env.close()
 
     def _learner(self, env: Any, seed: int) -> AnyLearner:
-        from hdrl.experiment.batchlearner import BatchLearner
-        from hdrl.experiment.hdeeprmlearner import HDeepRMLearner, HDeepRMSettings
+        from hdrl.experiment.train.batchlearner import BatchLearner
+        from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner, HDeepRMSettings
         from hdrl.learn.spaces import check_same_spaces
 
         checkpoint = self._checkpoint
@@ -171,8 +178,8 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
         If there is no model, or it does not fit.
     """
     require_torch()
-    from hdrl.experiment.batchlearner import BatchLearner
-    from hdrl.experiment.hdeeprmlearner import HDeepRMLearner
+    from hdrl.experiment.train.batchlearner import BatchLearner
+    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
     spec = environment_of(options)
     env = spec.single(platform, test_jobs(options, workload))

@@ -1,0 +1,1 @@
+"""Comparisons: who is compared, on what, the points, the table, the verdict and its cautions."""

@@ -1,0 +1,1 @@
+"""Claimed experiments, run again and held against their numbers."""

@@ -1,0 +1,1 @@
+"""One run: its agent, its inputs, its folder, its files, and where they come from."""

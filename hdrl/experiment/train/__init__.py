@@ -1,0 +1,1 @@
+"""Trainings: an agent, the environments it learns in, the loop, the logs, and the model that comes of it."""
