@@ -15,101 +15,52 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+EXAMPLES = Path(__file__).parents[1] / "examples"
 BIN = Path(sys.executable).parent
-
-TIMES = ("timing.json", "manifest.json")
-"""Files that hold wall-clock times, or hashes of files that do."""
-
-RUN = [BIN / "hdrl-launch", "--quiet"]
-COMPARE = [BIN / "hdrl", "compare", "--quiet", "-j", "2"]
-DEMO, TRAIN = ROOT / "examples" / "demo.json", ROOT / "examples" / "train.json"
-SHORT = ["--set", "learning.n_envs=4", "--set", "learning.iterations=2", "--set", "learning.validation_every=1"]
-SHORT += ["--set", "learning.n_validation_episodes=2", "--set", "learning.episodes.n_jobs=64"]
-
-COMMANDS: dict[str, list[str | Path]] = {
-    "run-gaia": [*RUN, DEMO, "--set", "nb_jobs=600"],
-    "run-random": [*RUN, DEMO, "--set", "nb_jobs=300", "--set", "pybatsim.agent.policy_pair=random-random"],
-    "run-conservative": [*RUN, DEMO, "--set", "nb_jobs=300", "--set", "pybatsim.agent.policy_pair=sjf+conservative"],
-    "run-exact": [*RUN, DEMO, "--set", "nb_jobs=60", "--simulator", "exact"],
-    "run-compatible": [*RUN, DEMO, "--set", "nb_jobs=300", "--set", "compatibility=hdeeprm-0.3.1"],
-    "run-twice": [*RUN, DEMO, "--set", "nb_jobs=100", "-nr", "2"],
-    "run-file": [*RUN, ROOT / "examples" / "first_fit.py", DEMO, "--set", "nb_jobs=200"],
-    "train-ppo": [*RUN, "ppo", TRAIN, *SHORT],
-    "train-dqn": [*RUN, "dqn", TRAIN, *SHORT],
-    "train-picks": [
-        *RUN,
-        "ppo",
-        TRAIN,
-        *SHORT,
-        "--set",
-        "learning.environment=job_pick",
-        "--set",
-        "platform_file_path=homogeneous:2280",
-        "--set",
-        "workload.memory=none",
-    ],
-    "train-hdeeprm": [*RUN, ROOT / "examples" / "reinforce.py", TRAIN, *SHORT, "--set", "learning.n_envs=1"],
-    "train-hdeeprm-compatible": [
-        *RUN,
-        ROOT / "examples" / "actor_critic.py",
-        TRAIN,
-        *SHORT,
-        "--set",
-        "learning.n_envs=1",
-        "--set",
-        "compatibility=hdeeprm-0.3.1",
-    ],
-    "compare-generated": [
-        *COMPARE,
-        "sjf+easy",
-        "f4+easy_sjbf",
-        "-p",
-        "homogeneous:64",
-        "--loads",
-        "0.7,0.85",
-        "--windows",
-        "100:4",
-    ],
-    "compare-best": [
-        *COMPARE,
-        "smallest-*",
-        "-p",
-        "gaia",
-        "-w",
-        "lublin_gaia_1000",
-        "--windows",
-        "60:4",
-        "--range",
-        "0.5:1",
-        "--baseline",
-        "best",
-    ],
-    "compare-model": [
-        *COMPARE,
-        "sjf+easy",
-        "{train-ppo}/model.pt",
-        "-p",
-        "gaia",
-        "-w",
-        "lublin_gaia_1000",
-        "--windows",
-        "100:3",
-    ],
-    "plot": [BIN / "hdrl", "plot", "gantt", "{run-gaia}", "-s", "{out}/gantt.png"],
+PROGRAMS = {
+    "hdrl": f"{BIN}/hdrl",
+    "launch": f"{BIN}/hdrl-launch --quiet",
+    "compare": f"{BIN}/hdrl compare --quiet -j 2",
 }
 
+NOT_COMPARED = ("timing.json", "manifest.json", "goldens.json", "resume.json", "sweep.json")
+"""Files that hold wall-clock times, hashes of such files, or places."""
 
-def run(name: str, folder: Path) -> None:
-    """Run a command; what it names in braces is the folder of an earlier one."""
-    places = {other: folder / other for other in COMMANDS} | {"out": folder / name}
-    words = [str(word) for word in COMMANDS[name]]
-    for other, place in places.items():
-        words = [word.replace("{" + other + "}", str(place)) for word in words]
-    if any("{out}" in str(word) for word in COMMANDS[name]):
-        places["out"].mkdir()
+TRAIN = "--set learning.n_envs=4 --set learning.iterations=2 --set learning.validation_every=1"
+TRAIN += " --set learning.n_validation_episodes=2 --set learning.episodes.n_jobs=64"
+ONE = "--set learning.n_envs=1"
+
+COMMANDS = {
+    "run-gaia": "{launch} {demo} --set nb_jobs=600",
+    "run-random": "{launch} {demo} --set nb_jobs=300 --set pybatsim.agent.policy_pair=random-random",
+    "run-conservative": "{launch} {demo} --set nb_jobs=300 --set pybatsim.agent.policy_pair=sjf+conservative",
+    "run-exact": "{launch} {demo} --set nb_jobs=60 --simulator exact",
+    "run-compatible": "{launch} {demo} --set nb_jobs=300 --set compatibility=hdeeprm-0.3.1",
+    "run-twice": "{launch} {demo} --set nb_jobs=100 -nr 2",
+    "run-file": "{launch} {examples}/first_fit.py {demo} --set nb_jobs=200",
+    "train-ppo": f"{{launch}} ppo {{train}} {TRAIN}",
+    "train-dqn": f"{{launch}} dqn {{train}} {TRAIN}",
+    "train-picks": f"{{launch}} ppo {{train}} {TRAIN} --set learning.environment=job_pick"
+    " --set platform_file_path=homogeneous:2280 --set workload.memory=none",
+    "train-hdeeprm": f"{{launch}} {{examples}}/reinforce.py {{train}} {TRAIN} {ONE}",
+    "train-hdeeprm-compatible": f"{{launch}} {{examples}}/actor_critic.py {{train}} {TRAIN} {ONE}"
+    " --set compatibility=hdeeprm-0.3.1",
+    "compare-generated": "{compare} sjf+easy f4+easy_sjbf -p homogeneous:64 --loads 0.7,0.85 --windows 100:4",
+    "compare-best": "{compare} smallest-* -p gaia -w lublin_gaia_1000 --windows 60:4 --range 0.5:1 --baseline best",
+    "compare-model": "{compare} sjf+easy {out}/train-ppo/model.pt -p gaia -w lublin_gaia_1000 --windows 100:3",
+    "plot": "{hdrl} plot gantt {out}/run-gaia -s {out}/plot/gantt.png",
+}
+"""What is run, each into a folder of its name; ``{out}`` is the folder of all."""
+
+
+def run(name: str, out: Path) -> None:
+    """Run a command."""
+    places = {"out": out, "examples": EXAMPLES, "demo": EXAMPLES / "demo.json", "train": EXAMPLES / "train.json"}
+    words = COMMANDS[name].format(**PROGRAMS, **places).split()
+    if name == "plot":
+        (out / name).mkdir()
     else:
-        words += ["--out", str(folder / name)]
+        words += ["--out", str(out / name)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{name}: {' '.join(words)}\n{done.stdout}{done.stderr}")
@@ -120,7 +71,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in TIMES and "tfevents" not in path.name and path.name != "goldens.json"
+        if path.is_file() and path.name not in NOT_COMPARED and "tfevents" not in path.name
     }
 
 
