@@ -55,8 +55,8 @@ class LearningOptions(Block):
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the algorithm by name, instead of its defaults."
     )
-    environment: Literal["policy_pair", "job_pick"] = Field(
-        default="policy_pair", description="What the agent does: choose among policy pairs, or pick jobs."
+    environment: str | None = Field(
+        default=None, description="In which environment the agent decides; by default the setting's first."
     )
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the environment by name, instead of its defaults."

@@ -1,0 +1,1 @@
+"""The settings that come with hdrl, a folder each; `hdrl.setting.SETTINGS` finds them by name."""
