@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from hdrl.options.block import Block
+from hdrl.windows import PARTS
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Range = tuple[Fraction, Fraction]
@@ -23,9 +24,13 @@ class EpisodeOptions(Block):
     start: Literal["random", "consecutive"] = Field(
         default="random", description="Where the windows of training lie: drawn anew, or one after the other."
     )
-    train: Range = Field(default=(0.0, 0.6), description="Part of the workload to train on, as two fractions of it.")
-    validation: Range = Field(default=(0.6, 0.7), description="Part of the workload to choose the best model on.")
-    test: Range = Field(default=(0.7, 1.0), description="Part of the workload to test on.")
+    train: Range = Field(
+        default=PARTS["train"], description="Part of the workload to train on, as two fractions of it."
+    )
+    validation: Range = Field(
+        default=PARTS["validation"], description="Part of the workload to choose the best model on."
+    )
+    test: Range = Field(default=PARTS["test"], description="Part of the workload to test on.")
 
     @model_validator(mode="before")
     @classmethod

@@ -220,7 +220,7 @@ def test_windows_never_share_jobs(count: int, n_jobs: int):
         ({"windows": {"length": 100, "count": 4}, "range": [0.7, 1.0]}, "room for 3 windows of 100 jobs"),
         ({"windows": {"length": 100, "starts": [901]}}, "has 1,000 jobs, but windows.starts has 901"),
         ({"windows": {"length": 100, "starts": [10], "warm_up": 11}}, "needs 11 jobs before it"),
-        ({"range": [0.0001, 0.0002]}, "no job between the shares"),
+        ({"range": [0.0001, 0.0002]}, r"range is \[0.0001, 0.0002\], which holds none of the 1,000 jobs of"),
     ],
 )
 def test_windows_that_do_not_exist(changes, message: str):

@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.compare.sweep import Sweep
+from hdrl.experiment.compare.sweep import Sweep, Windows
 from hdrl.platform.model import Platform
 from hdrl.seeding import seed_sequence
+from hdrl.windows import (
+    Places,
+    Shares,
+    after_warm_up,
+    is_inside,
+    n_side_by_side,
+    overlap,
+    range_of_shares,
+    side_by_side,
+)
 from hdrl.workload.fit import check_fits
 from hdrl.workload.lublin import lublin_workload
 from hdrl.workload.model import Workload
@@ -167,31 +177,34 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     found = []
     ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
     for before, after in itertools.pairwise(ordered):
-        if before.source == after.source and before.first_job + before.n_jobs > after.first_job:
+        if before.source == after.source and overlap(_counting(before), _counting(after)):
             found.append((before, after))
     return found
+
+
+def _counting(case: Case) -> Places:
+    """Return the range of the jobs that count."""
+    return case.first_job, case.first_job + case.n_jobs
 
 
 def _cases(sweep: Sweep, workloads: Sequence[Workload], shares: tuple[float, float], part: str) -> list[Case]:
     cases: list[Case] = []
     for source, workload in enumerate(workloads):
-        cases += _windows(sweep, workload, source, shares)
+        cases += _windows(sweep, workload, source, shares, part)
     for load in sweep.loads:
         cases += _generated(sweep, load, part)
     return cases
 
 
-def _windows(sweep: Sweep, workload: Workload, source: int, shares: tuple[float, float]) -> list[Case]:
-    begin, end = (round(share * workload.n_jobs) for share in shares)
+def _windows(sweep: Sweep, workload: Workload, source: int, shares: Shares, part: str) -> list[Case]:
+    what = f"{sweep.where}: {'range' if part == TEST else 'baseline'}"
+    places = range_of_shares(shares, workload.n_jobs, what=what, items=f"jobs of {workload.name}")
     windows = sweep.windows
     if windows is None:
-        if begin >= end:
-            raise OptionsError(f"{sweep.where}: {workload.name}: no job between the shares {shares[0]} and {shares[1]}")
-        return [Case(workload.name, source, 0, begin, end - begin)]
-    begin = max(begin, windows.warm_up)
-    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, begin, end)
+        return [Case(workload.name, source, 0, places[0], places[1] - places[0])]
+    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, windows, places)
     for start in starts:
-        if start - windows.warm_up < 0 or start + windows.length > workload.n_jobs:
+        if not is_inside((start - windows.warm_up, start + windows.length), (0, workload.n_jobs)):
             raise OptionsError(
                 f"{sweep.where}: {workload.name} has {workload.n_jobs:,} jobs, but windows.starts has {start}, which "
                 f"needs {windows.warm_up:,} jobs before it and {windows.length:,} from it on"
@@ -202,21 +215,18 @@ def _windows(sweep: Sweep, workload: Workload, source: int, shares: tuple[float,
     ]
 
 
-def _side_by_side(sweep: Sweep, workload: Workload, begin: int, end: int) -> list[int]:
+def _side_by_side(sweep: Sweep, workload: Workload, windows: Windows, places: Places) -> list[int]:
     """Return the starts of windows that share no job, spread evenly over the part."""
-    if sweep.windows is None:
-        raise ValueError("no windows")
-    length, count = sweep.windows.length, sweep.windows.count
-    n_fitting = max(0, end - begin) // length
+    places = after_warm_up(places, windows.warm_up)
+    length, count = windows.length, windows.count
+    n_fitting = n_side_by_side(places, length)
     if n_fitting == 0 or (count or 1) > n_fitting:
         raise OptionsError(
-            f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job {begin:,} "
-            f"and job {end:,}, expected {count or 'at least one'}; take shorter ones, or name windows.starts"
+            f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job "
+            f"{places[0]:,} and job {places[1]:,}, expected {count or 'at least one'}; take shorter ones, or name "
+            "windows.starts"
         )
-    if count is None:
-        return [begin + number * length for number in range(n_fitting)]
-    spare = end - begin - count * length
-    return [begin + number * length + (number * spare) // max(1, count - 1) for number in range(count)]
+    return side_by_side(places, length, count)
 
 
 def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:

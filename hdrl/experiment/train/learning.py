@@ -12,6 +12,7 @@ from hdrl.experiment.run.agentfile import Agent, AgentError, AgentKind, blame
 from hdrl.experiment.train.environments import EnvironmentSpec
 from hdrl.options import Options
 from hdrl.seeding import seed_sequence
+from hdrl.windows import range_of_shares
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.modelfile import AnyLearner
@@ -272,14 +273,9 @@ def job_range(options: Options, name: str, workload: Workload) -> tuple[int, int
     """
     if options.learning.episodes.n_jobs is None:
         return 0, workload.n_jobs
-    low, high = getattr(options.learning.episodes, name)
-    first, last = round(low * workload.n_jobs), round(high * workload.n_jobs)
-    if first == last:
-        raise OptionsError(
-            f"{options.where}: learning.episodes.{name} is [{low:g}, {high:g}], which holds none of the"
-            f" {workload.n_jobs:,} jobs, expected a wider range"
-        )
-    return first, last
+    shares = getattr(options.learning.episodes, name)
+    what = f"{options.where}: learning.episodes.{name}"
+    return range_of_shares(shares, workload.n_jobs, what=what, items=f"jobs of {workload.name}")
 
 
 def test_jobs(options: Options, workload: Workload) -> Workload:
