@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform as python_platform
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hdrl.trace.model import Load, Machine
 from hdrl.version import VERSION
 
 
@@ -36,7 +38,7 @@ def without_places(value: object) -> Any:
     value
         What `json.dumps` takes, paths and NumPy scalars besides.
     """
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): without_places(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [without_places(inner) for inner in value]
@@ -46,3 +48,23 @@ def without_places(value: object) -> Any:
         path = Path(value)
         return path.name if path.is_absolute() else str(value)
     return value
+
+
+def inputs_of(machine: Machine, load: Load) -> dict[str, Any]:
+    """Return what was simulated on what, with hashes.
+
+    Parameters
+    ----------
+    machine, load
+        The machine and the load.
+    """
+    return {
+        "platform": {**machine.facts(), "sha256": machine.sha256()},
+        "workload": {
+            "name": load.name,
+            "n_jobs": load.n_items,
+            "n_dropped": dict(load.n_dropped),
+            "sha256": load.sha256(),
+            "origin": without_places(load.origin),
+        },
+    }
