@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from hdrl.metrics import compute_metrics
     from hdrl.platform import Platform, build_platform, read_platform
     from hdrl.policies import policy_names, simulate
+    from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.simulation import EmbeddedSimulator, Trace, View
     from hdrl.workload import Workload, check_fits, read_workload
 

@@ -214,11 +214,11 @@ class Setting(Protocol):
         """What it is about, in a few words."""
 
     @property
-    def Options(self) -> type[OptionsFile]:  # noqa: N802 (a class)
+    def Options(self) -> type[OptionsFile]:
         """Its options file."""
 
     @property
-    def Sweep(self) -> type[Sweep]:  # noqa: N802 (a class)
+    def Sweep(self) -> type[Sweep]:
         """Its sweep file: what a comparison compares."""
 
     @property

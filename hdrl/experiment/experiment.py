@@ -193,7 +193,9 @@ def _tell(options: OptionsFile, doing: str, machine: Machine, load: Load, progre
     if missed is not None:
         progress.message(missed)
     size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
-    progress.message(f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}")
+    progress.message(
+        f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}"
+    )
 
 
 class _Clock:

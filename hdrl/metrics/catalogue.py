@@ -22,6 +22,8 @@ class MetricInfo:
         ``True`` or ``False``; ``None`` where a comparison says nothing by itself.
     is_of_whole_run
         Whether it cannot be told for a part of the items of a simulation.
+    hides_zero
+        Whether it counts what went wrong, so that it is shown only where it did.
     """
 
     unit: str
@@ -29,6 +31,7 @@ class MetricInfo:
     source: str
     lower_is_better: bool | None
     is_of_whole_run: bool = False
+    hides_zero: bool = False
 
 
 def metrics_table(metrics: Mapping[str, MetricInfo]) -> str:

@@ -27,20 +27,27 @@ STATISTICS = (
 )
 """What is told of a distribution, and in words."""
 
+
+def _count(formula: str, *, lower_is_better: bool | None, hides_zero: bool = False) -> MetricInfo:
+    return MetricInfo("1", formula, OWN, lower_is_better, hides_zero=hides_zero)
+
+
+def _wrong(formula: str) -> MetricInfo:
+    return _count(formula, lower_is_better=True, hides_zero=True)
+
+
 COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
     {
-        "n_jobs": MetricInfo("1", "jobs of the workload", OWN, None),
-        "n_finished": MetricInfo("1", "jobs that ran to an end, whatever end", OWN, lower_is_better=False),
-        "n_successful": MetricInfo("1", "finished jobs that did all their work", OWN, lower_is_better=False),
-        "n_failed": MetricInfo("1", "finished jobs that failed", OWN, lower_is_better=True),
-        "n_walltime_reached": MetricInfo("1", "finished jobs that took longer than they may", OWN, lower_is_better=True),
-        "n_killed": MetricInfo("1", "finished jobs that were killed", OWN, lower_is_better=True),
-        "n_rejected": MetricInfo("1", "jobs that the policy rejected", OWN, lower_is_better=True),
-        "n_unfinished": MetricInfo("1", "jobs still running at the end of the simulation", OWN, lower_is_better=True),
-        "n_not_started": MetricInfo(
-            "1", "jobs neither started nor rejected at the end of the simulation", OWN, lower_is_better=True
-        ),
-        "success_rate": MetricInfo("1", "n_successful / n_jobs", OWN, lower_is_better=False),
+        "n_jobs": _count("jobs of the workload", lower_is_better=None),
+        "n_finished": _count("jobs that ran to an end, whatever end", lower_is_better=False),
+        "n_successful": _count("finished jobs that did all their work", lower_is_better=False),
+        "n_failed": _wrong("finished jobs that failed"),
+        "n_walltime_reached": _wrong("finished jobs that took longer than they may"),
+        "n_killed": _wrong("finished jobs that were killed"),
+        "n_rejected": _wrong("jobs that the policy rejected"),
+        "n_unfinished": _wrong("jobs still running at the end of the simulation"),
+        "n_not_started": _wrong("jobs neither started nor rejected at the end of the simulation"),
+        "success_rate": _count("n_successful / n_jobs", lower_is_better=False),
     }
 )
 """How many jobs ended how."""

@@ -123,8 +123,8 @@ class OptionsFile(Block):
             Folder that relative paths start from.
         """
         copy = self.model_copy()
-        copy._where = where
-        copy._folder = folder
+        copy._where = where  # noqa: SLF001 (its own class)
+        copy._folder = folder  # noqa: SLF001
         return copy
 
     def path_of(self, text: str) -> Path:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hdrl.errors import OptionsError, suggest
+
 M = TypeVar("M", bound=BaseModel)
 
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {

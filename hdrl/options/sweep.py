@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -172,8 +172,8 @@ class Sweep(Block):
             Folder that relative paths start from.
         """
         copy = self.model_copy()
-        copy._where = where
-        copy._folder = folder
+        copy._where = where  # noqa: SLF001 (its own class)
+        copy._folder = folder  # noqa: SLF001
         return copy
 
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
@@ -194,9 +194,7 @@ class Sweep(Block):
             If something is asked for that the machine cannot give.
         """
         del machine
-        return self.model_copy(
-            update={"baseline": self.baseline or baseline, "metrics": self.metrics or list(metrics)}
-        )
+        return self.model_copy(update={"baseline": self.baseline or baseline, "metrics": self.metrics or list(metrics)})
 
     def moved_to(self, folder: Path) -> dict[str, Any]:
         """Return the sweep as plain values, its paths written as seen from another folder.

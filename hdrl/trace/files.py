@@ -56,9 +56,7 @@ def write_tables(trace: Trace, folder: Path) -> None:
     """
     with atomic_write(folder / TASKS_FILE) as out:
         out.write(",".join(_TASK_COLUMNS) + "\n")
-        out.writelines(
-            f"{number},{','.join(map(_text, row.tolist()))}\n" for number, row in enumerate(trace.tasks)
-        )
+        out.writelines(f"{number},{','.join(map(_text, row.tolist()))}\n" for number, row in enumerate(trace.tasks))
     units = trace.stay_units
     with atomic_write(folder / STAYS_FILE) as out:
         out.write(",".join(_STAY_COLUMNS) + "\n")

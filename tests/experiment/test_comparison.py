@@ -114,7 +114,7 @@ def test_the_same_bytes_for_any_number_of_workers(sweep, tmp_path: Path):
 
 
 def test_the_sweep_in_the_folder_repeats_it(sweep, tmp_path: Path):
-    from hdrl.experiment.compare.sweep import read_sweep
+    from hdrl.experiment.run.inputs import read_sweep
 
     run_comparison(sweep(tmp_path), out=tmp_path / "one", n_workers=1)
     run_comparison(read_sweep(tmp_path / "one" / "sweep.json"), out=tmp_path / "two", n_workers=1)

@@ -22,8 +22,10 @@ from hdrl.experiment.compare.summary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.compare.sweep import make_sweep, read_sweep, sweep_schema
-from hdrl.metrics import METRICS
+from hdrl.experiment.run.inputs import make_sweep, read_sweep
+from hdrl.options.reading import schema_of
+from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.sweep import BatchSweep
 
 MINIMAL = {"platform": "gaia", "candidates": ["sjf+easy"], "workloads": ["lublin_gaia_1000"]}
 
@@ -120,7 +122,7 @@ def test_a_sweep_moves_with_its_paths(tmp_path: Path, monkeypatch):
 
 
 def test_the_schema_describes_every_key():
-    schema = sweep_schema()
+    schema = schema_of(BatchSweep)
     assert all(field.get("description") for field in schema["properties"].values())
 
 

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl  # noqa: E402
 from hdrl.experiment import run_experiment  # noqa: E402
+from hdrl.experiment.run.inputs import parse_options  # noqa: E402
 from hdrl.experiment.train import run as trainingrun  # noqa: E402
-from hdrl.options import parse_options  # noqa: E402
 from hdrl.testing import worlds as small_worlds  # noqa: E402
 
 PAIRS = ["high_gflops", "high_cores", "high_mem_bw", "low_power"]

@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hdrl.errors import HdrlError, OptionsError, ReadError
-from hdrl.options import Options, options_schema, parse_options, read_options
+from hdrl.experiment.run.inputs import parse_options, read_options
+from hdrl.options.reading import schema_of
+from hdrl.settings.batch.options import Options
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
@@ -254,7 +256,7 @@ def test_changed_options_are_checked_and_keep_their_place(tmp_path: Path):
 
 
 def test_schema_describes_every_key():
-    schema = options_schema()
+    schema = schema_of(Options)
     assert schema["additionalProperties"] is False
     blocks = [schema, *schema["$defs"].values()]
     lacking = [

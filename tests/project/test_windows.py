@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hdrl.envs.episodes import plan_episodes
 from hdrl.errors import OptionsError
 from hdrl.experiment.compare.cases import test_cases as cases_of
-from hdrl.experiment.compare.sweep import make_sweep
+from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.learning import job_range
-from hdrl.options import parse_options
 from hdrl.platform import read_platform
 from hdrl.windows import n_side_by_side, overlap, place_of_share, range_of_shares, side_by_side
 from hdrl.workload import read_workload

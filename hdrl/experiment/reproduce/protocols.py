@@ -40,7 +40,7 @@ def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
 
 def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
     """Return the mean over simulations of their mean bounded slowdown."""
-    from hdrl.metrics import compute_metrics
+    from hdrl.settings.batch.metrics import compute_metrics
 
     return float(np.mean([compute_metrics(trace)["mean_bounded_slowdown"] for trace in played]))
 

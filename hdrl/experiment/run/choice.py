@@ -120,9 +120,7 @@ def with_kind(options: OptionsFile, agent: Agent) -> OptionsFile:
 def _classic_policy(options: OptionsFile) -> str:
     written, key = options.policy(), f"{options.agent_block}.{options.policy_key}"
     if is_policy_file(written):
-        raise OptionsError(
-            f"{options.where}: {key} is {written!r}; a Python file goes into {options.agent_block}.file"
-        )
+        raise OptionsError(f"{options.where}: {key} is {written!r}; a Python file goes into {options.agent_block}.file")
     try:
         return find_setting(options.setting_name).policies.read(written)
     except UnknownName as error:

@@ -18,7 +18,6 @@ from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.comparison import SUMMARY_FILE, Comparison, read_comparison
 from hdrl.experiment.compare.summary import ALL, SummaryRow, best_row, deciding_rows, is_better, verdict
 from hdrl.files import read_json, read_text
-from hdrl.metrics import METRICS
 from hdrl.report.html.figures import Figures
 from hdrl.report.html.findings import Findings
 from hdrl.report.html.intervals import Scale, axis_cell, interval_cell
@@ -26,6 +25,7 @@ from hdrl.report.html.markup import Markup, joined, tag
 from hdrl.report.html.numbers import Form, listed, metric_form, metric_label, ratio_text
 from hdrl.report.html.packing import Pack
 from hdrl.report.html.tables import code_table, download, table
+from hdrl.settings.batch.metrics import METRICS
 
 MOST_CURVES = 8
 """Candidates whose windows are drawn: the best ones."""

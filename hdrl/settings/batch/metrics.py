@@ -62,29 +62,22 @@ def _energy() -> dict[str, MetricInfo]:
 
 
 def _overutilization() -> dict[str, MetricInfo]:
+    def of_whole_run(unit: str, formula: str, source: str) -> MetricInfo:
+        return MetricInfo(unit, formula, source, lower_is_better=True, is_of_whole_run=True)
+
     return {
-        "n_core_shortages": MetricInfo(
-            "1", "times the job chosen next found too few free cores", _HDEEPRM, lower_is_better=True, is_of_whole_run=True
+        "n_core_shortages": of_whole_run("1", "times the job chosen next found too few free cores", _HDEEPRM),
+        "n_memory_shortages": of_whole_run(
+            "1", "times the job chosen next found too little memory on the nodes with free cores", _HDEEPRM
         ),
-        "n_memory_shortages": MetricInfo(
-            "1",
-            "times the job chosen next found too little memory on the nodes with free cores",
-            _HDEEPRM,
-            lower_is_better=True,
-            is_of_whole_run=True,
+        "n_bandwidth_overcommitments": of_whole_run(
+            "1", "spans in which the memory bandwidth of a processor was over-committed", _HDEEPRM
         ),
-        "n_bandwidth_overcommitments": MetricInfo(
-            "1", "spans in which the memory bandwidth of a processor was over-committed", _HDEEPRM, lower_is_better=True, is_of_whole_run=True
+        "bandwidth_overcommitted_s": of_whole_run(
+            "s", "time in which that held for at least one processor (length of the union of the spans)", OWN
         ),
-        "bandwidth_overcommitted_s": MetricInfo(
-            "s",
-            "time in which that held for at least one processor (length of the union of the spans)",
-            OWN,
-            lower_is_better=True,
-            is_of_whole_run=True,
-        ),
-        "bandwidth_overcommitted_processor_s": MetricInfo(
-            "s", "sum of the lengths of these spans over all processors", OWN, lower_is_better=True, is_of_whole_run=True
+        "bandwidth_overcommitted_processor_s": of_whole_run(
+            "s", "sum of the lengths of these spans over all processors", OWN
         ),
     }
 

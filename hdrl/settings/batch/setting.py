@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.settings.batch.environments import JobPickSpec, PolicyPairSpec
@@ -16,7 +17,7 @@ from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
     from hdrl.platform.model import Platform
-    from hdrl.setting import Message, Policy, Progress
+    from hdrl.setting import EnvironmentSpec, Message, Policy, Progress
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload
 
@@ -29,7 +30,9 @@ class BatchSetting:
     Options = Options
     Sweep = BatchSweep
     policies = BatchPolicies()
-    environments = {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()}
+    environments: Mapping[str, EnvironmentSpec] = MappingProxyType(
+        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()}
+    )
     metrics = METRICS
     default_metrics = (
         *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),
@@ -227,9 +230,7 @@ class BatchSetting:
             names += [f"{self.generator}@{load:g}" for load in sweep.loads]
         return names
 
-    def cautions(
-        self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]
-    ) -> list[tuple[str, str]]:
+    def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
         """Return nothing: what misleads in comparisons of batch schedulers misleads in all.
 
         Parameters
