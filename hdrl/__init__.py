@@ -33,7 +33,7 @@ _HOMES = {
     "Workload": "hdrl.workload",
     "build_platform": "hdrl.platform",
     "check_fits": "hdrl.workload",
-    "compute_metrics": "hdrl.metrics",
+    "compute_metrics": "hdrl.settings.batch.metrics",
     "policy_names": "hdrl.policies",
     "read_platform": "hdrl.platform",
     "read_workload": "hdrl.workload",

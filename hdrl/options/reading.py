@@ -26,6 +26,8 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "string_too_short": lambda _: "text that is not empty",
     "string_pattern_mismatch": lambda _: "a path without the character NUL",
     "list_type": lambda _: "a list",
+    "too_short": lambda context: f"at least {context['min_length']}",
+    "too_long": lambda context: f"at most {context['max_length']}",
     "dict_type": lambda _: "an object",
     "model_type": lambda _: "an object",
     "model_attributes_type": lambda _: "an object",
@@ -157,6 +159,8 @@ class _Problems:
             if problem["loc"][-1] == "[key]":
                 return f"{_path(problem['loc'][:-2])} has no selection {_shown(value)}; {hint}"
             return f"{path} is {_shown(value)}; {hint}"
+        if kind == "too_short" and not problem["input"]:
+            return f"{path} is empty, expected at least one entry"
         expected = _EXPECTED[kind](context) if kind in _EXPECTED else problem["msg"]
         return f"{path} is {_shown(problem['input'])}, expected {expected}"
 

@@ -64,9 +64,9 @@ class BatchSweep(Sweep):
         """
         has_power = bool(getattr(machine, "has_power", False))
         found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})
-        usual = [name for name in metrics if self.energy is not False or name not in ENERGY_METRICS]
+        usual = [name for name in metrics if found.energy or name not in ENERGY_METRICS]
         if not found.energy:
-            wanted = [name for name in self.metrics or usual if name in ENERGY_METRICS]
+            wanted = [name for name in self.metrics or () if name in ENERGY_METRICS]
             if wanted:
                 why = "energy is false" if has_power else f"{self.platform} does not say what it draws"
                 raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
