@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, job_pick_options
-from hdrl.envs.machines import WorkloadLike, pool_inputs
+from hdrl.envs.machines import WorkloadLike, pool_inputs, why_not_pool
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.requests import check_flags, check_render_mode
@@ -27,6 +27,7 @@ from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
+from hdrl.workload.model import Workload
 from hdrl.workload.swf import SwfChoices
 
 DEFAULT_N_JOBS = 256
@@ -106,7 +107,8 @@ class JobPickVectorEnv(NativeVectorEnv):
     skip
         Whether there is an action that starts nothing.
     kill
-        Whether jobs are killed at their walltimes.
+        Kept for options of older versions: jobs are killed at the walltimes that the workload gives them. ``False`` is
+        refused where that happens.
     compatibility
         ``"rlscheduler"``: as RLScheduler has it. Blocking, simultaneous events looked at one after the other, dates as
         in the log, and its inverted WFP3 and UNICEF in `run_priorities`.
@@ -157,7 +159,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         order: str = "fcfs",
         features: Iterable[str] = (),
         skip: bool = False,
-        kill: bool = False,
+        kill: bool | None = None,
         compatibility: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
@@ -166,7 +168,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         **choices: Any,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(skip=skip, kill=kill)
+        check_flags(skip=skip, **({} if kill is None else {"kill": kill}))
         self.options = job_pick_options(
             commitment=commitment,
             backfilling=backfilling,
@@ -182,7 +184,9 @@ class JobPickVectorEnv(NativeVectorEnv):
         _check_choices(choices)
         if compatibility == COMPATIBILITY:
             choices = {"shift": False} | choices
-        self.inputs = pool_inputs(workload, platform, n_procs, is_killing=kill, **choices)
+        self.inputs = pool_inputs(workload, platform, n_procs, **choices)
+        if kill is False and self.inputs.is_killed.any():
+            raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
         self.platform = self.inputs.platform
         self.plan = plan_episodes(
             [one.n_jobs for one in self.inputs.workloads],
@@ -222,6 +226,17 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
         return new_pool(n_envs, n_jobs, **self._shared, **outputs)
+
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        return why_not_pool(machine, load)
 
     # ------------------------------------------------------------------ hooks of the batch
 

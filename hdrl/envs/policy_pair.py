@@ -205,6 +205,22 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self._results = np.zeros((self.num_envs, len(OBJECTIVES)))
         self._finished: list[tuple[Window, int, NDArray[np.int16]] | None] = [None] * self.num_envs
 
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        del load
+        try:
+            check_platform(machine, energy=False)
+        except SimulationError as error:
+            return str(error)
+        return None
+
     refuses_illegal = False  # an illegal void counts as action 0
 
     # ------------------------------------------------------------------ the hooks of the base

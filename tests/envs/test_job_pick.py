@@ -330,10 +330,10 @@ def test_relative_rewards_compare_with_a_priority(objective: str, reference: str
     assert info["episode"]["objective"] == pytest.approx(by_name["sjf"][objective][0])
 
 
-def test_jobs_are_killed_at_their_walltimes_if_asked_for() -> None:
-    arguments: dict[str, Any] = {"n_procs": 64, "n_jobs": 60, "walltime": "requested", "walltime_factor": 0.5}
-    for kill in (False, True):
-        env = JobPickEnv(kill=kill, **arguments)
+def test_jobs_are_killed_at_the_walltimes_that_they_have() -> None:
+    arguments: dict[str, Any] = {"n_procs": 64, "n_jobs": 60}
+    for kill, walltimes in ((False, {}), (True, {"walltime": "requested", "walltime_factor": 0.5})):
+        env = JobPickEnv(**arguments, **walltimes)
         _, info = env.reset(seed=0)
         terminated = False
         while not terminated:

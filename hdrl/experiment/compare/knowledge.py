@@ -38,7 +38,7 @@ def check_files(candidates: Sequence[Candidate]) -> None:
             from hdrl.experiment.train.modeluse import Model
 
             for file in candidate.files:
-                Model(file)
+                Model(file).check_can_play()
 
 
 def policy_of(candidate: Candidate) -> Policy:

@@ -134,7 +134,7 @@ class PointRunner:
 
         number = self.sweep.seed + seed
         if candidate.is_model:
-            return _model(candidate, seed, models).play(self.platform, jobs, seed=number)
+            return _model(candidate, seed, models).play(self.platform, jobs, seed=number, energy=self.energy)
         if not candidate.is_file:
             return simulate(self.platform, jobs, candidate.policy, seed=number, energy=self.energy)
         path = Path(candidate.files[0])

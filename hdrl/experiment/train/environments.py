@@ -72,6 +72,64 @@ class EnvironmentSpec:
         given = {**self._whole(), **self.arguments, **arguments}
         return make(num_envs=n_envs, platform=platform, workload=workload, **given)
 
+    def player(self, platform: Platform, workload: Workload, *, energy: bool | None = None) -> Any:
+        """Make the environment in which a model is played: all is simulated there as for any other policy.
+
+        Parameters
+        ----------
+        platform, workload
+            What is simulated.
+        energy
+            Whether energy is accounted for where the model does not say so; ``None``: if the platform tells of it.
+
+        Raises
+        ------
+        HdrlError
+            If the decisions of the model cannot be carried out there.
+        """
+        if self.id != IDS["job_pick"]:
+            return self.single(platform, workload)
+        from hdrl.envs.job_pick_player import JobPickPlayer
+
+        return JobPickPlayer(platform=platform, workload=workload, energy=energy, **self.arguments)
+
+    def check_can_play(self) -> None:
+        """Refuse an environment of which no model can be played by `player`.
+
+        Raises
+        ------
+        OptionsError
+            If it is in a compatibility mode of its own.
+        """
+        if self.id == IDS["job_pick"]:
+            from hdrl.envs.job_pick_player import check_can_play
+
+            check_can_play(self.arguments.get("compatibility"))
+
+    def check(self, platform: Platform, workload: Workload, where: str) -> None:
+        """Refuse what the environment does not simulate as the other policies are simulated.
+
+        Parameters
+        ----------
+        platform, workload
+            What it would simulate.
+        where
+            Who asks for it, for the message.
+
+        Raises
+        ------
+        OptionsError
+            If it simulates these in another way.
+        """
+        why = _creator(self.id, "vector_entry_point").refuses(platform, workload)
+        if why is not None:
+            raise OptionsError(f"{where}: {self.id} does not simulate this: {why}")
+
+    @property
+    def is_compatible(self) -> bool:
+        """Whether it is in a compatibility mode, which is a simulator of its own."""
+        return self.arguments.get("compatibility") is not None
+
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
         if self.id != IDS["policy_pair"]:

@@ -69,7 +69,15 @@ class Model:
         self._agent = self._find_agent(agent_file)
         self._spec = environment_from(self._checkpoint.environment)
 
-    def play(self, platform: Platform, workload: Workload, *, seed: int = 0) -> Trace:
+    def play(
+        self,
+        platform: Platform,
+        workload: Workload,
+        *,
+        seed: int = 0,
+        energy: bool | None = None,
+        as_trained: bool = False,
+    ) -> Trace:
         """Simulate the jobs of a workload with the best actions.
 
         Parameters
@@ -79,18 +87,40 @@ class Model:
             unless the observation leaves them out.
         seed
             Seed of the environment: of what random selections draw.
+        energy
+            Whether energy is accounted for where the model does not say so; ``None``: if the platform tells of it.
+        as_trained
+            Whether the environment of the training simulates, instead of the simulator of all other policies.
 
         Raises
         ------
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
-        env = self._spec.single(platform, workload)
+        if as_trained:
+            self._spec.check(platform, workload, str(self.path))
+            env = self._spec.single(platform, workload)
+        else:
+            self.check_can_play()
+            env = self._spec.player(platform, workload, energy=energy)
         try:
             with one_thread():
                 return self._learner(env, seed).play(env, seed)
         finally:
             env.close()
+
+    def check_can_play(self) -> None:
+        """Refuse a model whose decisions cannot be carried out by the simulator of all other policies.
+
+        Raises
+        ------
+        OptionsError
+            If it is one.
+        """
+        try:
+            self._spec.check_can_play()
+        except OptionsError as error:
+            raise OptionsError(f"{self.path}: {error}") from None
 
     def _learner(self, env: Any, seed: int) -> AnyLearner:
         from hdrl.experiment.train.batchlearner import BatchLearner
@@ -182,7 +212,7 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
     from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
     spec = environment_of(options)
-    env = spec.single(platform, test_jobs(options, workload))
+    env = playing_environment(options, spec, platform, workload)
     spaces = env.observation_space, env.action_space
     learner: AnyLearner
     if agent.kind is AgentKind.HDEEPRM:
@@ -197,6 +227,30 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
             return learner.play(env, options.seed)
     finally:
         env.close()
+
+
+def playing_environment(options: Options, spec: EnvironmentSpec, platform: Platform, workload: Workload) -> Any:
+    """Return the environment in which a model is tested on the jobs of a test.
+
+    Parameters
+    ----------
+    options
+        The options.
+    spec
+        The environment of the training.
+    platform, workload
+        What is simulated.
+
+    Raises
+    ------
+    HdrlError
+        If the decisions of the model cannot be carried out.
+    """
+    jobs = test_jobs(options, workload)
+    if spec.is_compatible:  # reproduces numbers that were made in that mode
+        spec.check(platform, jobs, options.where)
+        return spec.single(platform, jobs)
+    return spec.player(platform, jobs, energy=options.energy)
 
 
 def _settings(options: Options, agent: Agent) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from hdrl.experiment.run.inputs import load_platform, load_workload
 from hdrl.experiment.run.provenance import workload_sha256
 from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
 from hdrl.experiment.train.learner import EpisodeRow
-from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
+from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_learner, read_model
+from hdrl.experiment.train.modeluse import playing_environment
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.files import write_json
 from hdrl.options import Options
@@ -155,7 +156,7 @@ class TrainingRun:
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.agent)
             self.learner.load_model(model, MODEL_FILE)
-            env = self.spec.single(self.platform, test_jobs(self.options, self.workload))
+            env = playing_environment(self.options, self.spec, self.platform, self.workload)
             with one_thread():
                 trace = self.learner.play(env, self.options.seed)
         return Trained(
