@@ -182,9 +182,8 @@ class JobPickVectorEnv(NativeVectorEnv):
             compatibility=compatibility,
         )
         _check_choices(choices)
-        if compatibility == COMPATIBILITY:
-            choices = {"shift": False} | choices
-        self.inputs = pool_inputs(workload, platform, n_procs, **choices)
+        keeps_dates = compatibility == COMPATIBILITY
+        self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=keeps_dates, **choices)
         if kill is False and self.inputs.is_killed.any():
             raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
         self.platform = self.inputs.platform

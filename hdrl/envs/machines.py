@@ -64,6 +64,7 @@ def pool_inputs(
     n_procs: int | None,
     *,
     needs_identical: bool = True,
+    keeps_dates: bool = False,
     **choices: Any,
 ) -> PoolInputs:
     """Return the jobs of workloads on a machine of identical processors; jobs are killed at their walltimes.
@@ -79,6 +80,8 @@ def pool_inputs(
         The number of processors instead of a platform; ``None``: what the header of a log says.
     needs_identical
         Whether all cores must be equally fast.
+    keeps_dates
+        Whether a log that is read here keeps its dates, unless ``choices`` say something else.
     **choices
         How logs become jobs, see `hdrl.workload.workload_from_swf`; by default without bandwidth.
 
@@ -100,7 +103,7 @@ def pool_inputs(
     machine = _machine(given, platform, n_procs)
     if needs_identical and len(np.unique(machine.peak_flops)) > 1:
         raise PlatformError(f"{machine.name}: its cores differ in speed, expected identical ones")
-    choices = {"bandwidth": "none"} | choices
+    choices = {"bandwidth": "none", **({"shift": False} if keeps_dates else {})} | choices
     workloads = tuple(check_fits(_read(one, machine, choices), machine) for one in given)
     orders = tuple(np.argsort(one.jobs["submit_s"], kind="stable").astype(np.int64) for one in workloads)
     sizes = [one.n_jobs for one in workloads]
