@@ -20,7 +20,7 @@ from hdrl.envs.job_pick_rules import NOBODY, PickRules
 from hdrl.envs.machines import pool_inputs
 from hdrl.envs.masks import LegalDiscrete
 from hdrl.envs.native import Info
-from hdrl.envs.requests import check_flags
+from hdrl.envs.requests import check_flags, check_reset_options
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
@@ -195,20 +195,21 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         seed
             Seed of the simulation, in which nothing is drawn.
         options
-            None are known.
+            ``episode``: which one; they are all alike.
 
         Raises
         ------
         OptionsError
-            If there are options.
+            If there are others.
         """
         super().reset(seed=seed)
-        if options:
-            raise OptionsError(f"no reset option {next(iter(options))!r}: an episode is the whole workload")
+        check_reset_options(options or {}, ())
         self._simulator = EmbeddedSimulator(self.platform, self.workload, seed=seed or 0, energy=self._energy)
         self._n_decisions = 0
         self._trace = None
-        self._rules.see(self._simulator.reset())
+        view = self._simulator.reset()
+        while not self._rules.see(view):
+            view = self._simulator.step()
         observation = self._to_decision()
         return observation, {"action_mask": self._mask.copy()}
 

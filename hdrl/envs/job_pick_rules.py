@@ -85,9 +85,9 @@ class PickRules(Easy):
             elif kind == News.JOB_SUBMITTED:
                 self.n_submitted += 1
             is_due = is_due or kind in (News.JOB_SUBMITTED, News.JOB_COMPLETED)
-        self.machine = Machine(view, self.core_selection)
-        self.queue = view.waiting.tolist()
         if is_due:
+            self.machine = Machine(view, self.core_selection)
+            self.queue = view.waiting.tolist()
             self._is_reserved = False
             if not self._blocks:
                 self.chosen = NOBODY

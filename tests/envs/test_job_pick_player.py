@@ -179,8 +179,9 @@ def test_mistakes_are_told_in_one_line() -> None:
     env.reset()
     with pytest.raises(DecisionError, match="action 5 is illegal here"):
         env.step(5)
-    with pytest.raises(OptionsError, match="no reset option 'episode'"):
-        env.reset(options={"episode": 1})
+    with pytest.raises(OptionsError, match="no reset option 'epsode'; did you mean 'episode'"):
+        env.reset(options={"epsode": 1})
+    assert np.array_equal(env.reset(options={"episode": 1})[0], env.reset()[0])
 
 
 def test_the_docs_name_the_player() -> None:
