@@ -15,19 +15,21 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hdrl.envs.job_pick_options import JobPickOptions, job_pick_options
+from hdrl import compute_metrics
+from hdrl.envs.job_pick_options import OBJECTIVES, JobPickOptions, job_pick_options
 from hdrl.envs.job_pick_rules import NOBODY, PickRules
 from hdrl.envs.machines import pool_inputs
 from hdrl.envs.masks import LegalDiscrete
 from hdrl.envs.native import Info
+from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_flags, check_reset_options
+from hdrl.envs.rewards import GivenObjective
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
 from hdrl.kernel.pool.codes import CHOOSE, OVER
 from hdrl.kernel.pool.state import new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
-from hdrl.metrics import METRICS, compute_metrics
 from hdrl.platform.model import Platform
 from hdrl.simulation.embedded import EmbeddedSimulator
 from hdrl.simulation.trace import Trace
@@ -144,7 +146,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         energy: bool | None = None,
         commitment: str | None = None,
         backfilling: str | None = None,
-        objective: str = "mean_bounded_slowdown",
+        objective: GivenObjective = "mean_bounded_slowdown",
         reward: str = "end",
         reference: str = "f4",
         max_jobs: int = 128,
@@ -241,8 +243,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         info: Info = {"action_mask": self._mask.copy()}
         if self._stage != OVER:
             return observation, 0.0, False, False, info
-        value = compute_metrics(self.trace())[self.options.objective]
-        reward = -value if METRICS[self.options.objective].lower_is_better else value
+        value = self._value()
+        reward = self.options.objective.sign * value
         info["episode"] = {"r": reward, "l": self._n_decisions, "objective": value}
         return observation, reward, True, False, info
 
@@ -263,6 +265,13 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         return self._trace
 
     # ------------------------------------------------------------------ parts
+
+    def _value(self) -> float:
+        """Return the objective of the episode that has ended."""
+        metrics, objective = compute_metrics(self.trace()), self.options.objective
+        if isinstance(objective, OwnObjective):
+            return objective.value({name: metrics[name] for name in OBJECTIVES})
+        return float(metrics[objective.metric])
 
     def _check(self, action: int) -> None:
         if self._stage == OVER:

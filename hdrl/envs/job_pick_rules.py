@@ -56,7 +56,8 @@ class PickRules(Easy):
         self.n_submitted = 0
         self._is_reserved = False
         self._shadow_s = 0.0
-        self._cores_then = self._memory_then_mib = np.zeros(0)
+        self._cores_then = np.zeros(0, dtype=np.int64)
+        self._memory_then_mib = np.zeros(0, dtype=np.float64)
 
     @property
     def expected_ends(self) -> list[tuple[float, int]]:
@@ -177,7 +178,7 @@ class PickRules(Easy):
     def _taken(self, job: int, cores: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return what a job takes of each node on some cores: cores, and memory in MiB."""
         taken = self.machine.cores_per_node(cores)
-        return taken, taken * float(self.machine.jobs["memory_mib"][job])
+        return taken, taken.astype(np.float64) * float(self.machine.jobs["memory_mib"][job])
 
     def _overtake(self, job: int) -> None:
         """Start a job before the chosen one, if it may."""

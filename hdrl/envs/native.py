@@ -234,9 +234,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         del machine, load
         return None
 
-    refuses_illegal: ClassVar[bool] = True
-    """Whether an illegal action raises an error; else the class says what it counts as."""
-
     _option_names: ClassVar[frozenset[str]] = frozenset()
     """Names of the options of `reset` that `_begin` understands."""
 

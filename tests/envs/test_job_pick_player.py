@@ -156,7 +156,7 @@ def test_what_is_not_simulated_exactly_is_told() -> None:
     assert JobPickVectorEnv.refuses(calm, greedy) is None
     assert JobPickVectorEnv.refuses(*walltime_world()) is None
     with pytest.raises(OptionsError, match="me: hdrl/JobPick-v0 does not simulate this: the cores of gaia differ"):
-        EnvironmentSpec("hdrl/JobPick-v0", {}).check(gaia, some, "me")
+        EnvironmentSpec("hdrl/JobPick-v0", {}).check_exact(gaia, some, "me")
 
 
 def test_mistakes_are_told_in_one_line() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, suggest
@@ -41,7 +42,7 @@ class EnvironmentSpec:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it stands in a model file."""
-        return {"id": self.id, "arguments": self.arguments}
+        return {"id": self.id, "arguments": with_objective_at(self.arguments, lambda file: Path(file).name)}
 
     def single(self, platform: Platform, workload: Workload, **arguments: Any) -> Any:
         """Make a single environment.
@@ -106,7 +107,7 @@ class EnvironmentSpec:
 
             check_can_play(self.arguments.get("compatibility"))
 
-    def check(self, platform: Platform, workload: Workload, where: str) -> None:
+    def check_exact(self, platform: Platform, workload: Workload, where: str) -> None:
         """Refuse what the environment does not simulate as the other policies are simulated.
 
         Parameters
@@ -129,6 +130,14 @@ class EnvironmentSpec:
     def is_compatible(self) -> bool:
         """Whether it is in a compatibility mode, which is a simulator of its own."""
         return self.arguments.get("compatibility") is not None
+
+    def goal(self) -> tuple[str, int]:
+        """Return what an episode is for, a metric, and 1 where more of it is better, else -1."""
+        from hdrl.envs.rewards import read_objective
+
+        parameters = inspect.signature(_creator(self.id, "vector_entry_point")).parameters
+        objective = read_objective(self.arguments.get("objective", parameters["objective"].default))
+        return objective.metric, objective.sign
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
@@ -171,7 +180,7 @@ def environment_of(options: Options) -> EnvironmentSpec:
             "energy": options.energy,
             "compatibility": options.compatibility,
         } | arguments
-    return EnvironmentSpec(IDS[name], arguments)
+    return EnvironmentSpec(IDS[name], with_objective_at(arguments, options.path_of))
 
 
 def environment_from(data: Mapping[str, Any]) -> EnvironmentSpec:
@@ -182,7 +191,28 @@ def environment_from(data: Mapping[str, Any]) -> EnvironmentSpec:
     data
         What `EnvironmentSpec.as_json` returned.
     """
-    return EnvironmentSpec(str(data["id"]), dict(data["arguments"]))
+    arguments = with_objective_at(data["arguments"], None)  # its file may be gone, and playing needs no rewards
+    return EnvironmentSpec(str(data["id"]), arguments)
+
+
+def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
+    """Return arguments of an environment in which the file of a user's own objective is named from another place.
+
+    Parameters
+    ----------
+    arguments
+        The arguments; an objective that is no file is left alone.
+    path_of
+        Returns the new path of a file; ``None`` leaves such an objective out.
+    """
+    from hdrl.envs.own_objective import is_objective_file, moved_objective
+
+    objective = arguments.get("objective")
+    if not isinstance(objective, str) or not is_objective_file(objective):
+        return dict(arguments)
+    if path_of is None:
+        return {name: value for name, value in arguments.items() if name != "objective"}
+    return {**arguments, "objective": moved_objective(objective, path_of)}
 
 
 def _creator(environment: str, entry: str) -> Any:

@@ -181,7 +181,7 @@ def make_learner(
     from hdrl.experiment.train.batchlearner import BatchLearner
     from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
-    spec.check(platform, workload, options.where)
+    spec.check_exact(platform, workload, options.where)
     seed = stream_seed(options.seed, "train")
     validates = options.learning.validation_every is not None
     training = episode_arguments(options, "train", workload)

@@ -98,7 +98,7 @@ class Model:
             If the model does not fit the platform, or a decision cannot be followed.
         """
         if as_trained:
-            self._spec.check(platform, workload, str(self.path))
+            self._spec.check_exact(platform, workload, str(self.path))
             env = self._spec.single(platform, workload)
         else:
             self.check_can_play()
@@ -248,7 +248,7 @@ def playing_environment(options: Options, spec: EnvironmentSpec, platform: Platf
     """
     jobs = test_jobs(options, workload)
     if spec.is_compatible:  # reproduces numbers that were made in that mode
-        spec.check(platform, jobs, options.where)
+        spec.check_exact(platform, jobs, options.where)
         return spec.single(platform, jobs)
     return spec.player(platform, jobs, energy=options.energy)
 

@@ -224,19 +224,8 @@ class TrainingRun:
 
     def _score(self, episodes: list[EpisodeRow]) -> float:
         """Return how good a validation was, the more the better."""
-        metric, sign = _goal(self.spec)
-        values = [sign * row[metric] if metric in row else row["return"] for row in episodes]
-        return sum(values) / len(values)
-
-
-def _goal(spec: EnvironmentSpec) -> tuple[str, int]:
-    """Return the metric that an environment's objective is, and 1 where more of it is better, else -1."""
-    if "PolicyPair" not in spec.id:
-        return "return", 1
-    from hdrl.envs.rewards import read_objective
-
-    objective = read_objective(spec.arguments["objective"])
-    return objective.metric, objective.sign
+        _, sign = self.spec.goal()
+        return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
 
 def _check_simulator(options: Options) -> None:

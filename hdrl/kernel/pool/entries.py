@@ -12,8 +12,8 @@ from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_cou
 from hdrl.kernel.jit import jit
 from hdrl.kernel.lend import Lent, take_as
 from hdrl.kernel.pool import engine
-from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, UTILIZATION
-from hdrl.kernel.pool.events import objective_value
+from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
+from hdrl.kernel.pool.events import objective_value, reward_for
 from hdrl.kernel.pool.jit import entry
 from hdrl.kernel.pool.observe import observe, observe_anew
 from hdrl.kernel.pool.queue import arrange_queue
@@ -50,12 +50,12 @@ def _step(state, action):
         engine.choose(state, action)
     stage = engine.advance(state, NO_KEY)
     observe(state)
-    if settings.is_shaped == 0 and stage != OVER:
+    if settings.objective == OWN or (settings.is_shaped == 0 and stage != OVER):
         return 0.0
     value = objective_value(state, settings.objective)
     gain = value - s.told
     s.told = value
-    return gain if settings.objective == UTILIZATION else -gain
+    return reward_for(settings.objective, gain)
 
 
 @jit
