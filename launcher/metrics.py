@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from hdrl.report.side_by_side import SideBySide
+    from hdrl.report.batch.side_by_side import SideBySide
 
 
 @click.command()
@@ -22,7 +22,7 @@ def metrics(
 ) -> None:
     """Show the metrics of each RUN, a run folder, side by side; with --save also as bars."""
     from hdrl.metrics import METRICS
-    from hdrl.report.side_by_side import USUAL, save_bars, side_by_side
+    from hdrl.report.batch.side_by_side import USUAL, save_bars, side_by_side
 
     table = side_by_side(runs, names=names, metrics=tuple(METRICS) if show_all else chosen or USUAL)
     if out is not None:
