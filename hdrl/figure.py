@@ -25,14 +25,15 @@ class OnPage:
     title
         What stands above it.
     describe
-        Says in words what the picture shows, for those who cannot see it; it gets what is drawn.
+        Says in words what the picture shows, for those who cannot see it; it gets the names of the runs on the page,
+        and what is drawn.
     choices
         The choices that it is drawn with.
     """
 
     tab: str
     title: str
-    describe: Callable[[Sequence[Any]], str] | None = None
+    describe: Callable[[Sequence[str], Sequence[Any]], str] | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -144,7 +144,10 @@ def axis_number(value: float) -> str:
     value
         The number.
     """
-    return f"{value:,g}" if abs(value) < 1e6 else f"{value:.0e}".replace("e+0", "e")
+    if abs(value) < 1e6:
+        return f"{value:,g}"
+    digits, _, power = f"{value:.2e}".partition("e+")
+    return f"{float(digits):g}e{int(power)}"
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

@@ -11,15 +11,31 @@ from numpy.typing import NDArray
 from hdrl.report.batch.data import Bars, gantt_bars
 from hdrl.report.batch.groups import groups_of, labelled
 from hdrl.report.batch.runs import RunData, as_runs, in_common
+from hdrl.report.batch.units import named_groups, named_nodes, platform_of
 from hdrl.report.figures.rectangles import draw_rectangles
-from hdrl.report.figures.style import PALETTE, canvas, entitle, legend, rgb, time_axis, verbatim, whole_numbers
+from hdrl.report.figures.style import (
+    FAINT,
+    PALETTE,
+    canvas,
+    entitle,
+    legend,
+    rgb,
+    shortened,
+    time_axis,
+    verbatim,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MAX_LABELS = 200
-MAX_PARTS = 6
+MAX_NODES = 24
+"""Up to so many nodes are named in a picture of one run; of more, only their clusters."""
+
+MIN_NAME_GAP = 0.035
+"""Least distance of two names, as a share of the height of a picture of one run."""
 
 
 def gantt(
@@ -86,7 +102,8 @@ def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunDat
     ax.set_ylabel("core")
     whole_numbers(ax.yaxis)
     ax.grid(visible=False)
-    colour, palette = _colours(ax, run, bars, by)
+    has_names = _name_units(ax, run, n_parts)
+    colour, palette = _colours(ax, run, bars, by, beside=1.18 if has_names else 1.01)
     x = bars.start_s / unit_s, bars.end_s / unit_s
     y = bars.first_core, bars.first_core + bars.n_cores
     draw_rectangles(ax, x, y, colour, palette, n_parts=n_parts)
@@ -95,7 +112,35 @@ def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunDat
     entitle(ax, "Gantt chart", [run], in_common([run]))
 
 
-def _colours(ax: Axes, run: RunData, bars: Bars, by: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _name_units(ax: Axes, run: RunData, n_parts: int) -> bool:
+    """Write the names of nodes, or of clusters where there are too many, on the right; tell whether there are any."""
+    platform = platform_of(run)
+    if platform is None:
+        return False
+    nodes = named_nodes(platform)
+    spans = nodes if len(nodes) <= MAX_NODES // n_parts else named_groups(platform)
+    if len(spans) < 2:
+        return False
+    beside = ax.secondary_yaxis("right")
+    borders = [span.first for span in spans[1:]]
+    beside.set_yticks(borders, [""] * len(borders))
+    middles, names, free = [], [], -1.0
+    for span in spans:
+        middle = span.first + span.n_units / 2
+        if middle - free >= MIN_NAME_GAP * n_parts * run.n_cores:  # names must not cover each other
+            middles.append(middle)
+            names.append(verbatim(shortened(span.name, 24)))
+            free = middle
+    beside.set_yticks(middles, names, minor=True)
+    beside.tick_params(axis="y", which="minor", length=0, labelsize=8, labelcolor=FAINT)
+    beside.tick_params(axis="y", which="major", color=FAINT)
+    beside.spines["right"].set_visible(False)
+    return True
+
+
+def _colours(
+    ax: Axes, run: RunData, bars: Bars, by: str, *, beside: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     if by == "job":
         # By order of start: neighbours in time get different colours.
         order = np.empty(run.n_jobs, dtype=np.int64)
@@ -105,7 +150,7 @@ def _colours(ax: Axes, run: RunData, bars: Bars, by: str) -> tuple[NDArray[np.in
 
     grouped = groups_of(run, by, max_groups=len(PALETTE))
     handles = [Patch(color=PALETTE[index], label=name) for index, name in enumerate(grouped.names)]
-    legend(ax, 2, title=grouped.title, handles=handles)
+    legend(ax, 2, title=grouped.title, handles=handles, beside=beside)
     return grouped.group[bars.job], rgb(PALETTE)
 
 

@@ -35,7 +35,8 @@ def makespans(folders: object, ax: Axes | None = None, *, places: Sequence[int] 
     Figure
         The figure.
     """
-    return learning_curves(folders, MAKESPANS, ("Makespan", "episode", "makespan (s)"), ax=ax, places=places)
+    words = ("Makespan", "episode", "makespan")
+    return learning_curves(folders, MAKESPANS, words, is_time=True, ax=ax, places=places)
 
 
 def action_preferences(folders: object, ax: Axes | None = None) -> Figure:

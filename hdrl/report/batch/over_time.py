@@ -9,6 +9,7 @@ from hdrl.report.batch import data
 from hdrl.report.batch.runs import RunData, as_runs, in_common
 from hdrl.report.figures.over_time import over_time
 from hdrl.report.figures.steps import Steps
+from hdrl.report.numbers import number_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +83,7 @@ def percent(run: RunData) -> Steps:
     return Steps(share.edges_s, 100 * share.values)
 
 
-def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequence[RunData]], str]:
+def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
     """Return what says the means over time of runs in words.
 
     Parameters
@@ -93,8 +94,9 @@ def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequenc
         What it is, with its unit.
     """
 
-    def describe(runs: Sequence[RunData]) -> str:
-        return f"{words} over time. Means: {'; '.join(f'{run.name} {quantity(run).mean:.4g}' for run in runs)}."
+    def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
+        each = (f"{name} {number_words(quantity(run).mean)}" for name, run in zip(names, runs, strict=True))
+        return f"{words} over time. Means: {'; '.join(each)}."
 
     return describe
 

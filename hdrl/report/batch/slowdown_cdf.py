@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from hdrl.errors import UnknownName
 from hdrl.report.batch.data import JOB_VALUES, job_values
 from hdrl.report.batch.runs import RunData, as_runs, in_common
 from hdrl.report.figures.distribution import distribution
+from hdrl.report.numbers import number_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +59,7 @@ def slowdown_cdf(
     )
 
 
-def medians(of: str) -> Callable[[Sequence[RunData]], str]:
+def medians(of: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
     """Return what says the medians of runs in words.
 
     Parameters
@@ -66,9 +68,10 @@ def medians(of: str) -> Callable[[Sequence[RunData]], str]:
         Which number: a key of `hdrl.report.batch.data.JOB_VALUES`.
     """
 
-    def describe(runs: Sequence[RunData]) -> str:
-        known = [(run.name, values) for run in runs if len(values := job_values(run, of))]
-        each = "; ".join(f"{name} {float(np.median(values)):.4g}" for name, values in known)
-        return f"Share of the jobs of which the {JOB_VALUES[of]} is not above each value. Medians: {each or 'none'}."
+    def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
+        values = [job_values(run, of) for run in runs]
+        middles = [float(np.median(one)) if len(one) else math.nan for one in values]
+        each = (f"{name} {number_words(median)}" for name, median in zip(names, middles, strict=True))
+        return f"Share of the jobs of which the {JOB_VALUES[of]} is not above each value. Medians: {'; '.join(each)}."
 
     return describe

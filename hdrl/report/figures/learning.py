@@ -21,6 +21,7 @@ from hdrl.report.figures.style import (
     whole_numbers,
 )
 from hdrl.report.folders import distinct_names
+from hdrl.report.numbers import time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,6 +101,7 @@ def learning_curves(
     log: Log,
     words: tuple[str, str, str],
     *,
+    is_time: bool = False,
     ax: Axes | None = None,
     places: Sequence[int] | None = None,
 ) -> Figure:
@@ -113,6 +115,8 @@ def learning_curves(
         Which numbers.
     words
         Title, and what the two axes show.
+    is_time
+        Whether they are seconds, for which a unit that suits is chosen.
     ax
         Where to draw; a new figure by default.
     places
@@ -121,6 +125,10 @@ def learning_curves(
     paths = as_folders(folders)
     logs = [learning_log(path, log) for path in paths]
     names = [verbatim(shortened(name)) for name in distinct_names(paths)]
+    title, unit, quantity = words
+    if is_time:
+        seconds, time = time_unit(max(float(np.max(values)) for values in logs))
+        logs, quantity = [values / seconds for values in logs], f"{quantity} ({time})"
     figure, (axes,) = canvas(ax)
     for place, name, values in zip(places or range(len(paths)), names, logs, strict=True):
         x = np.arange(1, len(values) + 1)
@@ -130,7 +138,6 @@ def learning_curves(
             continue
         axes.plot(x, values, linewidth=0.6, alpha=0.3, **style)
         axes.plot(x, running_mean(values, max(3, len(values) // 50)), linewidth=1.8, label=name, **style)
-    title, unit, quantity = words
     axes.set_xlabel(unit)
     axes.set_ylabel(quantity)
     axes.margins(x=0.01)

@@ -233,7 +233,13 @@ def below_title(ax: Axes, text: str) -> None:
 
 
 def legend(
-    ax: Axes, n_entries: int, title: str | None = None, handles: Sequence[Any] | None = None, *, of_runs: bool = False
+    ax: Axes,
+    n_entries: int,
+    title: str | None = None,
+    handles: Sequence[Any] | None = None,
+    *,
+    of_runs: bool = False,
+    beside: float = 1.01,
 ) -> None:
     """Put a legend beside the axes, where there is something to tell apart.
 
@@ -249,6 +255,8 @@ def legend(
         What to list; what has a label by default.
     of_runs
         Whether it only tells the runs apart.
+    beside
+        Where it begins, as a multiple of the width of the axes.
     """
     if n_entries < 2:
         return
@@ -256,7 +264,7 @@ def legend(
         handles=handles,
         title=title,
         loc="upper left",
-        bbox_to_anchor=(1.01, 1.0),
+        bbox_to_anchor=(beside, 1.0),
         borderaxespad=0.0,
         frameon=False,
         fontsize=9,

@@ -134,10 +134,10 @@ def _groups(runs: Sequence[Run], metric: str, kind: RunKind) -> list[_Group]:
 
 
 def _identity(run: Run) -> str:
-    """Return what two runs have in common that are the same run: where their results come from."""
+    """Return what two runs of a policy have in common that are the same run: the seed and all numbers."""
     if "seed" not in run.provenance:
         return str(run.folder.resolve())
-    return json.dumps([run.provenance, dict(run.metrics)], sort_keys=True, default=str)
+    return json.dumps([run.provenance["seed"], sorted(run.metrics.items())])
 
 
 def _less_is_better(metric: str, kind: RunKind) -> bool:

@@ -11,10 +11,13 @@ from hdrl.report.numbers import number_words
 
 WIDTH = 200
 HEIGHT = 22
-WIDEST = 50.0
+WIDEST = 1000.0
 """Ratios beyond this, and below its inverse, stand at the border of the scale."""
 
-_TICKS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50)
+_TICKS = (
+    *(factor * 10.0**power for power in (-3, -2) for factor in (1, 2, 5)),
+    *(0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,21 @@ class Cell:
     span: int = 1
     drawing: Any = None
 
+    def classes(self, column: Column) -> str:
+        """Return how it looks in a column, as classes of CSS.
+
+        Parameters
+        ----------
+        column
+            The column.
+        """
+        kinds = ["forest-cell" if column.scale is not None else "number" if column.is_number else "text"]
+        if self.mark:
+            kinds.append(f"is-{self.mark}")
+        if not self.text and self.drawing is None:
+            kinds.append("is-empty")
+        return " ".join(kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -62,6 +77,13 @@ class Column:
     is_number: bool = True
     place: int | None = None
     scale: Any = None
+
+    @property
+    def label(self) -> str:
+        """What stands before a cell where the table has no header."""
+        if self.scale is not None:
+            return f"{self.scale.below} | {self.scale.above}"
+        return f"{self.title} ({self.unit})" if self.unit else self.title
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("plotly", reason="figures need plotly: pip install 'hdrl[report]'")
+for library in ("jinja2", "matplotlib"):
+    pytest.importorskip(library, reason="reports need it: pip install 'hdrl[report]'")
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

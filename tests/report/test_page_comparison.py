@@ -10,13 +10,15 @@ from click.testing import CliRunner
 
 from hdrl.errors import OutputError, ReadError, UnknownName
 from hdrl.launcher.main import cli
-from hdrl.report.html import build_report, write_report
-from hdrl.report.html.comparison import findings_of_comparison, read_compared
-from hdrl.report.html.intervals import WIDTH, Scale
+from hdrl.report.comparison import read_compared
+from hdrl.report.page import build_report, write_report
+from hdrl.report.page.comparison import findings_of_comparison, tables_of_comparison
+from hdrl.report.page.forest import WIDTH, Scale
 
 from .made_runs import make_run
 
-pytest.importorskip("plotly", reason="figures need plotly: pip install 'hdrl[report]'")
+for library in ("jinja2", "matplotlib"):
+    pytest.importorskip(library, reason="reports need it: pip install 'hdrl[report]'")
 
 
 def row(candidate: str, **values: object) -> dict[str, object]:
@@ -92,7 +94,7 @@ def test_the_page_of_a_comparison(comparison: Path):
     assert "mine&lt;b&gt;" in page
     assert "mine<b>" not in page
     assert "0.500 times the baseline, interval from 0.400 to 0.620" in page
-    assert '<td class="number is-bad">7</td>' in page
+    assert '<td class="number is-bad" data-title="unrun jobs"><span>7</span></td>' in page
     assert "hdrl compare sweep.json --out again" in page
     assert 'id="panel-windows"' in page
     assert 'id="panel-schedule"' not in page
@@ -101,7 +103,7 @@ def test_the_page_of_a_comparison(comparison: Path):
 def test_runs_beside_a_comparison(comparison: Path, tmp_path: Path):
     page = build_report([comparison, make_run(tmp_path / "run")], question="Why?")
     assert "<h1>Why?</h1>" in page
-    for panel in ("summary", "windows", "runs", "schedule", "time", "distribution", "reproduce"):
+    for panel in ("summary", "windows", "runs", "schedule", "over-time", "distributions", "reproduce"):
         assert f'id="panel-{panel}"' in page
     assert page.count('id="panel-reproduce"') == 1
 
@@ -156,10 +158,33 @@ def test_the_same_runs_give_the_same_page(tmp_path: Path):
     assert build_report([run]) == build_report([run])
 
 
-def test_without_plotly_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("library", "part"), [("jinja2", "jinja2"), ("matplotlib", "matplotlib")])
+def test_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, part: str):
     make_run(tmp_path / "a")
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    monkeypatch.setitem(sys.modules, library, None)
     done = CliRunner().invoke(cli, ["report", str(tmp_path / "a"), "-o", str(tmp_path / "page.html")])
-    assert (done.exit_code, done.output) == (2, "cli: error: this needs plotly: pip install 'hdrl[report]'\n")
+    assert (done.exit_code, done.output) == (2, f"cli: error: this needs {part}: pip install 'hdrl[report]'\n")
     assert not (tmp_path / "page.html").exists()
+
+
+def test_all_tables_have_one_scale_and_columns_without_a_number_are_left_out(comparison: Path):
+    data = json.loads((comparison / "summary.json").read_text())
+    data["rows"].append(row("wild", metric="energy_j", unit="J", ratio=8.0, ratio_low=4.0, ratio_high=16.0))
+    (comparison / "summary.json").write_text(json.dumps(data))
+    (first,), (other,) = tables_of_comparison(read_compared(comparison))
+    scales = [column.scale.scale for table in (first, other) for column in table.columns if column.scale is not None]
+    assert len(scales) == 2
+    assert scales[0] == scales[1]
+    assert scales[0].high > 16
+    assert first.columns[0].title == "ratio to fcfs+easy"
+    assert first.columns[-1].title == "unrun jobs"
+    assert other.columns[-1].title == "worst"
+    assert "better | worse" in build_report([comparison])
+
+
+def test_learned_candidates_are_marked(comparison: Path):
+    data = json.loads((comparison / "provenance.json").read_text())
+    data["identity"]["candidates"] = {"mine<b>": {"files": ["model.pt"]}, "unclear": {"files": []}}
+    (comparison / "provenance.json").write_text(json.dumps(data))
+    (table, *_), _ = tables_of_comparison(read_compared(comparison))
+    assert {row.title: row.badge for row in table.rows} == {"fcfs+easy": "", "mine<b>": "learned", "unclear": ""}
