@@ -45,6 +45,8 @@ class Outcome:
         transition.
     finals
         Where episodes ended and the next observation is of another episode already; else ``None``.
+    exact_rewards
+        The rewards as the environments told them, shape ``(n,)``, float64; ``None`` if nobody kept them.
     """
 
     rewards: Tensor
@@ -52,6 +54,7 @@ class Outcome:
     truncated: Tensor
     valid: Tensor
     finals: Finals | None
+    exact_rewards: Tensor | None = None
 
 
 class Memory(abc.ABC):

@@ -171,6 +171,13 @@ class Trainer:
 
     def _iterate(self) -> Iteration:
         self._is_within = True
+        with self.agent.session():
+            losses = self._learn_once()
+        self.n_iterations += 1
+        self._is_within = False
+        return Iteration(self.n_iterations, self.n_steps, self.interaction.episodes, losses)
+
+    def _learn_once(self) -> dict[str, float]:
         self.interaction.episodes = []
         if not self._is_reset or self.memory.resets_first:
             # The first reset gives the seed; the environments go on with it by themselves.
@@ -183,10 +190,7 @@ class Trainer:
             for name, value in self.agent.learn(batch).items():
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
-        self.n_iterations += 1
-        losses = {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
-        self._is_within = False
-        return Iteration(self.n_iterations, self.n_steps, self.interaction.episodes, losses)
+        return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
 
     def _gather(self) -> Any:
         """Step until there is a batch."""
@@ -196,6 +200,7 @@ class Trainer:
             memory.record_choice(interaction.observations, interaction.mask, acted.actions, acted.stored)
             outcome = interaction.step(acted.actions)
             memory.record_outcome(outcome)
+            self.agent.saw(outcome, interaction.observations, interaction.mask)
             self.n_steps += int(outcome.valid.sum())
             batch = memory.batch(interaction.observations, interaction.mask)
             if batch is not None:

@@ -1,4 +1,4 @@
-"""From options to an agent that learns: its class, its settings, its environments."""
+"""From options to an agent that learns: its class, its settings, and who is to blame if it fails."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import MissingExtra, OptionsError, UnknownName
+from hdrl.errors import HdrlError, MissingExtra, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import Agent, AgentError, AgentKind, blame
-from hdrl.experiment.train.environments import EnvironmentSpec
 from hdrl.options import Options
 from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
-    from hdrl.experiment.train.modelfile import AnyLearner
     from hdrl.learn.agent import Agent as LearningAgent
-    from hdrl.platform.model import Platform
-    from hdrl.workload.model import Workload
 
 
 def stream_seed(seed: int, name: str) -> int:
@@ -83,14 +79,50 @@ def built_in_agent(options: Options, name: str) -> Agent:
         raise OptionsError(f"{options.where}: learning.algorithm: {error}") from None
 
 
-def make_agent(
-    agent: Agent, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
-) -> LearningAgent:
-    """Make an agent of our API.
+@contextlib.contextmanager
+def blamed(path: Path | None) -> Iterator[None]:
+    """Say in which line of an agent file a mistake is.
 
     Parameters
     ----------
-    agent
+    path
+        The file; ``None``: the agent is none of a user.
+
+    Yields
+    ------
+    None
+        While code of the file may run.
+
+    Raises
+    ------
+    AgentError
+        In place of what the code of the file has raised.
+    """
+    try:
+        yield
+    except AgentError as error:
+        if path is None or str(error).startswith(str(path)):
+            raise
+        raise AgentError(f"{path}: {error}") from None
+    except HdrlError:
+        raise
+    except Exception as error:
+        found = blame(error, path) if path is not None else None
+        if isinstance(error, NotImplementedError) and path is not None:  # a method of a base that has to be overridden
+            found = AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
+        if found is None:
+            raise
+        raise found from error
+
+
+def make_agent(
+    choice: Agent, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
+) -> LearningAgent:
+    """Make an agent that learns.
+
+    Parameters
+    ----------
+    choice
         Its class.
     config
         Its settings by name.
@@ -106,206 +138,80 @@ def make_agent(
     HdrlError
         If a setting is wrong, or it cannot be made.
     """
-    import torch
-
-    cls = agent.learner
+    cls, path = choice.learner, choice.path
     if cls is None:
         raise TypeError("the agent does not learn")
-    generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
-    made: LearningAgent
     try:
-        with one_thread():  # agents from files, too, begin with the same weights on every machine
-            made = cls(*spaces, cls.Config.of(config, where), generator)
+        with one_thread(), blamed(path):  # agents from files, too, begin with the same weights on every machine
+            return _made(choice, cls, config, spaces, seed, where)
     except (TypeError, AttributeError, ValueError, RuntimeError) as error:
-        blamed = blame(error, agent.path) if agent.path is not None else None
-        if blamed is not None:
-            raise AgentError(str(blamed)) from error
-        if agent.path is None:
+        if path is None:
             raise
-        raise AgentError(f"{agent.path}: {cls.__name__}: {' '.join(str(error).split())}") from error
+        raise AgentError(f"{path}: {cls.__name__}: {' '.join(str(error).split())}") from error
+
+
+def _made(
+    choice: Agent, cls: type[Any], config: Mapping[str, Any], spaces: tuple[Any, Any], seed: int, where: str
+) -> LearningAgent:
+    import torch
+
+    if choice.kind is AgentKind.HDEEPRM:
+        from hdrl.agents.hdeeprm_adapter import HDeepRMAgent, HDeepRMConfig
+
+        return HDeepRMAgent(*spaces, HDeepRMConfig.of(config, where), made_of=cls, seed=stream_seed(seed, "train"))
+    generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
+    made: LearningAgent = cls(*spaces, cls.Config.of(config, where), generator)
     return made
 
 
-def settings_of(options: Options, agent: Agent) -> dict[str, Any]:
-    """Return the settings of an agent of our API: those of the preset, of ``pybatsim.agent``, of ``learning.settings``.
+def settings_of(options: Options, choice: Agent) -> dict[str, Any]:
+    """Return the settings of an agent: those of the preset, of ``pybatsim.agent``, of ``learning.settings``.
 
     Parameters
     ----------
     options
         The options.
-    agent
+    choice
         The agent.
     """
-    if agent.learner is None:
+    given = options.pybatsim.agent
+    chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
+    if choice.learner is None:
         raise TypeError("the agent does not learn")
+    if choice.kind is AgentKind.HDEEPRM:
+        return chosen | {"samples_in_test": options.compatibility is not None}
     settings: dict[str, Any] = {}
-    if agent.path is None:
+    if choice.path is None:
         from hdrl.agents import ALGORITHMS
 
-        settings |= ALGORITHMS[agent.name].settings
-    known = agent.learner.Config.model_fields
-    given = options.pybatsim.agent
-    for name, value in (("hidden", given.hidden), ("lr", given.lr), ("gamma", given.gamma)):
-        if value is not None and name in known:
+        settings |= ALGORITHMS[choice.name].settings
+    known = choice.learner.Config.model_fields
+    for name, value in chosen.items():
+        if name in known:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value
     return settings | options.learning.settings
 
 
-def make_learner(
-    options: Options,
-    agent: Agent,
-    spec: EnvironmentSpec,
-    platform: Platform,
-    workload: Workload,
-) -> AnyLearner:
-    """Make the learner of a training, with its environments.
+def check_options_of(options: Options, choice: Agent) -> None:
+    """Refuse what agents of HDeepRM's API cannot do in a training.
 
     Parameters
     ----------
     options
         The options.
-    agent
+    choice
         The agent.
-    spec
-        Its environment.
-    platform, workload
-        What is simulated.
-
-    Raises
-    ------
-    HdrlError
-        If anything does not fit.
-    """
-    require_torch()
-    from hdrl.experiment.train.batchlearner import BatchLearner
-    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
-
-    seed = stream_seed(options.seed, "train")
-    validates = options.learning.validation_every is not None
-    training = episode_arguments(options, "train", workload)
-    validation = episode_arguments(options, "validation", workload) if validates else {}
-    if agent.kind is AgentKind.HDEEPRM:
-        _check_hdeeprm(options, agent)
-        return HDeepRMLearner(
-            agent,
-            hdeeprm_settings(options),
-            spec.single(platform, workload, **training),
-            validation_env=spec.single(platform, workload, **validation) if validates else None,
-            seed=seed,
-        )
-    n_validation = min(options.learning.n_validation_episodes, 64)
-    envs = spec.batch(options.learning.n_envs, platform, workload, **training)
-    spaces = envs.single_observation_space, envs.single_action_space
-    where = f"{options.where}: learning.settings"
-    made = make_agent(agent, settings_of(options, agent), spaces, seed=options.seed, where=where)
-    return BatchLearner(
-        made,
-        envs,
-        validation_envs=spec.batch(n_validation, platform, workload, **validation) if validates else None,
-        seed=seed,
-        path=agent.path,
-    )
-
-
-def hdeeprm_settings(options: Options) -> Any:
-    """Return what options say to an agent of HDeepRM's API.
-
-    Parameters
-    ----------
-    options
-        The options.
-    """
-    from hdrl.experiment.train.hdeeprmlearner import HDeepRMSettings
-
-    given = options.pybatsim.agent
-    chosen = {name: getattr(given, name) for name in ("gamma", "hidden", "lr") if getattr(given, name) is not None}
-    return HDeepRMSettings(**chosen, samples_in_test=options.compatibility is not None)
-
-
-def episode_arguments(options: Options, name: str, workload: Workload) -> dict[str, Any]:
-    """Return the arguments of an environment that say which jobs an episode holds.
-
-    Parameters
-    ----------
-    options
-        The options.
-    name
-        The range: ``"train"``, ``"validation"`` or ``"test"``.
-    workload
-        The workload.
 
     Raises
     ------
     OptionsError
-        If the range is too short for an episode.
+        If the options ask for it.
     """
-    episodes = options.learning.episodes
-    if episodes.n_jobs is None:
-        return {}
-    first, last = job_range(options, name, workload)
-    if last - first < episodes.n_jobs:
-        raise OptionsError(
-            f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {workload.n_jobs:,} jobs, "
-            f"expected at least learning.episodes.n_jobs = {episodes.n_jobs:,}"
-        )
-    # Validations draw their windows too: always the same ones, since they have the same seed.
-    start = episodes.start if name == "train" else "random"
-    return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
-
-
-def job_range(options: Options, name: str, workload: Workload) -> tuple[int, int]:
-    """Return a range as numbers of jobs: the first, and the one after the last.
-
-    Parameters
-    ----------
-    options
-        The options.
-    name
-        The range: ``"train"``, ``"validation"`` or ``"test"``.
-    workload
-        The workload.
-
-    Raises
-    ------
-    OptionsError
-        If no job is in it.
-    """
-    if options.learning.episodes.n_jobs is None:
-        return 0, workload.n_jobs
-    low, high = getattr(options.learning.episodes, name)
-    first, last = round(low * workload.n_jobs), round(high * workload.n_jobs)
-    if first == last:
-        raise OptionsError(
-            f"{options.where}: learning.episodes.{name} is [{low:g}, {high:g}], which holds none of the"
-            f" {workload.n_jobs:,} jobs, expected a wider range"
-        )
-    return first, last
-
-
-def test_jobs(options: Options, workload: Workload) -> Workload:
-    """Return the jobs of a test: all, or those of the range ``test`` where episodes are windows.
-
-    Parameters
-    ----------
-    options
-        The options.
-    workload
-        The workload.
-    """
-    if options.learning.episodes.n_jobs is None:
-        return workload
-    first, last = job_range(options, "test", workload)
-    return workload.window(first, last - first)
-
-
-test_jobs.__test__ = False  # type: ignore[attr-defined]  # no test, whatever pytest thinks of its name
-
-
-def _check_hdeeprm(options: Options, agent: Agent) -> None:
-    """Refuse what agents of HDeepRM's API cannot do."""
+    if choice.kind is not AgentKind.HDEEPRM:
+        return
     if options.learning.settings:
         raise OptionsError(
-            f"{options.where}: learning.settings is given, but {Path(agent.path or '').name} has HDeepRM's API, whose "
+            f"{options.where}: learning.settings is given, but {Path(choice.path or '').name} has HDeepRM's API, whose "
             "settings are pybatsim.agent.hidden, lr and gamma"
         )
     if options.learning.n_envs != 1:

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError, ReadError
+from hdrl.errors import LearningError, OptionsError, ReadError
 from hdrl.experiment.run.agentfile import Agent, AgentKind
+from hdrl.experiment.train.learning import blamed
 
 if TYPE_CHECKING:
-    from hdrl.experiment.train.batchlearner import BatchLearner
-    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
+    from hdrl.learn.agent import Agent as LearningAgent
     from hdrl.learn.checkpoint import Checkpoint
-
-    AnyLearner = BatchLearner | HDeepRMLearner
 
 FILE = "file:"
 """How the algorithm of an agent from a file begins."""
@@ -35,21 +33,21 @@ def algorithm_of(agent: Agent) -> str:
     return agent.name if agent.path is None else f"{FILE}{agent.path.name}"
 
 
-def checkpoint_of_learner(
-    agent: Agent,
-    learner: AnyLearner,
+def checkpoint_of_choice(
+    choice: Agent,
+    agent: LearningAgent,
     environment: Mapping[str, Any],
     notes: Mapping[str, Any],
     training: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Return what a model file of a learner holds.
+    """Return what a model file of an agent holds.
 
     Parameters
     ----------
+    choice
+        What it is made of.
     agent
-        Who it is.
-    learner
-        The learner.
+        The agent.
     environment
         Its environment, as JSON.
     notes
@@ -57,20 +55,36 @@ def checkpoint_of_learner(
     training
         The state of the training; ``None``: it cannot be gone on with.
     """
-    from hdrl.learn.checkpoint import Checkpoint
-    from hdrl.learn.spaces import space_as_json
+    from hdrl.learn.checkpoint import checkpoint_of
 
-    observation_space, action_space, config = learner.description()
-    return Checkpoint(
-        algorithm=algorithm_of(agent),
-        config=config,
-        observation_space=space_as_json(observation_space),
-        action_space=space_as_json(action_space),
-        agent=learner.model(),
-        environment=dict(environment),
-        training=dict(training or {}),
-        notes={"agent_sha256": agent.sha256 or None, "api": agent.kind.value, **notes},
-    )
+    known = {"agent_sha256": choice.sha256 or None, "api": choice.kind.value, **notes}
+    return checkpoint_of(agent, algorithm_of(choice), environment=environment, training=training, notes=known)
+
+
+def load_weights(agent: LearningAgent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:
+    """Let an agent start from the weights of a model file.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    model
+        What `read_model` returned.
+    where
+        Name of the model file, for messages.
+    path
+        The file of a user's own agent, for messages.
+
+    Raises
+    ------
+    LearningError
+        If they do not fit.
+    """
+    try:
+        with blamed(path):
+            agent.load_weights(model)
+    except LearningError as error:
+        raise LearningError(f"{where}: {error}") from None
 
 
 def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint | None]:
@@ -86,7 +100,7 @@ def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint 
     Returns
     -------
     tuple
-        What the agent's ``load_model`` takes, and the whole content of a file of ours, ``None`` for one of HDeepRM.
+        What `load_weights` takes, and the whole content of a file of ours, ``None`` for one of HDeepRM.
 
     Raises
     ------

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
 from hdrl.experiment.train.environments import EnvironmentSpec, environment_from, environment_of
-from hdrl.experiment.train.learning import (
-    hdeeprm_settings,
-    make_agent,
-    one_thread,
-    require_torch,
-    settings_of,
-    test_jobs,
-)
-from hdrl.experiment.train.modelfile import FILE, read_model
+from hdrl.experiment.train.episodes import test_jobs
+from hdrl.experiment.train.learning import blamed, make_agent, one_thread, require_torch, settings_of
+from hdrl.experiment.train.modelfile import FILE, load_weights, read_model
 from hdrl.options import Options
 
 if TYPE_CHECKING:
-    from hdrl.experiment.train.modelfile import AnyLearner
+    from hdrl.learn.agent import Agent as LearningAgent
     from hdrl.learn.checkpoint import Checkpoint
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
@@ -87,26 +81,19 @@ class Model:
         """
         env = self._spec.single(platform, workload)
         try:
-            with one_thread():
-                return self._learner(env, seed).play(env, seed)
+            return played(self._made(env, seed), env, seed, self._agent.path)
         finally:
             env.close()
 
-    def _learner(self, env: Any, seed: int) -> AnyLearner:
-        from hdrl.experiment.train.batchlearner import BatchLearner
-        from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner, HDeepRMSettings
+    def _made(self, env: Any, seed: int) -> LearningAgent:
         from hdrl.learn.spaces import check_same_spaces
 
-        checkpoint = self._checkpoint
-        check_same_spaces(checkpoint.spaces(), (env.observation_space, env.action_space), str(self.path))
-        learner: AnyLearner
-        if self._agent.kind is AgentKind.HDEEPRM:
-            learner = HDeepRMLearner(self._agent, HDeepRMSettings(**checkpoint.config), env, seed=seed)
-        else:
-            made = make_agent(self._agent, checkpoint.config, checkpoint.spaces(), seed=seed, where=str(self.path))
-            learner = BatchLearner(made, None, path=self._agent.path)
-        learner.load_model(checkpoint.agent, str(self.path))
-        return learner
+        checkpoint, where = self._checkpoint, str(self.path)
+        spaces = checkpoint.spaces()
+        check_same_spaces(spaces, (env.observation_space, env.action_space), where)
+        agent = make_agent(self._agent, checkpoint.config, spaces, seed=seed, where=where)
+        load_weights(agent, checkpoint.agent, where, self._agent.path)
+        return agent
 
     def _find_agent(self, agent_file: str | Path | None) -> Agent:
         if agent_file is not None:
@@ -178,37 +165,55 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
         If there is no model, or it does not fit.
     """
     require_torch()
-    from hdrl.experiment.train.batchlearner import BatchLearner
-    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
-
     spec = environment_of(options)
     env = spec.single(platform, test_jobs(options, workload))
     spaces = env.observation_space, env.action_space
-    learner: AnyLearner
-    if agent.kind is AgentKind.HDEEPRM:
-        learner = HDeepRMLearner(agent, hdeeprm_settings(options), env, seed=options.seed)
-    else:
-        settings, where = _settings(options, agent), f"{options.where}: learning.settings"
-        made = make_agent(agent, settings, spaces, seed=options.seed, where=where)
-        learner = BatchLearner(made, None, path=agent.path)
-    _load(options, agent, learner, spec, spaces)
+    where = f"{options.where}: learning.settings"
     try:
-        with one_thread():
-            return learner.play(env, options.seed)
+        made = make_agent(agent, _settings(options, agent), spaces, seed=options.seed, where=where)
+        _load(options, agent, made, spec, spaces)
+        return played(made, env, options.seed, agent.path)
     finally:
         env.close()
+
+
+def played(agent: LearningAgent, env: Any, seed: int, path: Path | None) -> Trace:
+    """Simulate an episode with the best actions.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    env
+        A single environment of ours, with a ``trace`` method besides those of Gymnasium.
+    seed
+        Its seed.
+    path
+        The file of a user's own agent, for messages.
+
+    Raises
+    ------
+    HdrlError
+        If the agent fails, or a decision cannot be followed.
+    """
+    from hdrl.learn.evaluate import play
+
+    with one_thread(), blamed(path):
+        play(agent, env, seed=seed)
+    trace: Trace = env.trace()
+    return trace
 
 
 def _settings(options: Options, agent: Agent) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
     given = options.pybatsim.agent.input_model
-    if given is None:
+    if given is None or agent.kind is AgentKind.HDEEPRM:
         return settings_of(options, agent)
     _, checkpoint = read_model(options.path_of(given), agent)
     return dict(checkpoint.config) if checkpoint is not None else settings_of(options, agent)
 
 
-def _load(options: Options, agent: Agent, learner: AnyLearner, spec: EnvironmentSpec, spaces: tuple[Any, Any]) -> None:
+def _load(options: Options, agent: Agent, made: LearningAgent, spec: EnvironmentSpec, spaces: tuple[Any, Any]) -> None:
     from hdrl.learn.spaces import check_same_spaces
 
     given = options.pybatsim.agent.input_model
@@ -221,7 +226,7 @@ def _load(options: Options, agent: Agent, learner: AnyLearner, spec: Environment
     if checkpoint is not None:
         check_same_spaces(checkpoint.spaces(), spaces, str(path))
         _check_same_meaning(environment_from(checkpoint.environment), spec, path)
-    learner.load_model(model, str(path))
+    load_weights(made, model, str(path), agent.path)
 
 
 def _check_same_meaning(trained: EnvironmentSpec, now: EnvironmentSpec, path: Path) -> None:

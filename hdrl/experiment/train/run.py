@@ -14,22 +14,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, OutputError
-from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.agentfile import Agent, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import load_platform, load_workload
 from hdrl.experiment.run.provenance import workload_sha256
 from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
-from hdrl.experiment.train.learner import EpisodeRow
-from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
-from hdrl.experiment.train.loop import Plan, Training
-from hdrl.experiment.train.modelfile import checkpoint_of_learner, read_model
+from hdrl.experiment.train.episodes import episode_arguments, job_range, test_jobs
+from hdrl.experiment.train.learning import (
+    blamed,
+    check_options_of,
+    make_agent,
+    one_thread,
+    require_torch,
+    settings_of,
+    stream_seed,
+)
+from hdrl.experiment.train.loop import EpisodeRow, Plan, Training
+from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
+from hdrl.experiment.train.modeluse import played
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.files import write_json
 from hdrl.options import Options
 
 if TYPE_CHECKING:
     from hdrl.experiment.run.progress import Progress
-    from hdrl.experiment.train.modelfile import AnyLearner
+    from hdrl.learn.train import Trainer
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload
@@ -98,7 +107,10 @@ class TrainingRun:
         self.platform: Platform = load_platform(options)
         self.workload: Workload = load_workload(options, self.platform)
         self.spec: EnvironmentSpec = environment_of(options)
-        self.learner: AnyLearner = make_learner(options, agent, self.spec, self.platform, self.workload)
+        require_torch()
+        check_options_of(options, agent)
+        self._validation_envs = self._environments("validation") if options.learning.validation_every else None
+        self.trainer: Trainer = self._make_trainer()
         self._trained_on = self._training_jobs()
         job_range(options, "test", self.workload)  # an empty one would be found after the training
         _warm_output(options)
@@ -106,14 +118,16 @@ class TrainingRun:
         if given is not None:
             path = options.path_of(given)
             model, _ = read_model(path, agent)
-            self.learner.load_model(model, str(path))
+            load_weights(self.trainer.agent, model, str(path), agent.path)
         self.training = Training(
             folder=folder,
-            learner=self.learner,
+            trainer=self.trainer,
             plan=self._plan(),
             save_checkpoint=self._save_checkpoint,
             save_best=lambda: self._save_model(BEST_FILE),
             score=self._score,
+            validation_envs=self._validation_envs,
+            agent_file=agent.path,
             progress=progress,
         )
         self._resumes = resumes
@@ -138,7 +152,9 @@ class TrainingRun:
                 _empty(self.folder, is_gone=is_new)
             raise
         finally:
-            self.learner.close()
+            self.trainer.interaction.envs.close()
+            if self._validation_envs is not None:
+                self._validation_envs.close()
         return self._finish(is_complete=is_complete)
 
     def _finish(self, *, is_complete: bool) -> Trained:
@@ -154,10 +170,9 @@ class TrainingRun:
         trace = None
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.agent)
-            self.learner.load_model(model, MODEL_FILE)
+            load_weights(self.trainer.agent, model, MODEL_FILE, self.agent.path)
             env = self.spec.single(self.platform, test_jobs(self.options, self.workload))
-            with one_thread():
-                trace = self.learner.play(env, self.options.seed)
+            trace = played(self.trainer.agent, env, self.options.seed, self.agent.path)
         return Trained(
             is_complete,
             self.folder / MODEL_FILE,
@@ -167,6 +182,28 @@ class TrainingRun:
             reached.best_iteration if has_best else reached.n_iterations,
             trace,
         )
+
+    def _make_trainer(self) -> Trainer:
+        from hdrl.learn.train import Trainer
+
+        options, envs = self.options, self._environments("train")
+        made = make_agent(
+            self.agent,
+            settings_of(options, self.agent),
+            (envs.single_observation_space, envs.single_action_space),
+            seed=options.seed,
+            where=f"{options.where}: learning.settings",
+        )
+        with blamed(self.agent.path):
+            return Trainer(made, envs, seed=stream_seed(options.seed, "train"))
+
+    def _environments(self, part: str) -> Any:
+        """Return a batch of environments on the jobs of a part."""
+        learning = self.options.learning
+        n_validation = 1 if self.agent.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
+        n_envs = learning.n_envs if part == "train" else n_validation
+        arguments = episode_arguments(self.options, part, self.workload)
+        return self.spec.batch(n_envs, self.platform, self.workload, **arguments)
 
     def _plan(self) -> Plan:
         learning = self.options.learning
@@ -197,13 +234,13 @@ class TrainingRun:
         from hdrl.learn.checkpoint import save_checkpoint
 
         notes = {**self._notes(), "options": self.options.portable()}
-        checkpoint = checkpoint_of_learner(self.agent, self.learner, self.spec.as_json(), notes, state)
+        checkpoint = checkpoint_of_choice(self.agent, self.trainer.agent, self.spec.as_json(), notes, state)
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
 
     def _save_model(self, name: str) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
-        model = checkpoint_of_learner(self.agent, self.learner, self.spec.as_json(), self._notes())
+        model = checkpoint_of_choice(self.agent, self.trainer.agent, self.spec.as_json(), self._notes())
         save_checkpoint(self.folder / name, model)
 
     def _notes(self) -> dict[str, Any]:
