@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment.run.agentfile import Agent, AgentKind, blame
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, blame
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.run.folder import check_free, new_folder
 from hdrl.experiment.run.inputs import load_platform, load_workload
@@ -159,7 +159,7 @@ def _single_run(options: Options, out: Path, progress: Progress | None) -> Singl
     return SingleRun(out, options.seed, policy, trace.workload.n_jobs, n_dropped, metrics, simulation_s)
 
 
-def _train(options: Options, agent: Agent, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
+def _train(options: Options, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
@@ -185,7 +185,7 @@ def _train(options: Options, agent: Agent, out: Path, progress: Progress | None,
     return RunResult(out, (run,), trained)
 
 
-def _play(options: Options, platform: Platform, workload: Workload, agent: Agent) -> Trace:
+def _play(options: Options, platform: Platform, workload: Workload, agent: AgentChoice) -> Trace:
     if options.simulator != "embedded":
         raise OptionsError(
             f"{options.where}: simulator is {options.simulator!r}, but agents that learn decide in the embedded "
@@ -264,7 +264,7 @@ def _simulate(
     options: Options,
     platform: Platform,
     workload: Workload,
-    agent: Agent,
+    agent: AgentChoice,
     progress: Progress | None,
     folder: Path,
 ) -> Trace:

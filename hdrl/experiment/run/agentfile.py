@@ -29,7 +29,7 @@ from hdrl.pyfiles import AgentError, blame, one_line, run_file, split_policy_fil
 if TYPE_CHECKING:
     from hdrl.policies.priorities import OwnPriority
 
-__all__ = ["Agent", "AgentError", "AgentKind", "blame", "load_agent"]
+__all__ = ["AgentChoice", "AgentError", "AgentKind", "blame", "load_agent"]
 
 Policy: TypeAlias = "str | OwnPriority | Callable[[Any], Any]"
 """A policy by name, a priority, or a function from a view to decisions."""
@@ -50,8 +50,8 @@ class AgentKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """Who decides in a run.
+class AgentChoice:
+    """Who decides in a run: what an agent is made of, not the agent itself.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Agent:
     learner: type[Any] | None = None
 
 
-def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first: bool = False) -> Agent:
+def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first: bool = False) -> AgentChoice:
     """Load an agent from a Python file.
 
     Parameters
@@ -106,7 +106,7 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
     if takes_first:
         classes = sorted(classes, key=lambda cls: cls.__name__)[:1]
     if policy is not None and not classes:
-        return Agent(f"{path.name}{suffix}", policy, path, digest)
+        return AgentChoice(f"{path.name}{suffix}", policy, path, digest)
     if len(classes) == 1 and policy is None:
         if suffix:
             raise AgentError(f"{path}: defines {classes[0].__name__}; {suffix!r} goes with a priority(job, now_s)")
@@ -124,11 +124,11 @@ def _kind_of_function(policy: Policy) -> str:
     return "policy" if callable(policy) else "priority"
 
 
-def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> Agent:
+def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> AgentChoice:
     kind = _kind_of(cls) or AgentKind.POLICY
     if kind is AgentKind.POLICY:
-        return Agent(path.name, _make(cls, policy_pair(), path), path, digest)
-    return Agent(path.name, path.stem, path, digest, kind, cls)
+        return AgentChoice(path.name, _make(cls, policy_pair(), path), path, digest)
+    return AgentChoice(path.name, path.stem, path, digest, kind, cls)
 
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:

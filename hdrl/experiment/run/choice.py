@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.errors import OptionsError, UnknownName
-from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options import Options
 from hdrl.seeding import seed_sequence
 
@@ -46,7 +46,7 @@ def resolve_options(options: Options) -> Options:
     return options.changed(pybatsim=decisions | {"seed": None, "agent": decisions["agent"] | agent})
 
 
-def choose_agent(options: Options) -> Agent:
+def choose_agent(options: Options) -> AgentChoice:
     """Return the agent that the options ask for.
 
     Parameters
@@ -77,7 +77,7 @@ def choose_agent(options: Options) -> Agent:
             f"{', '.join(ALGORITHMS)}"
         )
     else:
-        agent = Agent("classic", _classic_policy(options))
+        agent = AgentChoice("classic", _classic_policy(options))
     if agent.kind is AgentKind.POLICY:
         for key, model in (("input_model", given.input_model), ("output_model", given.output_model)):
             if model is not None:
@@ -98,7 +98,7 @@ def may_learn(options: Options) -> bool:
     return options.agent_type == "LEARNING" or options.pybatsim.agent.file is not None
 
 
-def with_kind(options: Options, agent: Agent) -> Options:
+def with_kind(options: Options, agent: AgentChoice) -> Options:
     """Return the options with the kind that the agent is of: in a file, the class decides.
 
     Parameters

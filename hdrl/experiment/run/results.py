@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.experiment.run.provenance import platform_sha256, versions, without_places, workload_sha256
 from hdrl.files import write_json
 from hdrl.options import Options
@@ -21,7 +21,7 @@ WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
 
 
 def write_results(
-    folder: Path, options: Options, trace: Trace, agent: Agent, model: Path | None = None
+    folder: Path, options: Options, trace: Trace, agent: AgentChoice, model: Path | None = None
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
@@ -63,7 +63,7 @@ def _simulator_version(trace: Trace) -> dict[str, str]:
     return {} if version is None else {"batsim": str(version)}
 
 
-def _provenance(options: Options, trace: Trace, agent: Agent, model: Path | None) -> dict[str, Any]:
+def _provenance(options: Options, trace: Trace, agent: AgentChoice, model: Path | None) -> dict[str, Any]:
     platform, workload = trace.platform, trace.workload
     learned = {} if model is None else {"model_sha256": hashlib.sha256(model.read_bytes()).hexdigest()}
     return {

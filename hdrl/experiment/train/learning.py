@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import HdrlError, MissingExtra, OptionsError, UnknownName
-from hdrl.experiment.run.agentfile import Agent, AgentError, AgentKind, blame
+from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind, blame
 from hdrl.options import Options
 from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
-    from hdrl.learn.agent import Agent as LearningAgent
+    from hdrl.learn.agent import Agent
 
 
 def stream_seed(seed: int, name: str) -> int:
@@ -55,7 +55,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def built_in_agent(options: Options, name: str) -> Agent:
+def built_in_agent(options: Options, name: str) -> AgentChoice:
     """Return a built-in learning agent.
 
     Parameters
@@ -74,7 +74,7 @@ def built_in_agent(options: Options, name: str) -> Agent:
 
     require_torch()
     try:
-        return Agent(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
+        return AgentChoice(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
     except UnknownName as error:
         raise OptionsError(f"{options.where}: learning.algorithm: {error}") from None
 
@@ -116,8 +116,8 @@ def blamed(path: Path | None) -> Iterator[None]:
 
 
 def make_agent(
-    choice: Agent, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
-) -> LearningAgent:
+    choice: AgentChoice, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
+) -> Agent:
     """Make an agent that learns.
 
     Parameters
@@ -151,8 +151,8 @@ def make_agent(
 
 
 def _made(
-    choice: Agent, cls: type[Any], config: Mapping[str, Any], spaces: tuple[Any, Any], seed: int, where: str
-) -> LearningAgent:
+    choice: AgentChoice, cls: type[Any], config: Mapping[str, Any], spaces: tuple[Any, Any], seed: int, where: str
+) -> Agent:
     import torch
 
     if choice.kind is AgentKind.HDEEPRM:
@@ -160,11 +160,11 @@ def _made(
 
         return HDeepRMAgent(*spaces, HDeepRMConfig.of(config, where), made_of=cls, seed=stream_seed(seed, "train"))
     generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
-    made: LearningAgent = cls(*spaces, cls.Config.of(config, where), generator)
+    made: Agent = cls(*spaces, cls.Config.of(config, where), generator)
     return made
 
 
-def settings_of(options: Options, choice: Agent) -> dict[str, Any]:
+def settings_of(options: Options, choice: AgentChoice) -> dict[str, Any]:
     """Return the settings of an agent: those of the preset, of ``pybatsim.agent``, of ``learning.settings``.
 
     Parameters
@@ -192,7 +192,7 @@ def settings_of(options: Options, choice: Agent) -> dict[str, Any]:
     return settings | options.learning.settings
 
 
-def check_options_of(options: Options, choice: Agent) -> None:
+def check_options_of(options: Options, choice: AgentChoice) -> None:
     """Refuse what agents of HDeepRM's API cannot do in a training.
 
     Parameters

@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, ReadError
-from hdrl.experiment.run.agentfile import Agent, AgentKind
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.learning import blamed
 
 if TYPE_CHECKING:
-    from hdrl.learn.agent import Agent as LearningAgent
+    from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
 
 FILE = "file:"
 """How the algorithm of an agent from a file begins."""
 
 
-def algorithm_of(agent: Agent) -> str:
+def algorithm_of(choice: AgentChoice) -> str:
     """Return what a model file calls the algorithm of an agent.
 
     Parameters
     ----------
-    agent
+    choice
         An agent that learns.
     """
-    return agent.name if agent.path is None else f"{FILE}{agent.path.name}"
+    return choice.name if choice.path is None else f"{FILE}{choice.path.name}"
 
 
 def checkpoint_of_choice(
-    choice: Agent,
-    agent: LearningAgent,
+    choice: AgentChoice,
+    agent: Agent,
     environment: Mapping[str, Any],
     notes: Mapping[str, Any],
     training: Mapping[str, Any] | None = None,
@@ -61,7 +61,7 @@ def checkpoint_of_choice(
     return checkpoint_of(agent, algorithm_of(choice), environment=environment, training=training, notes=known)
 
 
-def load_weights(agent: LearningAgent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:
+def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:
     """Let an agent start from the weights of a model file.
 
     Parameters
@@ -87,14 +87,14 @@ def load_weights(agent: LearningAgent, model: Mapping[str, Any], where: str, pat
         raise LearningError(f"{where}: {error}") from None
 
 
-def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint | None]:
+def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:
     """Read a model file for an agent.
 
     Parameters
     ----------
     path
         The file.
-    agent
+    choice
         The agent that it is for.
 
     Returns
@@ -114,12 +114,14 @@ def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint 
     try:
         checkpoint = load_checkpoint(path)
     except ReadError as error:
-        foreign = _model_of_hdeeprm(path) if agent.kind is AgentKind.HDEEPRM else None
+        foreign = _model_of_hdeeprm(path) if choice.kind is AgentKind.HDEEPRM else None
         if foreign is None:
             raise error from None
         return foreign, None
-    if checkpoint.notes.get("api") != agent.kind.value or (agent.path is None and checkpoint.algorithm != agent.name):
-        raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(agent)}")
+    if checkpoint.notes.get("api") != choice.kind.value or (
+        choice.path is None and checkpoint.algorithm != choice.name
+    ):
+        raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(choice)}")
     return checkpoint.agent, checkpoint
 
 

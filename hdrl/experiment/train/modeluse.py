@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
-from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.environments import EnvironmentSpec, environment_from, environment_of
 from hdrl.experiment.train.episodes import test_jobs
 from hdrl.experiment.train.learning import blamed, make_agent, one_thread, require_torch, settings_of
@@ -15,7 +15,7 @@ from hdrl.experiment.train.modelfile import FILE, load_weights, read_model
 from hdrl.options import Options
 
 if TYPE_CHECKING:
-    from hdrl.learn.agent import Agent as LearningAgent
+    from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
@@ -60,7 +60,7 @@ class Model:
         self._checkpoint: Checkpoint = load_checkpoint(self.path)
         self.algorithm = self._checkpoint.algorithm
         self.trained_on: Mapping[str, Any] = self._checkpoint.notes.get("trained_on", {})
-        self._agent = self._find_agent(agent_file)
+        self._choice = self._find_choice(agent_file)
         self._spec = environment_from(self._checkpoint.environment)
 
     def play(self, platform: Platform, workload: Workload, *, seed: int = 0) -> Trace:
@@ -81,21 +81,21 @@ class Model:
         """
         env = self._spec.single(platform, workload)
         try:
-            return played(self._made(env, seed), env, seed, self._agent.path)
+            return played(self._made(env, seed), env, seed, self._choice.path)
         finally:
             env.close()
 
-    def _made(self, env: Any, seed: int) -> LearningAgent:
+    def _made(self, env: Any, seed: int) -> Agent:
         from hdrl.learn.spaces import check_same_spaces
 
         checkpoint, where = self._checkpoint, str(self.path)
         spaces = checkpoint.spaces()
         check_same_spaces(spaces, (env.observation_space, env.action_space), where)
-        agent = make_agent(self._agent, checkpoint.config, spaces, seed=seed, where=where)
-        load_weights(agent, checkpoint.agent, where, self._agent.path)
+        agent = make_agent(self._choice, checkpoint.config, spaces, seed=seed, where=where)
+        load_weights(agent, checkpoint.agent, where, self._choice.path)
         return agent
 
-    def _find_agent(self, agent_file: str | Path | None) -> Agent:
+    def _find_choice(self, agent_file: str | Path | None) -> AgentChoice:
         if agent_file is not None:
             agent = load_agent(agent_file, _no_pair, takes_first=True)
             if agent.kind.value != self._checkpoint.notes.get("api"):
@@ -105,7 +105,7 @@ class Model:
             name = self.algorithm.removeprefix(FILE)
             beside = self.path.parent / name
             if beside.is_file():
-                return self._find_agent(beside)
+                return self._find_choice(beside)
             raise OptionsError(
                 f"{self.path}: is a model of the agent file {name}, which must be given, or lie beside it"
             )
@@ -115,7 +115,7 @@ class Model:
             found = ALGORITHMS[self.algorithm].agent_class()
         except UnknownName as error:
             raise LearningError(f"{self.path}: {error}") from None
-        return Agent(self.algorithm, self.algorithm, kind=AgentKind.LEARNING, learner=found)
+        return AgentChoice(self.algorithm, self.algorithm, kind=AgentKind.LEARNING, learner=found)
 
 
 def evaluate_model(
@@ -147,14 +147,14 @@ def evaluate_model(
     return Model(path, agent_file=agent_file).play(platform, workload, seed=seed)
 
 
-def play_options(options: Options, agent: Agent, platform: Platform, workload: Workload) -> Trace:
+def play_options(options: Options, choice: AgentChoice, platform: Platform, workload: Workload) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
     Parameters
     ----------
     options
         The options.
-    agent
+    choice
         The agent.
     platform, workload
         What is simulated.
@@ -170,14 +170,14 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
-        made = make_agent(agent, _settings(options, agent), spaces, seed=options.seed, where=where)
-        _load(options, agent, made, spec, spaces)
-        return played(made, env, options.seed, agent.path)
+        made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
+        _load(options, choice, made, spec, spaces)
+        return played(made, env, options.seed, choice.path)
     finally:
         env.close()
 
 
-def played(agent: LearningAgent, env: Any, seed: int, path: Path | None) -> Trace:
+def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
     """Simulate an episode with the best actions.
 
     Parameters
@@ -204,29 +204,29 @@ def played(agent: LearningAgent, env: Any, seed: int, path: Path | None) -> Trac
     return trace
 
 
-def _settings(options: Options, agent: Agent) -> dict[str, Any]:
+def _settings(options: Options, choice: AgentChoice) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
     given = options.pybatsim.agent.input_model
-    if given is None or agent.kind is AgentKind.HDEEPRM:
-        return settings_of(options, agent)
-    _, checkpoint = read_model(options.path_of(given), agent)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, agent)
+    if given is None or choice.kind is AgentKind.HDEEPRM:
+        return settings_of(options, choice)
+    _, checkpoint = read_model(options.path_of(given), choice)
+    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
 
 
-def _load(options: Options, agent: Agent, made: LearningAgent, spec: EnvironmentSpec, spaces: tuple[Any, Any]) -> None:
+def _load(options: Options, choice: AgentChoice, made: Agent, spec: EnvironmentSpec, spaces: tuple[Any, Any]) -> None:
     from hdrl.learn.spaces import check_same_spaces
 
     given = options.pybatsim.agent.input_model
     if given is None:
-        if agent.name == "random":
+        if choice.name == "random":
             return
         raise OptionsError(f"{options.where}: pybatsim.agent.run is 'test', which needs a model (--inmodel FILE)")
     path = options.path_of(given)
-    model, checkpoint = read_model(path, agent)
+    model, checkpoint = read_model(path, choice)
     if checkpoint is not None:
         check_same_spaces(checkpoint.spaces(), spaces, str(path))
         _check_same_meaning(environment_from(checkpoint.environment), spec, path)
-    load_weights(made, model, str(path), agent.path)
+    load_weights(made, model, str(path), choice.path)
 
 
 def _check_same_meaning(trained: EnvironmentSpec, now: EnvironmentSpec, path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
-from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.files import read_json, write_json
 from hdrl.options import Options, parse_options
 
@@ -76,14 +76,14 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Option
     return parse_options(values, where=where, folder=start, overrides=overrides)
 
 
-def read_resumed(path: Path, agent: Agent) -> Checkpoint:
+def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
     """Read the checkpoint of a training.
 
     Parameters
     ----------
     path
         The file.
-    agent
+    choice
         Who goes on.
 
     Raises
@@ -98,8 +98,8 @@ def read_resumed(path: Path, agent: Agent) -> Checkpoint:
     checkpoint = load_checkpoint(path)
     if not checkpoint.training or "options" not in checkpoint.notes:
         raise ReadError(path, "holds a model without its training")
-    if (checkpoint.notes.get("agent_sha256") or "") != agent.sha256:
-        raise OptionsError(f"{agent.path}: has changed since the training in {path.parent} began")
+    if (checkpoint.notes.get("agent_sha256") or "") != choice.sha256:
+        raise OptionsError(f"{choice.path}: has changed since the training in {path.parent} began")
     return checkpoint
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, OutputError
-from hdrl.experiment.run.agentfile import Agent, AgentKind
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import load_platform, load_workload
 from hdrl.experiment.run.provenance import workload_sha256
@@ -82,7 +82,7 @@ class TrainingRun:
     ----------
     options
         The options, resolved.
-    agent
+    choice
         An agent that learns.
     folder
         Its folder; new or empty, or that of an earlier training to go on with.
@@ -98,17 +98,23 @@ class TrainingRun:
     """
 
     def __init__(
-        self, options: Options, agent: Agent, folder: Path, *, resumes: bool = False, progress: Progress | None = None
+        self,
+        options: Options,
+        choice: AgentChoice,
+        folder: Path,
+        *,
+        resumes: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         _check_simulator(options)
         if not resumes:
             check_free(folder)
-        self.options, self.agent, self.folder, self.progress = options, agent, folder, progress
+        self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
         self.platform: Platform = load_platform(options)
         self.workload: Workload = load_workload(options, self.platform)
         self.spec: EnvironmentSpec = environment_of(options)
         require_torch()
-        check_options_of(options, agent)
+        check_options_of(options, choice)
         self._validation_envs = self._environments("validation") if options.learning.validation_every else None
         self.trainer: Trainer = self._make_trainer()
         self._trained_on = self._training_jobs()
@@ -117,8 +123,8 @@ class TrainingRun:
         given = options.pybatsim.agent.input_model
         if given is not None:
             path = options.path_of(given)
-            model, _ = read_model(path, agent)
-            load_weights(self.trainer.agent, model, str(path), agent.path)
+            model, _ = read_model(path, choice)
+            load_weights(self.trainer.agent, model, str(path), choice.path)
         self.training = Training(
             folder=folder,
             trainer=self.trainer,
@@ -127,7 +133,7 @@ class TrainingRun:
             save_best=lambda: self._save_model(BEST_FILE),
             score=self._score,
             validation_envs=self._validation_envs,
-            agent_file=agent.path,
+            agent_file=choice.path,
             progress=progress,
         )
         self._resumes = resumes
@@ -169,10 +175,10 @@ class TrainingRun:
             _copy_atomically(self.folder / MODEL_FILE, self.options.path_of(output))
         trace = None
         if is_complete:
-            model, _ = read_model(self.folder / MODEL_FILE, self.agent)
-            load_weights(self.trainer.agent, model, MODEL_FILE, self.agent.path)
+            model, _ = read_model(self.folder / MODEL_FILE, self.choice)
+            load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
             env = self.spec.single(self.platform, test_jobs(self.options, self.workload))
-            trace = played(self.trainer.agent, env, self.options.seed, self.agent.path)
+            trace = played(self.trainer.agent, env, self.options.seed, self.choice.path)
         return Trained(
             is_complete,
             self.folder / MODEL_FILE,
@@ -188,19 +194,19 @@ class TrainingRun:
 
         options, envs = self.options, self._environments("train")
         made = make_agent(
-            self.agent,
-            settings_of(options, self.agent),
+            self.choice,
+            settings_of(options, self.choice),
             (envs.single_observation_space, envs.single_action_space),
             seed=options.seed,
             where=f"{options.where}: learning.settings",
         )
-        with blamed(self.agent.path):
+        with blamed(self.choice.path):
             return Trainer(made, envs, seed=stream_seed(options.seed, "train"))
 
     def _environments(self, part: str) -> Any:
         """Return a batch of environments on the jobs of a part."""
         learning = self.options.learning
-        n_validation = 1 if self.agent.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
+        n_validation = 1 if self.choice.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
         n_envs = learning.n_envs if part == "train" else n_validation
         arguments = episode_arguments(self.options, part, self.workload)
         return self.spec.batch(n_envs, self.platform, self.workload, **arguments)
@@ -226,7 +232,7 @@ class TrainingRun:
         write_resume_file(self.folder, self.options)
 
     def _resume(self) -> None:
-        checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.agent)
+        checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.choice)
         check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
         self.training.resume(checkpoint.agent, checkpoint.training)
 
@@ -234,13 +240,13 @@ class TrainingRun:
         from hdrl.learn.checkpoint import save_checkpoint
 
         notes = {**self._notes(), "options": self.options.portable()}
-        checkpoint = checkpoint_of_choice(self.agent, self.trainer.agent, self.spec.as_json(), notes, state)
+        checkpoint = checkpoint_of_choice(self.choice, self.trainer.agent, self.spec.as_json(), notes, state)
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
 
     def _save_model(self, name: str) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
-        model = checkpoint_of_choice(self.agent, self.trainer.agent, self.spec.as_json(), self._notes())
+        model = checkpoint_of_choice(self.choice, self.trainer.agent, self.spec.as_json(), self._notes())
         save_checkpoint(self.folder / name, model)
 
     def _notes(self) -> dict[str, Any]:
