@@ -19,11 +19,14 @@ from torch import Tensor
 
 from hdrl.errors import LearningError
 from hdrl.learn.agent import Acted, Agent, one_line
+from hdrl.learn.checks import Calls, check_calls
 from hdrl.learn.config import Config
 from hdrl.learn.lentrandom import LentRandomness, kept_randomness
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of
 from hdrl.pyfiles import AgentError
+
+_CALLS: Calls = {"observe": (1, ()), "decide": (1, ()), "alter": (2, ()), "rewarded": (1, ()), "loss": (0, ())}
 
 
 class HDeepRMConfig(Config):
@@ -221,6 +224,7 @@ class HDeepRMAgent(Agent):
         self.random = LentRandomness(seed, "agent")
         with self.random.lent():
             made = self._make()
+            check_calls(made, _CALLS)
             self._weights: dict[str, Any] = made.state_dict()
             self._optimizer: dict[str, Any] = self._adam(made).state_dict()
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hdrl.learn.agent import Agent
+from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
@@ -63,7 +64,7 @@ def evaluate(
     played: list[list[Episode]] = [[] for _ in shares]
     with agent.session(seed or 0):
         while any(len(mine) < share for mine, share in zip(played, shares.tolist(), strict=True)):
-            acted = agent.act(interaction.observations, interaction.mask, explore=explore)
+            acted = checked_choice(agent, interaction.observations, interaction.mask, explore=explore)
             outcome = interaction.step(acted.actions)
             agent.saw(outcome, interaction.observations, interaction.mask)
             for episode in interaction.episodes:
@@ -90,7 +91,7 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
     has_ended = False
     with torch.no_grad(), agent.session(seed):
         while not has_ended:
-            action = int(agent.act(observations, mask, explore=False).actions[0])
+            action = int(checked_choice(agent, observations, mask, explore=False).actions[0])
             observation, reward, terminated, truncated, info = env.step(action)
             has_ended = bool(terminated or truncated)
             observations, mask = batch_of_one(observation, info.get("action_mask"))

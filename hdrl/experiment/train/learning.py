@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import HdrlError, MissingExtra, OptionsError, UnknownName
+from hdrl.errors import DecisionError, HdrlError, MissingExtra, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind, blame
 from hdrl.options import Options
+from hdrl.pyfiles import one_line
 from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
@@ -104,15 +105,48 @@ def blamed(path: Path | None) -> Iterator[None]:
         if path is None or str(error).startswith(str(path)):
             raise
         raise AgentError(f"{path}: {error}") from None
+    except DecisionError as error:
+        if path is None:
+            raise
+        raise DecisionError(f"{path}: {error}") from None
     except HdrlError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         found = blame(error, path) if path is not None else None
         if isinstance(error, NotImplementedError) and path is not None:  # a method of a base that has to be overridden
             found = AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
         if found is None:
             raise
         raise found from error
+
+
+@contextlib.contextmanager
+def asked_for(where: str) -> Iterator[None]:
+    """Say in one line that an environment cannot be made of what was asked for, whatever it trips over.
+
+    Parameters
+    ----------
+    where
+        Where it was asked for.
+
+    Yields
+    ------
+    None
+        While it is made.
+
+    Raises
+    ------
+    OptionsError
+        In place of errors that no user can do anything with.
+    """
+    try:
+        yield
+    except UnknownName as error:
+        raise OptionsError(f"{where}: {error}") from None
+    except HdrlError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise OptionsError(f"{where}: no environment can be made of it ({one_line(error)})") from error
 
 
 def make_agent(

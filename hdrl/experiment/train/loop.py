@@ -233,19 +233,21 @@ class Training:
 
     def _probabilities(self) -> list[float]:
         """Return how likely each action is at the first decision, nothing if the agent cannot tell."""
-        import torch
+        from hdrl.learn.checks import checked_probabilities
 
         if self._first is None:
             return []
-        with blamed(self.agent_file), torch.no_grad():
+        with blamed(self.agent_file):
             try:
-                return [float(value) for value in self.trainer.agent.probabilities(*self._first)[0]]
+                return checked_probabilities(self.trainer.agent, *self._first)
             except LearningError:
                 return []
 
     def _validate(self) -> dict[str, float]:
+        from hdrl.learn.checks import check_weights
         from hdrl.learn.evaluate import evaluate
 
+        check_weights(self.trainer.agent)
         if self.validation_envs is None:
             raise TypeError("there are no environments to validate in")
         plan = self.plan
@@ -261,6 +263,9 @@ class Training:
         return _means(episodes, "validation_")
 
     def _save(self, log: TrainingLog) -> None:
+        from hdrl.learn.checks import check_weights
+
+        check_weights(self.trainer.agent)
         state = {name: part for name, part in self.trainer.state_dict().items() if name != "agent"}
         self.save_checkpoint({"learner": state, "reached": self.reached.as_json(), "log": log.state_dict()})
 

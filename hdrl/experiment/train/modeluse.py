@@ -10,7 +10,7 @@ from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.environments import EnvironmentSpec, environment_from, environment_of
 from hdrl.experiment.train.episodes import test_jobs
-from hdrl.experiment.train.learning import blamed, make_agent, one_thread, require_torch, settings_of
+from hdrl.experiment.train.learning import asked_for, blamed, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.modelfile import FILE, load_weights, read_model
 from hdrl.options import Options
 
@@ -166,7 +166,8 @@ def play_options(options: Options, choice: AgentChoice, platform: Platform, work
     """
     require_torch()
     spec = environment_of(options)
-    env = spec.single(platform, test_jobs(options, workload))
+    with asked_for(f"{options.where}: learning.arguments"):
+        env = spec.single(platform, test_jobs(options, workload))
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:

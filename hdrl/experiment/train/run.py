@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError, OutputError
-from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
+from hdrl.errors import LearningError, OptionsError, OutputError
+from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import load_platform, load_workload
 from hdrl.experiment.run.provenance import workload_sha256
 from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
 from hdrl.experiment.train.episodes import episode_arguments, job_range, test_jobs
 from hdrl.experiment.train.learning import (
+    asked_for,
     blamed,
     check_options_of,
     make_agent,
@@ -153,15 +154,22 @@ class TrainingRun:
         try:
             with one_thread():
                 is_complete = self.training.run()
-        except BaseException:
+        except BaseException as error:
             if not (self.folder / CHECKPOINT_FILE).is_file() and not self._resumes:
                 _empty(self.folder, is_gone=is_new)
+            elif isinstance(error, (AgentError, LearningError)):
+                raise type(error)(f"{error}; {self._kept()}") from error
             raise
         finally:
             self.trainer.interaction.envs.close()
             if self._validation_envs is not None:
                 self._validation_envs.close()
         return self._finish(is_complete=is_complete)
+
+    def _kept(self) -> str:
+        """Say what there is to go back to after a training has failed."""
+        kept = BEST_FILE if (self.folder / BEST_FILE).is_file() else CHECKPOINT_FILE
+        return f"the last good model is {self.folder / kept}"
 
     def _finish(self, *, is_complete: bool) -> Trained:
         reached = self.training.reached
@@ -209,7 +217,8 @@ class TrainingRun:
         n_validation = 1 if self.choice.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
         n_envs = learning.n_envs if part == "train" else n_validation
         arguments = episode_arguments(self.options, part, self.workload)
-        return self.spec.batch(n_envs, self.platform, self.workload, **arguments)
+        with asked_for(f"{self.options.where}: learning.arguments"):
+            return self.spec.batch(n_envs, self.platform, self.workload, **arguments)
 
     def _plan(self) -> Plan:
         learning = self.options.learning
@@ -291,9 +300,16 @@ def _check_simulator(options: Options) -> None:
 
 def _warm_output(options: Options) -> None:
     """Refuse a model file that cannot be written before hours are spent on it."""
-    output = options.pybatsim.agent.output_model
-    if output is not None and not options.path_of(output).parent.is_dir():
-        raise OutputError(f"{options.path_of(output)}: cannot be written (no such folder)")
+    given = options.pybatsim.agent.output_model
+    if given is None:
+        return
+    output = options.path_of(given)
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: cannot be written (no such folder)")
+    if output.is_dir():
+        raise OutputError(f"{output}: is a folder, expected the name of a file for the model")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise OutputError(f"{output}: cannot be written (permission denied)")
 
 
 def _copy_atomically(source: Path, target: Path) -> None:
