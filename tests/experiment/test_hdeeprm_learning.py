@@ -183,6 +183,18 @@ def test_of_several_classes_hdeeprm_takes_the_first(tmp_path: Path):
             r"mine.py: the agent does not define forward_policy$",
         ),
         ("dim=1)", "dim=1)[:, :3]", None),
+        (
+            "functional.softmax(",
+            "(lambda x, dim: x)(",
+            r"mine.py:14: Mine.forward_policy gave \[.*, expected probabilities",
+        ),
+        ("return functional", "return float('nan') * functional", r"mine.py:14: Mine.forward_policy gave \[nan"),
+        ("return functional", "_ = functional", r"mine.py:14: Mine.forward_policy gave None, expected probabilities"),
+        (
+            "def forward(self",
+            "def decide(self) -> None:\n        pass\n\n    def forward(self",
+            r"mine.py:17: Mine.decide: too many",
+        ),
         ("super(Mine, self).__init__(gamma)", "super(Mine, self).__init__()", r"mine.py:10: TypeError"),
         (
             "def forward(self",

@@ -117,10 +117,10 @@ def _record(file: str) -> Mapping[str, Any]:
     from hdrl.experiment.train.learning import require_torch
 
     require_torch()
-    from hdrl.learn.checkpoint import load_checkpoint
+    from hdrl.experiment.train.modelfile import read_checkpoint
 
-    record = load_checkpoint(file).notes.get("trained_on", {})
-    return record if isinstance(record, Mapping) else {}
+    record: Mapping[str, Any] = read_checkpoint(file).notes.get("trained_on", {})
+    return record
 
 
 def _words(

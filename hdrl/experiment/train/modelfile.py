@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hdrl.errors import LearningError, OptionsError, ReadError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
+from hdrl.experiment.train.environments import GIVEN, IDS, EnvironmentSpec, environment_from
 from hdrl.experiment.train.learning import blamed
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
+
+_Schema = TypeVar("_Schema", bound=BaseModel)
 
 FILE = "file:"
 """How the algorithm of an agent from a file begins."""
@@ -87,6 +92,125 @@ def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path 
         raise LearningError(f"{where}: {error}") from None
 
 
+class _TrainedOn(BaseModel):
+    """On which jobs a model was trained; nothing of it need be there."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    workload: str = ""
+    workload_sha256: str = ""
+    n_jobs: int = 0
+    first_job: int = 0
+    last_job: int = 0
+    platform: str = ""
+
+
+class _Notes(BaseModel):
+    """What a training notes in its model file; models that were saved in Python have none of it."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    api: Literal["learning", "hdeeprm"] = "learning"
+    agent_sha256: str | None = None
+    trained_on: _TrainedOn = _TrainedOn()
+
+
+class _Environment(BaseModel):
+    """In which environment a model decides."""
+
+    model_config = ConfigDict(strict=True)
+
+    id: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("id")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in IDS.values():
+            raise ValueError(" or ".join(IDS.values()))
+        return name
+
+    @field_validator("arguments")
+    @classmethod
+    def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        given = sorted(set(arguments) & set(GIVEN))
+        if given:
+            raise ValueError(f"no {given[0]}: what is simulated says that")
+        actions = arguments.get("actions")
+        if actions is not None and not (isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
+            raise ValueError("actions that are texts")
+        return arguments
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a model file and what a training has noted in it.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or holds nonsense.
+    """
+    from hdrl.learn.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(path)
+    _validated(_Notes, checkpoint.notes, path, "notes")
+    try:
+        checkpoint.spaces()
+    except LearningError as error:
+        raise ReadError(path, f"is a damaged model file ({error})") from None
+    return checkpoint
+
+
+def api_of(checkpoint: Checkpoint) -> str:
+    """Return the kind of the agent of a model file: a value of `AgentKind`.
+
+    Parameters
+    ----------
+    checkpoint
+        Its content.
+    """
+    return str(checkpoint.notes.get("api", "learning"))
+
+
+def spec_of(checkpoint: Checkpoint, path: str | Path) -> EnvironmentSpec:
+    """Return the environment in which the model of a file decides.
+
+    Parameters
+    ----------
+    checkpoint
+        Its content.
+    path
+        The file, for messages.
+
+    Raises
+    ------
+    ReadError
+        If it does not say so, or names one that does not exist.
+    """
+    if not checkpoint.environment:
+        raise ReadError(
+            path,
+            "does not say in which environment it decides; save it with checkpoint_of(..., "
+            f"environment={{'id': '{IDS['job_pick']}', 'arguments': {{}}}})",
+        )
+    found = _validated(_Environment, checkpoint.environment, path, "environment")
+    return environment_from({"id": found.id, "arguments": found.arguments})
+
+
+def _validated(schema: type[_Schema], data: object, path: str | Path, what: str) -> _Schema:
+    from hdrl.learn.config import problem_of
+
+    try:
+        return schema.model_validate(data)
+    except ValidationError as error:
+        raise ReadError(path, f"is a damaged model file ({what}: {problem_of(error)})") from None
+
+
 def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:
     """Read a model file for an agent.
 
@@ -109,18 +233,14 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
     OptionsError
         If it is a model of another kind of agent.
     """
-    from hdrl.learn.checkpoint import load_checkpoint
-
     try:
-        checkpoint = load_checkpoint(path)
+        checkpoint = read_checkpoint(path)
     except ReadError as error:
         foreign = _model_of_hdeeprm(path) if choice.kind is AgentKind.HDEEPRM else None
         if foreign is None:
             raise error from None
         return foreign, None
-    if checkpoint.notes.get("api") != choice.kind.value or (
-        choice.path is None and checkpoint.algorithm != choice.name
-    ):
+    if api_of(checkpoint) != choice.kind.value or (choice.path is None and checkpoint.algorithm != choice.name):
         raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(choice)}")
     return checkpoint.agent, checkpoint
 

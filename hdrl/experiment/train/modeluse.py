@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
-from hdrl.experiment.train.environments import EnvironmentSpec, environment_from, environment_of
+from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
 from hdrl.experiment.train.episodes import test_jobs
 from hdrl.experiment.train.learning import asked_for, blamed, make_agent, one_thread, require_torch, settings_of
-from hdrl.experiment.train.modelfile import FILE, load_weights, read_model
+from hdrl.experiment.train.meaning import check_same_meaning
+from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
 from hdrl.options import Options
 
 if TYPE_CHECKING:
@@ -54,14 +55,12 @@ class Model:
 
     def __init__(self, path: str | Path, *, agent_file: str | Path | None = None) -> None:
         require_torch()
-        from hdrl.learn.checkpoint import load_checkpoint
-
         self.path = Path(path)
-        self._checkpoint: Checkpoint = load_checkpoint(self.path)
+        self._checkpoint: Checkpoint = read_checkpoint(self.path)
         self.algorithm = self._checkpoint.algorithm
         self.trained_on: Mapping[str, Any] = self._checkpoint.notes.get("trained_on", {})
         self._choice = self._find_choice(agent_file)
-        self._spec = environment_from(self._checkpoint.environment)
+        self._spec = spec_of(self._checkpoint, self.path)
 
     def play(self, platform: Platform, workload: Workload, *, seed: int = 0) -> Trace:
         """Simulate the jobs of a workload with the best actions.
@@ -79,7 +78,8 @@ class Model:
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
-        env = self._spec.single(platform, workload)
+        with asked_for(f"{self.path}: its environment"):
+            env = self._spec.single(platform, workload)
         try:
             return played(self._made(env, seed), env, seed, self._choice.path)
         finally:
@@ -98,7 +98,7 @@ class Model:
     def _find_choice(self, agent_file: str | Path | None) -> AgentChoice:
         if agent_file is not None:
             agent = load_agent(agent_file, _no_pair, takes_first=True)
-            if agent.kind.value != self._checkpoint.notes.get("api"):
+            if agent.kind.value != api_of(self._checkpoint):
                 raise OptionsError(f"{self.path}: is a model of {self.algorithm}, not of {agent_file}")
             return agent
         if self.algorithm.startswith(FILE):
@@ -165,6 +165,9 @@ def play_options(options: Options, choice: AgentChoice, platform: Platform, work
         If there is no model, or it does not fit.
     """
     require_torch()
+    given = options.pybatsim.agent.input_model
+    if given is None and choice.name != "random":
+        raise OptionsError(f"{options.where}: pybatsim.agent.run is 'test', which needs a model (--inmodel FILE)")
     spec = environment_of(options)
     with asked_for(f"{options.where}: learning.arguments"):
         env = spec.single(platform, test_jobs(options, workload))
@@ -172,7 +175,8 @@ def play_options(options: Options, choice: AgentChoice, platform: Platform, work
     where = f"{options.where}: learning.settings"
     try:
         made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
-        _load(options, choice, made, spec, spaces)
+        if given is not None:
+            load_model(options.path_of(given), choice, made, spec)
         return played(made, env, options.seed, choice.path)
     finally:
         env.close()
@@ -205,6 +209,33 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
     return trace
 
 
+def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: EnvironmentSpec) -> None:
+    """Let an agent start from a model file, if what it has learned means the same in its environment.
+
+    Parameters
+    ----------
+    path
+        The file.
+    choice, agent
+        Who starts from it, and what it is made of.
+    spec
+        The environment that it will decide in.
+
+    Raises
+    ------
+    HdrlError
+        If the file cannot be read, or does not fit.
+    """
+    from hdrl.learn.spaces import check_same_spaces
+
+    model, checkpoint = read_model(path, choice)
+    if checkpoint is not None:
+        check_same_spaces(checkpoint.spaces(), (agent.observation_space, agent.action_space), str(path))
+        if checkpoint.environment:
+            check_same_meaning(spec_of(checkpoint, path), spec, path)
+    load_weights(agent, model, str(path), choice.path)
+
+
 def _settings(options: Options, choice: AgentChoice) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
     given = options.pybatsim.agent.input_model
@@ -212,32 +243,6 @@ def _settings(options: Options, choice: AgentChoice) -> dict[str, Any]:
         return settings_of(options, choice)
     _, checkpoint = read_model(options.path_of(given), choice)
     return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
-
-
-def _load(options: Options, choice: AgentChoice, made: Agent, spec: EnvironmentSpec, spaces: tuple[Any, Any]) -> None:
-    from hdrl.learn.spaces import check_same_spaces
-
-    given = options.pybatsim.agent.input_model
-    if given is None:
-        if choice.name == "random":
-            return
-        raise OptionsError(f"{options.where}: pybatsim.agent.run is 'test', which needs a model (--inmodel FILE)")
-    path = options.path_of(given)
-    model, checkpoint = read_model(path, choice)
-    if checkpoint is not None:
-        check_same_spaces(checkpoint.spaces(), spaces, str(path))
-        _check_same_meaning(environment_from(checkpoint.environment), spec, path)
-    load_weights(made, model, str(path), choice.path)
-
-
-def _check_same_meaning(trained: EnvironmentSpec, now: EnvironmentSpec, path: Path) -> None:
-    """Refuse a model whose actions or observations mean something else here."""
-    if trained.id != now.id:
-        raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
-    for key in sorted({*trained.arguments, *now.arguments} - {"objective"}):
-        before, after = trained.arguments.get(key), now.arguments.get(key)
-        if before != after:
-            raise OptionsError(f"{path}: was trained with {key} = {before!r}, not {after!r}")
 
 
 def _no_pair() -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
 from hdrl.experiment.run.agentfile import AgentChoice
+from hdrl.experiment.train.modelfile import read_checkpoint
 from hdrl.files import read_json, write_json
 from hdrl.options import Options, parse_options
 
@@ -93,9 +94,7 @@ def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
     OptionsError
         If the agent's file has changed.
     """
-    from hdrl.learn.checkpoint import load_checkpoint
-
-    checkpoint = load_checkpoint(path)
+    checkpoint = read_checkpoint(path)
     if not checkpoint.training or "options" not in checkpoint.notes:
         raise ReadError(path, "holds a model without its training")
     if (checkpoint.notes.get("agent_sha256") or "") != choice.sha256:

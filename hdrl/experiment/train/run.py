@@ -30,9 +30,10 @@ from hdrl.experiment.train.learning import (
     settings_of,
     stream_seed,
 )
+from hdrl.experiment.train.lock import FolderLock
 from hdrl.experiment.train.loop import EpisodeRow, Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
-from hdrl.experiment.train.modeluse import played
+from hdrl.experiment.train.modeluse import load_model, played
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.files import write_json
 from hdrl.options import Options
@@ -123,9 +124,7 @@ class TrainingRun:
         _warm_output(options)
         given = options.pybatsim.agent.input_model
         if given is not None:
-            path = options.path_of(given)
-            model, _ = read_model(path, choice)
-            load_weights(self.trainer.agent, model, str(path), choice.path)
+            load_model(options.path_of(given), choice, self.trainer.agent, self.spec)
         self.training = Training(
             folder=folder,
             trainer=self.trainer,
@@ -138,6 +137,7 @@ class TrainingRun:
             progress=progress,
         )
         self._resumes = resumes
+        self._lock = FolderLock(folder)
         if resumes:
             self._resume()
 
@@ -149,11 +149,18 @@ class TrainingRun:
         HdrlError
             If the agent fails, or something cannot be written.
         """
+        try:
+            is_complete = self._train()
+            return self._finish(is_complete=is_complete)
+        finally:
+            self._lock.release()
+
+    def _train(self) -> bool:
         is_new = not self.folder.exists()
         self._make_folder()
         try:
             with one_thread():
-                is_complete = self.training.run()
+                return self.training.run()
         except BaseException as error:
             if not (self.folder / CHECKPOINT_FILE).is_file() and not self._resumes:
                 _empty(self.folder, is_gone=is_new)
@@ -164,7 +171,6 @@ class TrainingRun:
             self.trainer.interaction.envs.close()
             if self._validation_envs is not None:
                 self._validation_envs.close()
-        return self._finish(is_complete=is_complete)
 
     def _kept(self) -> str:
         """Say what there is to go back to after a training has failed."""
@@ -237,13 +243,19 @@ class TrainingRun:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{self.folder}: cannot be made ({error.strerror or error})") from None
+        self._lock.take()
         write_json(self.folder / "options.resolved.json", self.options.portable())
         write_resume_file(self.folder, self.options)
 
     def _resume(self) -> None:
-        checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.choice)
-        check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
-        self.training.resume(checkpoint.agent, checkpoint.training)
+        self._lock.take()
+        try:
+            checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.choice)
+            check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
+            self.training.resume(checkpoint.agent, checkpoint.training)
+        except BaseException:
+            self._lock.release()
+            raise
 
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
