@@ -299,7 +299,7 @@ class PolicyLearningAgent(LearningAgent):
         self.save_log_prob(distribution.log_prob(action))  # type: ignore[no-untyped-call]
         return int(action.item())
 
-    def _distribution(self, probabilities: object) -> torch.distributions.Categorical:
+    def _distribution(self, probabilities: Any) -> torch.distributions.Categorical:
         try:
             return torch.distributions.Categorical(probabilities)  # type: ignore[no-untyped-call]
         except (ValueError, TypeError, AttributeError, RuntimeError):

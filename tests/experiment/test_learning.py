@@ -14,18 +14,11 @@ from gymnasium.spaces import Box, Discrete
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 
-import hdrl  # noqa: E402
-from hdrl.agents import make_agent as make_built_in  # noqa: E402
-from hdrl.agents.reinforce import Reinforce  # noqa: E402
-from hdrl.envs.job_pick import JobPickVectorEnv  # noqa: E402
-from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
-from hdrl.experiment import Model, Progress, evaluate_model, resumed_options, run_experiment  # noqa: E402
-from hdrl.experiment.experiment import RunResult  # noqa: E402
-from hdrl.experiment.train.environments import EnvironmentSpec  # noqa: E402
+from hdrl.errors import OptionsError, OutputError, ReadError  # noqa: E402
+from hdrl.experiment import Progress, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.train.learning import built_in_agent, make_agent  # noqa: E402
-from hdrl.experiment.train.meaning import check_same_meaning  # noqa: E402
-from hdrl.learn.checkpoint import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
-from hdrl.options import Options, parse_options, read_options  # noqa: E402
+from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
+from hdrl.options import parse_options  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)
@@ -38,6 +31,8 @@ REPLAY = {"warm_up": 16, "updates_per_iteration": 4, "batch_size": 16, "capacity
 SETTINGS = {"ppo": {"n_steps": 4}, "d3qn": REPLAY, "sac": REPLAY}
 """Settings of algorithms that would otherwise do too much in a test."""
 
+train, refused = worlds.train, worlds.refused
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
@@ -45,15 +40,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def options(folder: Path, *overrides: str, **changes: Any) -> Options:
-    return read_options(worlds.options_file(folder, **changes), overrides=overrides)
-
-
-def train(folder: Path, out: str, *overrides: str, progress: Progress | None = None, **changes: Any) -> RunResult:
-    changes = {"algorithm": "reinforce", "n_envs": 4, "iterations": 12} | changes
-    return run_experiment(options(folder, *overrides, **changes), out=folder / out, progress=progress)
 
 
 def stops_after(n: int) -> Progress:
@@ -70,13 +56,6 @@ def stops_after(n: int) -> Progress:
         training=lambda iteration, total, values: done.append(iteration),
         stoppable=stoppable,
     )
-
-
-def refused(folder: Path, kind: type[HdrlError], text: str, *overrides: str, **changes: Any) -> None:
-    with pytest.raises(kind, match=text) as caught:
-        train(folder, "out", *overrides, **changes)
-    assert "\n" not in str(caught.value)
-    assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +86,7 @@ def test_a_training_leaves_a_model_its_logs_and_what_the_model_does(tmp_path: Pa
     hdeeprm = {"losses.log", "rewards.log", "makespans.log", "probs.json"}
     assert names >= run | hdeeprm | {"training.csv", "episodes.csv", "model.pt", "checkpoint.pt", "tensorboard"}
     assert len(list((tmp_path / "out" / "tensorboard").iterdir())) == 1
-    training = hdrl_table(tmp_path / "out" / "training.csv")
+    training = worlds.table_of(tmp_path / "out" / "training.csv")
     assert len(training["iteration"]) == 12
     assert training["n_steps"][-1] == result.training.n_steps
     shares = np.sum([column for name, column in training.items() if name.startswith("probability.")], axis=0)
@@ -118,12 +97,6 @@ def test_a_training_leaves_a_model_its_logs_and_what_the_model_does(tmp_path: Pa
     assert min(makespans) >= worlds.BEST_MAKESPAN_S
     probabilities = json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]
     assert (len(probabilities), len(probabilities[0])) == (5, 12)
-
-
-def hdrl_table(path: Path) -> dict[str, np.ndarray]:
-    header, *lines = path.read_text().splitlines()
-    rows = [[float(value or "nan") for value in line.split(",")] for line in lines]
-    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(header.split(","))}
 
 
 @pytest.mark.parametrize("algorithm", ["reinforce", "d3qn"])
@@ -210,43 +183,11 @@ def test_a_training_that_goes_on_keeps_its_options(tmp_path: Path):
 def test_validation_keeps_the_best_model(tmp_path: Path):
     changes = {"algorithm": "reinforce", "n_envs": 8, "iterations": 40, "validation_every": 1}
     result = train(tmp_path, "out", "pybatsim.agent.lr=0.3", **changes)
-    training = hdrl_table(tmp_path / "out" / "training.csv")
+    training = worlds.table_of(tmp_path / "out" / "training.csv")
     best = int(np.argmin(training["validation_makespan_s"])) + 1
     assert result.training.best_iteration == best
     assert load_checkpoint(tmp_path / "out" / "model.pt").notes["reached"]["best_iteration"] == best
     assert result.runs[0].metrics["makespan_s"] == pytest.approx(training["validation_makespan_s"].min(), abs=1e-6)
-
-
-def test_a_model_file_is_all_that_using_it_needs(tmp_path: Path):
-    trained = train(tmp_path, "out", iterations=60, n_envs=8)
-    platform = hdrl.read_platform("learning")
-    workload = hdrl.read_workload(worlds.ROOT / "workloads" / "learning.json", platform, custom=True)
-    trace = evaluate_model(tmp_path / "out" / "model.pt", platform, workload, seed=3)
-    assert hdrl.compute_metrics(trace)["makespan_s"] == pytest.approx(trained.runs[0].metrics["makespan_s"])
-    model = Model(tmp_path / "out" / "model.pt")
-    assert model.algorithm == "reinforce"
-    assert (model.trained_on["first_job"], model.trained_on["last_job"], model.trained_on["n_jobs"]) == (0, 1, 2)
-
-
-def test_a_test_takes_the_best_actions_of_a_model(tmp_path: Path):
-    train(tmp_path, "out", f"pybatsim.agent.output_model={tmp_path}/mine.pt", iterations=60, n_envs=8)
-    assert (tmp_path / "mine.pt").read_bytes() == (tmp_path / "out" / "model.pt").read_bytes()
-    tested = train(
-        tmp_path, "test", "pybatsim.agent.run=test", f"pybatsim.agent.input_model={tmp_path}/mine.pt", "runs=2"
-    )
-    assert [run.metrics["makespan_s"] for run in tested.runs] == pytest.approx([worlds.BEST_MAKESPAN_S] * 2, abs=1e-6)
-    assert sorted(path.name for path in (tmp_path / "test").iterdir()) == ["run_0", "run_1"]
-    provenance = json.loads((tmp_path / "test" / "run_0" / "provenance.json").read_text())
-    assert len(provenance["agent"]["model_sha256"]) == 64
-
-
-def test_training_starts_from_a_model(tmp_path: Path):
-    train(tmp_path, "first", iterations=60, n_envs=8)
-    given = f"pybatsim.agent.input_model={tmp_path}/first/model.pt"
-    train(tmp_path, "second", given, iterations=1, n_envs=8)
-    before, after = (hdrl_table(tmp_path / name / "training.csv") for name in ("first", "second"))
-    good = ["probability.shortest-high_mem_bw", "probability.first-high_mem_bw"]
-    assert sum(after[name][0] for name in good) > 0.9 > 2 * sum(before[name][0] for name in good)
 
 
 def test_the_random_agent_needs_no_model(tmp_path: Path):
@@ -278,85 +219,6 @@ def test_a_part_must_have_room_for_an_episode(tmp_path: Path):
     refused(tmp_path, OptionsError, text, episodes={"n_jobs": 2})
 
 
-def test_mistakes_write_nothing(tmp_path: Path):
-    refused(tmp_path, OptionsError, "learning.algorithm: no algorithm 'pppo'; did you mean 'ppo'", algorithm="pppo")
-    refused(
-        tmp_path, OptionsError, "learning.settings has no key 'hiden'; did you mean 'hidden'", settings={"hiden": 1}
-    )
-    refused(
-        tmp_path, OptionsError, "learning.arguments has no key 'rewrd'; did you mean 'reward'", arguments={"rewrd": 1}
-    )
-    refused(tmp_path, OptionsError, "names none; name a Python file or one of", algorithm=None)
-    refused(tmp_path, OptionsError, "simulator is 'exact'", "simulator=exact")
-    refused(tmp_path, OptionsError, r"'test', which needs a model \(--inmodel FILE\)", "pybatsim.agent.run=test")
-    refused(tmp_path, OutputError, "no such folder", f"pybatsim.agent.output_model={tmp_path}/none/m.pt")
-    refused(
-        tmp_path, OutputError, "is a folder, expected the name of a file", f"pybatsim.agent.output_model={tmp_path}"
-    )
-    refused(tmp_path, ReadError, "no such file", f"pybatsim.agent.input_model={tmp_path}/none.pt")
-    (tmp_path / "bad.pt").write_bytes(b"PK\x03\x04 no model")
-    refused(tmp_path, ReadError, "bad.pt: is no model file", f"pybatsim.agent.input_model={tmp_path}/bad.pt")
-
-
-def test_models_that_do_not_fit_are_told(tmp_path: Path):
-    train(tmp_path, "trained", iterations=1)
-    given = f"pybatsim.agent.input_model={tmp_path}/trained/model.pt"
-    test = "pybatsim.agent.run=test"
-    refused(tmp_path, OptionsError, "is a model of reinforce, not of a2c", given, algorithm="a2c")
-    refused(tmp_path, LearningError, r"made for observations Box\(21,\)", given, test, "pybatsim.env.observation=small")
-    refused(
-        tmp_path, OptionsError, "was trained with queue_sensitivity", given, test, "pybatsim.env.queue_sensitivity=0.5"
-    )
-    refused(tmp_path, LearningError, "model.pt: the saved weights do not fit", given, "pybatsim.agent.hidden=17")
-    gaia = hdrl.read_platform("gaia")
-    jobs = hdrl.read_workload("lublin_gaia_1000", gaia, n_jobs=5)
-    assert evaluate_model(tmp_path / "trained" / "model.pt", gaia, jobs).workload.n_jobs == 5, "minimal fits anywhere"
-
-
-def test_training_starts_from_what_means_the_same(tmp_path: Path):
-    train(tmp_path, "trained", iterations=1)
-    given = f"pybatsim.agent.input_model={tmp_path}/trained/model.pt"
-    refused(
-        tmp_path,
-        OptionsError,
-        "was trained with queue_sensitivity = 0.05, not 0.5",
-        given,
-        "pybatsim.env.queue_sensitivity=0.5",
-    )
-    refused(tmp_path, LearningError, r"made for observations Box\(21,\)", given, "pybatsim.env.observation=small")
-    train(tmp_path, "other goal", given, "pybatsim.env.objective=avg_utilization", iterations=1)
-
-
-@pytest.mark.parametrize("arguments", [{"n_threads": 2}, {"reward": "growth"}, {"queue_sensitivity": 0.05}])
-def test_arguments_that_change_neither_actions_nor_observations_are_no_matter(tmp_path: Path, arguments: dict):
-    train(tmp_path, "trained", iterations=1)
-    given = f"pybatsim.agent.input_model={tmp_path}/trained/model.pt"
-    train(tmp_path, "tested", given, "pybatsim.agent.run=test", arguments=arguments)
-
-
-def test_a_default_that_is_written_down_means_the_same():
-    one, other, third = (
-        EnvironmentSpec("hdrl/JobPick-v0", arguments)
-        for arguments in ({}, {"backfilling": "easy", "features": [], "n_threads": 2}, {"backfilling": "none"})
-    )
-    check_same_meaning(one, other, Path("model.pt"))
-    with pytest.raises(OptionsError, match="was trained with backfilling = 'easy', not 'none'"):
-        check_same_meaning(one, third, Path("model.pt"))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("reward", 1, "options.json: learning.arguments: no reward 1; known"),
-        ("observation", ["small"], "options.json: learning.arguments: no environment can be made of it"),
-        ("actions", 1, "options.json: learning.arguments: no environment can be made of it"),
-        ("queue_sensitivity", "much", "options.json: learning.arguments: no environment can be made of it"),
-    ],
-)
-def test_arguments_of_a_wrong_type_are_one_line(tmp_path: Path, key: str, value: Any, text: str):
-    refused(tmp_path, OptionsError, text, arguments={key: value})
-
-
 def test_a_training_that_somebody_goes_on_with_is_locked(tmp_path: Path):
     train(tmp_path, "out", iterations=3)
     longer = resumed_options(tmp_path / "out", ["learning.iterations=6"])
@@ -370,176 +232,6 @@ def test_a_training_that_somebody_goes_on_with_is_locked(tmp_path: Path):
     progress = Progress(lambda text: None, lambda finished, total: None, go_on_too)
     run_experiment(longer, out=tmp_path / "out", resumes=True, progress=progress)
     assert run_experiment(longer, out=tmp_path / "out", resumes=True).training.n_iterations == 6, "it ends with the run"
-
-
-def test_a_loss_that_is_no_number_ends_the_training_and_keeps_the_last_good_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    learn = Reinforce.learn
-
-    def breaks(self: Reinforce, batch: Any) -> dict[str, float]:
-        told = learn(self, batch)
-        return told | {"policy_loss": float("nan")} if self.n_updates > 7 else told
-
-    monkeypatch.setattr(Reinforce, "learn", breaks)
-    with pytest.raises(LearningError, match="policy_loss of Reinforce is nan, expected a finite number; the last good"):
-        train(tmp_path, "out", checkpoint_every=5)
-    kept = f"pybatsim.agent.input_model={tmp_path}/out/checkpoint.pt"
-    assert train(tmp_path, "tested", kept, "pybatsim.agent.run=test").runs
-    assert not (tmp_path / "out" / "metrics.json").exists()
-    refused_early = r"policy_loss of Reinforce is nan, expected a finite number$"
-    monkeypatch.setattr(Reinforce, "learn", lambda self, batch: {"policy_loss": float("nan")})
-    with pytest.raises(LearningError, match=refused_early):
-        train(tmp_path, "early")
-    assert not (tmp_path / "early").exists()
-
-
-def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    learn = Reinforce.learn
-
-    def breaks(self: Reinforce, batch: Any) -> dict[str, float]:
-        told = learn(self, batch)
-        with torch.no_grad():
-            for parameter in self.network.parameters():
-                parameter[0] = float("nan")
-        return told
-
-    monkeypatch.setattr(Reinforce, "learn", breaks)
-    with pytest.raises(LearningError, match="weights of Reinforce are not finite any more"):
-        train(tmp_path, "out", iterations=1)
-    with pytest.raises(LearningError, match="policy_loss of Reinforce is nan"):
-        train(tmp_path, "out", iterations=4)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        ("def act(self, observations, mask, *, explore): return None", r"mine.py:\d+: Preferences.act returned None"),
-        (
-            "def act(self, observations, mask, *, explore): return Acted(torch.zeros(3, dtype=torch.int64), {})",
-            r"mine.py:\d+: Preferences.act returned a int64 tensor of shape \(3,\) as actions, expected .*shape \(4,\)",
-        ),
-        (
-            "def act(self, observations, mask, *, explore): return Acted(torch.zeros(4, dtype=torch.int64), None)",
-            r"mine.py:\d+: Preferences.act returned None as stored",
-        ),
-        (
-            "def act(self, observations, mask, *, explore): return Acted(torch.full((4,), 99), {})",
-            r"mine.py: row 0: no action 99",
-        ),
-        ("def act(self, observations): return None", r"mine.py:\d+: Preferences.act: too many positional arguments"),
-        (
-            "def learn(self, batch): return None",
-            r"mine.py:\d+: Preferences.learn returned None, expected numbers by name",
-        ),
-        ("def learn(self, batch): return {'loss': 'low'}", r"mine.py:\d+: Preferences.learn returned {'loss': 'low'}"),
-        ("def memory(self, n_envs): return []", r"mine.py:\d+: Preferences.memory returned \[\], expected a Rollout"),
-        ("def probabilities(self, observations, mask): return 1", r"mine.py:\d+: Preferences.probabilities returned 1"),
-        (
-            "def __init__(self, *given): pass",
-            r"mine.py:\d+: Preferences.__init__ leaves the agent without observation_space",
-        ),
-        (
-            "def act(self, observations, mask, *, explore):\n"
-            "        self.modules['preferences'][0].data.fill_(float('inf'))\n"
-            "        return torch.multinomial(torch.full((4, 5), float('nan')), 1)",
-            "weights of Preferences are not finite any more",
-        ),
-        ("def learn(self, batch): raise SystemExit(0)", r"mine.py:\d+: SystemExit: 0"),
-    ],
-)
-def test_an_agent_that_answers_nonsense_is_told_its_place(tmp_path: Path, code: str, text: str):
-    source = (worlds.ROOT / "examples" / "preferences.py").read_text()
-    (tmp_path / "mine.py").write_text(f"{source}\n    {code}\n")
-    refused(tmp_path, HdrlError, text, f"pybatsim.agent.file={tmp_path}/mine.py", algorithm=None)
-
-
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        ("def policy(): return []", r"mine.py:1: policy\(\) takes other arguments, expected policy\(view\)"),
-        (
-            "def priority(job): return 1",
-            r"mine.py:1: priority\(job\) takes other arguments, expected priority\(job, now_s\)",
-        ),
-        ("async def policy(view): return []", r"mine.py:1: policy\(view\) is a coroutine, expected a function"),
-    ],
-)
-def test_a_policy_of_a_wrong_signature_is_told_its_place(tmp_path: Path, code: str, text: str):
-    (tmp_path / "mine.py").write_text(f"{code}\n")
-    refused(tmp_path, HdrlError, text, f"pybatsim.agent.file={tmp_path}/mine.py", algorithm=None)
-
-
-def changed_header(path: Path, *keys: str, value: Any) -> Path:
-    """Write a copy of a model file of which something in the header is another thing."""
-    content = torch.load(path, weights_only=True)
-    header = json.loads(content["header"])
-    block = header
-    for key in keys[:-1]:
-        block = block[key]
-    block[keys[-1]] = value
-    changed = path.with_name("changed.pt")
-    torch.save(content | {"header": json.dumps(header)}, changed)
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("keys", "value", "text"),
-    [
-        (("config",), [1], r"config is \[1\], expected an object"),
-        (("config", "hidden"), "x", "hidden is 'x'"),
-        (("notes",), None, "notes is None"),
-        (("notes", "trained_on"), 3, "notes: trained_on is 3"),
-        (("notes", "trained_on", "first_job"), "x", "notes: trained_on.first_job is 'x', expected a valid integer"),
-        (("environment",), "x", "environment is 'x'"),
-        (("environment", "id"), "CartPole-v1", "environment: id is 'CartPole-v1', expected hdrl/PolicyPair-v0"),
-        (("environment", "arguments", "actions"), [1, 2], "expected actions that are texts"),
-        (("environment", "arguments", "platform"), "gaia", "expected no platform: what is simulated says that"),
-        (("environment", "arguments", "objective"), [1], "its environment: "),
-        (("observation_space", "shape"), [10**12], "no description of a space"),
-        (("observation_space", "low"), 5.0, "no description of a space"),
-        (("action_space",), {}, "no description of a space"),
-    ],
-)
-def test_the_header_of_a_model_file_is_checked(tmp_path: Path, keys: tuple[str, ...], value: Any, text: str):
-    train(tmp_path, "out", iterations=1)
-    path = changed_header(tmp_path / "out" / "model.pt", *keys, value=value)
-    platform = hdrl.read_platform("learning")
-    workload = hdrl.read_workload(worlds.ROOT / "workloads" / "learning.json", platform, custom=True)
-    with pytest.raises(HdrlError, match=text) as caught:
-        evaluate_model(path, platform, workload)
-    assert "changed.pt" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_model_that_was_saved_in_python_is_used_like_one_of_a_training(tmp_path: Path):
-    platform = hdrl.read_platform("homogeneous:2280")
-    workload = hdrl.read_workload("lublin_gaia_1000", platform, n_jobs=20)
-    envs = JobPickVectorEnv(1, platform=platform, workload=workload, n_jobs="all")
-    agent = make_built_in("ppo", envs.single_observation_space, envs.single_action_space, network="kernel")
-    save_checkpoint(tmp_path / "bare.pt", checkpoint_of(agent, "ppo"))
-    with pytest.raises(
-        ReadError, match=r"bare.pt: does not say in which environment .* checkpoint_of\(.*, environment="
-    ):
-        evaluate_model(tmp_path / "bare.pt", platform, workload)
-    environment = {"id": "hdrl/JobPick-v0", "arguments": {}}
-    save_checkpoint(tmp_path / "model.pt", checkpoint_of(agent, "ppo", environment=environment))
-    assert evaluate_model(tmp_path / "model.pt", platform, workload).workload.n_jobs == 20
-    for name in ("bare", "model"):
-        tested = run_experiment(
-            parse_options(
-                {
-                    "platform_file_path": "homogeneous:2280",
-                    "workload_file_path": "lublin_gaia_1000",
-                    "nb_jobs": 20,
-                    "pybatsim": {"agent": {"run": "test", "input_model": str(tmp_path / f"{name}.pt")}},
-                    "learning": {"algorithm": "ppo", "environment": "job_pick"},
-                }
-            ),
-            out=tmp_path / name,
-        )
-        assert tested.runs[0].n_jobs == 20
 
 
 def test_the_first_weights_do_not_depend_on_the_number_of_threads():

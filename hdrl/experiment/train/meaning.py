@@ -51,7 +51,7 @@ def meaning_of(spec: EnvironmentSpec) -> dict[str, Any]:
 
     import hdrl.envs  # noqa: F401 (registers them)
 
-    entry = gymnasium.spec(spec.id).vector_entry_point
+    entry: Any = gymnasium.spec(spec.id).vector_entry_point
     parameters = inspect.signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters
     defaults = {
         name: one.default
