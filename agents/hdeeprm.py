@@ -301,7 +301,7 @@ class PolicyLearningAgent(LearningAgent):
 
     def _distribution(self, probabilities: Any) -> torch.distributions.Categorical:
         try:
-            return torch.distributions.Categorical(probabilities)  # type: ignore[no-untyped-call]
+            return torch.distributions.Categorical(probabilities)
         except (ValueError, TypeError, AttributeError, RuntimeError):
             own = (name for name in ("forward_policy", "forward", "process") if name in vars(type(self)))
             if isinstance(probabilities, Tensor):

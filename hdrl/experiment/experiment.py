@@ -164,14 +164,15 @@ def _train(options: Options, agent: AgentChoice, out: Path, progress: Progress |
 
     clock = _Clock()
     training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
+    world = training.world
     clock.lap("read_s")
     _warm_up(progress)
     clock.lap("compile_s")
     if progress is not None:
-        _tell_of_missing_jobs(options, training.workload, progress)
+        _tell_of_missing_jobs(options, world.workload, progress)
         progress.message(
-            f"training {agent.name} on {training.workload.n_jobs:,} jobs and {training.platform.n_cores:,} cores of "
-            f"{training.platform.name}"
+            f"training {agent.name} on {world.workload.n_jobs:,} jobs and {world.platform.n_cores:,} cores of "
+            f"{world.platform.name}"
         )
     trained = training.run()
     train_s = clock.lap("train_s")
@@ -180,7 +181,7 @@ def _train(options: Options, agent: AgentChoice, out: Path, progress: Progress |
     metrics = write_results(out, options, trained.trace, agent, trained.model)
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
-    n_dropped = sum(training.workload.n_dropped.values())
+    n_dropped = sum(world.workload.n_dropped.values())
     run = SingleRun(out, options.seed, agent.name, trained.trace.workload.n_jobs, n_dropped, metrics, train_s)
     return RunResult(out, (run,), trained)
 

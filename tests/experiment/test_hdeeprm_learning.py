@@ -1,5 +1,6 @@
 """Agents of HDeepRM's API: its learning experiment, its options, its model files, what is told of their mistakes."""
 
+import dataclasses
 import importlib.util
 import json
 from pathlib import Path
@@ -17,7 +18,7 @@ from hdrl.agents.hdeeprm_adapter import HDeepRMAgent, RecordedEnvironment  # noq
 from hdrl.errors import HdrlError, LearningError  # noqa: E402
 from hdrl.experiment import AgentError, evaluate_model, load_agent, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.experiment import RunResult  # noqa: E402
-from hdrl.learn import Trainer, evaluate  # noqa: E402
+from hdrl.learn import Trainer, evaluate, load_checkpoint, save_checkpoint  # noqa: E402
 from hdrl.options import parse_options, read_options  # noqa: E402
 from hdrl.testing.toys import IdentityEnvs  # noqa: E402
 
@@ -106,6 +107,18 @@ def test_what_is_resumed_is_what_was_never_interrupted(tmp_path: Path):
     (tmp_path / "mine.py").write_text(worlds.ACTOR_CRITIC + "\n")
     with pytest.raises(HdrlError, match=r"mine.py: has changed since the training in .*parts began"):
         run_experiment(resumed_options(tmp_path / "parts", ["runs=12"]), out=tmp_path / "parts", resumes=True)
+
+
+def test_checkpoints_of_the_loop_that_hdeeprms_agents_once_had_are_resumed(tmp_path: Path):
+    train(tmp_path, worlds.ACTOR_CRITIC, "runs=9", out="whole")
+    train(tmp_path, worlds.ACTOR_CRITIC, "runs=4", out="parts")
+    path = tmp_path / "parts" / "checkpoint.pt"
+    checkpoint = load_checkpoint(path)
+    older = {"n_episodes": 4, "random": checkpoint.training["learner"]["memory"]["random"]}
+    save_checkpoint(path, dataclasses.replace(checkpoint, training={**checkpoint.training, "learner": older}))
+    run_experiment(resumed_options(tmp_path / "parts", ["runs=9"]), out=tmp_path / "parts", resumes=True)
+    for name in ("model.pt", "training.csv", "episodes.csv", "probs.json"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_weights_go_on_from_run_to_run(tmp_path: Path):

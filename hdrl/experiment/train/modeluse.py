@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
-from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
-from hdrl.experiment.train.episodes import test_jobs
+from hdrl.experiment.train.environments import EnvironmentSpec
 from hdrl.experiment.train.learning import asked_for, blamed, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
+from hdrl.experiment.train.world import World
 from hdrl.options import Options
 
 if TYPE_CHECKING:
@@ -168,15 +168,14 @@ def play_options(options: Options, choice: AgentChoice, platform: Platform, work
     given = options.pybatsim.agent.input_model
     if given is None and choice.name != "random":
         raise OptionsError(f"{options.where}: pybatsim.agent.run is 'test', which needs a model (--inmodel FILE)")
-    spec = environment_of(options)
-    with asked_for(f"{options.where}: learning.arguments"):
-        env = spec.single(platform, test_jobs(options, workload))
+    world = World(options, platform, workload)
+    env = world.test()
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
         made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
         if given is not None:
-            load_model(options.path_of(given), choice, made, spec)
+            load_model(options.path_of(given), choice, made, world.spec)
         return played(made, env, options.seed, choice.path)
     finally:
         env.close()

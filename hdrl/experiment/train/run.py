@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
-from hdrl.experiment.run.inputs import load_platform, load_workload
-from hdrl.experiment.run.provenance import workload_sha256
-from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
-from hdrl.experiment.train.episodes import episode_arguments, job_range, test_jobs
 from hdrl.experiment.train.learning import (
-    asked_for,
     blamed,
     check_options_of,
     make_agent,
@@ -31,19 +26,18 @@ from hdrl.experiment.train.learning import (
     stream_seed,
 )
 from hdrl.experiment.train.lock import FolderLock
-from hdrl.experiment.train.loop import EpisodeRow, Plan, Training
+from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
 from hdrl.experiment.train.modeluse import load_model, played
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
+from hdrl.experiment.train.world import World
 from hdrl.files import write_json
 from hdrl.options import Options
 
 if TYPE_CHECKING:
     from hdrl.experiment.run.progress import Progress
     from hdrl.learn.train import Trainer
-    from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
-    from hdrl.workload.model import Workload
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
@@ -112,26 +106,24 @@ class TrainingRun:
         if not resumes:
             check_free(folder)
         self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
-        self.platform: Platform = load_platform(options)
-        self.workload: Workload = load_workload(options, self.platform)
-        self.spec: EnvironmentSpec = environment_of(options)
+        self.world = World(options)
         require_torch()
         check_options_of(options, choice)
-        self._validation_envs = self._environments("validation") if options.learning.validation_every else None
+        self._validation_envs = self._make_validation_envs()
         self.trainer: Trainer = self._make_trainer()
-        self._trained_on = self._training_jobs()
-        job_range(options, "test", self.workload)  # an empty one would be found after the training
+        self._trained_on = self.world.trained_on()
+        self.world.check_test()
         _warm_output(options)
         given = options.pybatsim.agent.input_model
         if given is not None:
-            load_model(options.path_of(given), choice, self.trainer.agent, self.spec)
+            load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec)
         self.training = Training(
             folder=folder,
             trainer=self.trainer,
             plan=self._plan(),
             save_checkpoint=self._save_checkpoint,
             save_best=lambda: self._save_model(BEST_FILE),
-            score=self._score,
+            score=self.world.score,
             validation_envs=self._validation_envs,
             agent_file=choice.path,
             progress=progress,
@@ -191,8 +183,7 @@ class TrainingRun:
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.choice)
             load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
-            env = self.spec.single(self.platform, test_jobs(self.options, self.workload))
-            trace = played(self.trainer.agent, env, self.options.seed, self.choice.path)
+            trace = played(self.trainer.agent, self.world.test(), self.options.seed, self.choice.path)
         return Trained(
             is_complete,
             self.folder / MODEL_FILE,
@@ -206,7 +197,7 @@ class TrainingRun:
     def _make_trainer(self) -> Trainer:
         from hdrl.learn.train import Trainer
 
-        options, envs = self.options, self._environments("train")
+        options, envs = self.options, self.world.batch("train", self.options.learning.n_envs)
         made = make_agent(
             self.choice,
             settings_of(options, self.choice),
@@ -217,14 +208,13 @@ class TrainingRun:
         with blamed(self.choice.path):
             return Trainer(made, envs, seed=stream_seed(options.seed, "train"))
 
-    def _environments(self, part: str) -> Any:
-        """Return a batch of environments on the jobs of a part."""
+    def _make_validation_envs(self) -> Any:
+        """Return the environments to validate in, ``None`` if nobody asks for it."""
         learning = self.options.learning
-        n_validation = 1 if self.choice.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
-        n_envs = learning.n_envs if part == "train" else n_validation
-        arguments = episode_arguments(self.options, part, self.workload)
-        with asked_for(f"{self.options.where}: learning.arguments"):
-            return self.spec.batch(n_envs, self.platform, self.workload, **arguments)
+        if learning.validation_every is None:
+            return None
+        n_envs = 1 if self.choice.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
+        return self.world.batch("validation", n_envs)
 
     def _plan(self) -> Plan:
         learning = self.options.learning
@@ -234,7 +224,7 @@ class TrainingRun:
             validation_every=learning.validation_every,
             n_validation_episodes=learning.n_validation_episodes,
             validation_seed=stream_seed(self.options.seed, "validation"),
-            actions=self.spec.action_names(),
+            actions=self.world.spec.action_names(),
             has_events=learning.tensorboard,
         )
 
@@ -261,45 +251,17 @@ class TrainingRun:
         from hdrl.learn.checkpoint import save_checkpoint
 
         notes = {**self._notes(), "options": self.options.portable()}
-        checkpoint = checkpoint_of_choice(self.choice, self.trainer.agent, self.spec.as_json(), notes, state)
+        checkpoint = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state)
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
 
     def _save_model(self, name: str) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
-        model = checkpoint_of_choice(self.choice, self.trainer.agent, self.spec.as_json(), self._notes())
+        model = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes())
         save_checkpoint(self.folder / name, model)
 
     def _notes(self) -> dict[str, Any]:
         return {"trained_on": self._trained_on, "reached": self.training.reached.as_json(), "seed": self.options.seed}
-
-    def _training_jobs(self) -> dict[str, Any]:
-        """Return on which jobs the model is trained, so that nobody tests it on the same ones by accident."""
-        first, last = job_range(self.options, "train", self.workload)
-        return {
-            "workload": self.workload.name,
-            "workload_sha256": workload_sha256(self.workload),
-            "n_jobs": self.workload.n_jobs,
-            "first_job": first,
-            "last_job": last - 1,
-            "platform": self.platform.name,
-        }
-
-    def _score(self, episodes: list[EpisodeRow]) -> float:
-        """Return how good a validation was, the more the better."""
-        metric, sign = _goal(self.spec)
-        values = [sign * row[metric] if metric in row else row["return"] for row in episodes]
-        return sum(values) / len(values)
-
-
-def _goal(spec: EnvironmentSpec) -> tuple[str, int]:
-    """Return the metric that an environment's objective is, and 1 where more of it is better, else -1."""
-    if "PolicyPair" not in spec.id:
-        return "return", 1
-    from hdrl.envs.rewards import read_objective
-
-    objective = read_objective(spec.arguments["objective"])
-    return objective.metric, objective.sign
 
 
 def _check_simulator(options: Options) -> None:
