@@ -41,11 +41,6 @@ class HDeepRMConfig(Config):
 class RecordedEnvironment:
     """What an agent of HDeepRM sees of an environment; its actions are noted, and carried out later.
 
-    Parameters
-    ----------
-    observation_space, action_space
-        Its spaces.
-
     Attributes
     ----------
     observation_space, action_space
@@ -150,13 +145,7 @@ class RecordedEnvironment:
 
 
 class OneSimulation(Memory):
-    """Waits for the end of a simulation; what happened in it is remembered by the object that decided.
-
-    Parameters
-    ----------
-    agent
-        Whose simulations.
-    """
+    """Waits for the end of a simulation; what happened in it is remembered by the object that decided."""
 
     resets_first = True
 

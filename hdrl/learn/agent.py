@@ -191,11 +191,6 @@ class Agent(abc.ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` of an agent with the same spaces and settings returned.
 
-        Parameters
-        ----------
-        state
-            What it returned.
-
         Raises
         ------
         LearningError
@@ -234,12 +229,6 @@ class Agent(abc.ABC):
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error of torch, which may span several lines, in one of readable length.
-
-    Parameters
-    ----------
-    error
-        The error.
-    """
+    """Return the message of an error of torch, which may span several lines, in one of readable length."""
     text = " ".join(str(error).split())
     return text if len(text) <= 200 else f"{text[:197]}..."

@@ -172,11 +172,6 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a model file; nothing in it is run.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError

@@ -23,15 +23,7 @@ _ATTRIBUTES = ("observation_space", "action_space", "n_actions", "config")
 
 
 def place_of(agent: object, method: str) -> str:
-    """Return where a method of an object is defined and what it is called, for messages: ``mine.py:12: Mine.act``.
-
-    Parameters
-    ----------
-    agent
-        The object.
-    method
-        Name of the method.
-    """
+    """Return where a method of an object is defined and what it is called, for messages: ``mine.py:12: Mine.act``."""
     name = f"{type(agent).__name__}.{method}"
     function = inspect.unwrap(getattr(type(agent), method, None) or _nothing)
     code = getattr(function, "__code__", None)
@@ -65,11 +57,6 @@ def check_calls(agent: object, calls: Calls) -> None:
 def check_agent(agent: Agent) -> None:
     """Refuse what cannot be trained: methods with other arguments, or a base that was never set up.
 
-    Parameters
-    ----------
-    agent
-        The agent.
-
     Raises
     ------
     AgentError
@@ -86,13 +73,6 @@ def check_agent(agent: Agent) -> None:
 
 def checked_memory(agent: Agent, n_envs: int) -> Memory:
     """Return a new memory of an agent.
-
-    Parameters
-    ----------
-    agent
-        The agent.
-    n_envs
-        Number of environments.
 
     Raises
     ------
@@ -145,13 +125,6 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
 
 def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:
     """Let an agent learn from a batch.
-
-    Parameters
-    ----------
-    agent
-        The agent.
-    batch
-        A batch of its memory.
 
     Raises
     ------

@@ -49,13 +49,7 @@ class Config(BaseModel):
 
 
 def problem_of(error: ValidationError) -> str:
-    """Return the first thing that is wrong, in one line: what, what was found, what was expected.
-
-    Parameters
-    ----------
-    error
-        What pydantic has raised.
-    """
+    """Return the first thing that is wrong, in one line: what, what was found, what was expected."""
     problem = error.errors(include_url=False)[0]
     name = ".".join(str(step) for step in problem["loc"]) or "settings"
     if problem["type"] == "missing":

@@ -127,11 +127,6 @@ class Interaction:
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Go on where `state_dict` was called, or return ``False`` if the environments cannot.
 
-        Parameters
-        ----------
-        state
-            What it returned.
-
         Raises
         ------
         LearningError

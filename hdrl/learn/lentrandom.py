@@ -63,13 +63,7 @@ class LentRandomness:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where `state_dict` was called.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Go on from where `state_dict` was called."""
         kind, keys, position, has_gauss, gauss = state["numpy"]
         version, numbers, next_gauss = state["python"]
         self._state = {

@@ -74,25 +74,11 @@ class Memory(abc.ABC):
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Remember what was seen and chosen.
-
-        Parameters
-        ----------
-        observations, mask
-            What the agent saw.
-        actions, stored
-            What it chose.
-        """
+        """Remember what was seen and chosen."""
 
     @abc.abstractmethod
     def record_outcome(self, outcome: Outcome) -> None:
-        """Remember what it led to.
-
-        Parameters
-        ----------
-        outcome
-            Rewards and ends.
-        """
+        """Remember what it led to."""
 
     @abc.abstractmethod
     def batch(self, observations: Tensor, mask: Tensor | None) -> Any | None:
@@ -119,11 +105,5 @@ class Memory(abc.ABC):
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Take over what `state_dict` returned."""
         del state

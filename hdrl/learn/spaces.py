@@ -78,11 +78,6 @@ def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
 def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
     """Make the space that `space_as_json` has described.
 
-    Parameters
-    ----------
-    data
-        Its description.
-
     Raises
     ------
     LearningError
@@ -135,13 +130,7 @@ def check_same_spaces(
 
 
 def shown(space: gym.Space[Any]) -> str:
-    """Return a short name of a space, for messages.
-
-    Parameters
-    ----------
-    space
-        Any space.
-    """
+    """Return a short name of a space, for messages."""
     if isinstance(space, spaces.Box):
         return f"Box{tuple(space.shape)}"
     if isinstance(space, spaces.Discrete):

@@ -152,11 +152,6 @@ class Trainer:
 
         With environments that cannot save their state, new episodes are begun; all else goes on exactly.
 
-        Parameters
-        ----------
-        state
-            What it returned.
-
         Raises
         ------
         LearningError

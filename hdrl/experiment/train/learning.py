@@ -59,13 +59,6 @@ def one_thread() -> Iterator[None]:
 def built_in_agent(options: Options, name: str) -> AgentChoice:
     """Return a built-in learning agent.
 
-    Parameters
-    ----------
-    options
-        The options, for messages.
-    name
-        Name of its algorithm.
-
     Raises
     ------
     OptionsError
@@ -199,15 +192,7 @@ def _made(
 
 
 def settings_of(options: Options, choice: AgentChoice) -> dict[str, Any]:
-    """Return the settings of an agent: those of the preset, of ``pybatsim.agent``, of ``learning.settings``.
-
-    Parameters
-    ----------
-    options
-        The options.
-    choice
-        The agent.
-    """
+    """Return the settings of an agent: those of the preset, of ``pybatsim.agent``, of ``learning.settings``."""
     given = options.pybatsim.agent
     chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
     if choice.learner is None:
@@ -228,13 +213,6 @@ def settings_of(options: Options, choice: AgentChoice) -> dict[str, Any]:
 
 def check_options_of(options: Options, choice: AgentChoice) -> None:
     """Refuse what agents of HDeepRM's API cannot do in a training.
-
-    Parameters
-    ----------
-    options
-        The options.
-    choice
-        The agent.
 
     Raises
     ------

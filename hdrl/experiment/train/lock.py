@@ -9,13 +9,7 @@ from hdrl.errors import OutputError
 
 
 class FolderLock:
-    """A lock on a folder, which leaves no file and ends with the process at the latest.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    """
+    """A lock on a folder, which leaves no file and ends with the process at the latest."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

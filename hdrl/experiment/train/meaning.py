@@ -39,13 +39,7 @@ def check_same_meaning(trained: EnvironmentSpec, now: EnvironmentSpec, path: Pat
 
 
 def meaning_of(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the arguments that actions and observations depend on, with the defaults filled in.
-
-    Parameters
-    ----------
-    spec
-        The environment.
-    """
+    """Return the arguments that actions and observations depend on, with the defaults filled in."""
     import gymnasium
     from gymnasium.envs.registration import load_env_creator
 

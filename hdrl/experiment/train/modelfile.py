@@ -28,13 +28,7 @@ FILE = "file:"
 
 
 def algorithm_of(choice: AgentChoice) -> str:
-    """Return what a model file calls the algorithm of an agent.
-
-    Parameters
-    ----------
-    choice
-        An agent that learns.
-    """
+    """Return what a model file calls the algorithm of an agent."""
     return choice.name if choice.path is None else f"{FILE}{choice.path.name}"
 
 
@@ -145,11 +139,6 @@ class _Environment(BaseModel):
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Read a model file and what a training has noted in it.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError
@@ -167,25 +156,12 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def api_of(checkpoint: Checkpoint) -> str:
-    """Return the kind of the agent of a model file: a value of `AgentKind`.
-
-    Parameters
-    ----------
-    checkpoint
-        Its content.
-    """
+    """Return the kind of the agent of a model file: a value of `AgentKind`."""
     return str(checkpoint.notes.get("api", "learning"))
 
 
 def spec_of(checkpoint: Checkpoint, path: str | Path) -> EnvironmentSpec:
     """Return the environment in which the model of a file decides.
-
-    Parameters
-    ----------
-    checkpoint
-        Its content.
-    path
-        The file, for messages.
 
     Raises
     ------

@@ -150,15 +150,6 @@ def evaluate_model(
 def play_options(options: Options, choice: AgentChoice, platform: Platform, workload: Workload) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
-    Parameters
-    ----------
-    options
-        The options.
-    choice
-        The agent.
-    platform, workload
-        What is simulated.
-
     Raises
     ------
     HdrlError

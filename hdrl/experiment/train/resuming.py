@@ -30,15 +30,7 @@ MAY_CHANGE = (
 
 
 def write_resume_file(folder: Path, options: Options) -> None:
-    """Note what a training was asked for, so that its folder is all that going on needs.
-
-    Parameters
-    ----------
-    folder
-        Folder of the training.
-    options
-        Its options.
-    """
+    """Note what a training was asked for, so that its folder is all that going on needs."""
     data = {
         "where": options.where,
         "folder": str(options.folder.absolute()),
@@ -79,13 +71,6 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Option
 
 def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
     """Read the checkpoint of a training.
-
-    Parameters
-    ----------
-    path
-        The file.
-    choice
-        Who goes on.
 
     Raises
     ------

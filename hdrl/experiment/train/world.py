@@ -110,13 +110,7 @@ class World:
         }
 
     def score(self, episodes: list[EpisodeRow]) -> float:
-        """Return how good a validation was, the more the better.
-
-        Parameters
-        ----------
-        episodes
-            Its episodes.
-        """
+        """Return how good a validation was, the more the better."""
         metric, sign = self._goal()
         values = [sign * row[metric] if metric in row else row["return"] for row in episodes]
         return sum(values) / len(values)
