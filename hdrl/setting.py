@@ -177,6 +177,15 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what arguments amount to whose defaults depend on others, for telling whether models fit.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments, with defaults filled in.
+        """
+
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of such an environment can be played by `player`; ``None`` if it can.
 

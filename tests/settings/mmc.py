@@ -190,6 +190,9 @@ class PicksSpec:
     def refuses(self, machine: Any, load: Any, arguments: Any) -> str | None:
         return None
 
+    def meaning(self, arguments: Any) -> dict[str, Any]:
+        return {}
+
     def unplayable(self, arguments: Any) -> str | None:
         return None
 

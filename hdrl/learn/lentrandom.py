@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from hdrl.seeding import seed_sequence
 
@@ -24,10 +25,8 @@ class LentRandomness:
     """
 
     def __init__(self, seed: int, name: str) -> None:
-        import torch
-
         word = int(seed_sequence(seed, name).generate_state(1)[0])
-        with _as_before():
+        with kept_randomness():
             torch.manual_seed(word)
             np.random.seed(word)  # noqa: NPY002 (the global generator is meant)
             random.seed(word)
@@ -42,12 +41,16 @@ class LentRandomness:
         None
             While they are lent.
         """
-        with _as_before():
+        with kept_randomness():
             _set(self._state)
             try:
                 yield
             finally:
                 self._state = _states()
+
+    def take_over(self) -> None:
+        """Let the global generators go on from here; who calls it puts them back (`kept_randomness`)."""
+        _set(self._state)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the generators are, as tensors, numbers and lists."""
@@ -60,13 +63,7 @@ class LentRandomness:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where `state_dict` was called.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Go on from where `state_dict` was called."""
         kind, keys, position, has_gauss, gauss = state["numpy"]
         version, numbers, next_gauss = state["python"]
         self._state = {
@@ -77,7 +74,14 @@ class LentRandomness:
 
 
 @contextlib.contextmanager
-def _as_before() -> Iterator[None]:
+def kept_randomness() -> Iterator[None]:
+    """Leave the global generators as they were.
+
+    Yields
+    ------
+    None
+        While they may be drawn from.
+    """
     before = _states()
     try:
         yield
@@ -86,8 +90,6 @@ def _as_before() -> Iterator[None]:
 
 
 def _states() -> dict[str, Any]:
-    import torch
-
     return {
         "torch": torch.get_rng_state(),
         "numpy": np.random.get_state(),  # noqa: NPY002 (the global generator is meant)
@@ -96,8 +98,6 @@ def _states() -> dict[str, Any]:
 
 
 def _set(state: Mapping[str, Any]) -> None:
-    import torch
-
     torch.set_rng_state(state["torch"])
     np.random.set_state(state["numpy"])  # noqa: NPY002 (the global generator is meant)
     random.setstate(state["python"])
