@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
     from hdrl.envs.native import NativeVectorEnv
     from hdrl.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
+    from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
 
 ENVIRONMENTS = {
@@ -36,6 +37,9 @@ _HOMES = {
     "NativeVectorEnv": "hdrl.envs.native",
     "PolicyPairEnv": "hdrl.envs.policy_pair",
     "PolicyPairVectorEnv": "hdrl.envs.policy_pair",
+    "RowLayout": "hdrl.envs.row_pick",
+    "RowPickEnv": "hdrl.envs.row_pick",
+    "RowPickVectorEnv": "hdrl.envs.row_pick",
     "SingleEnv": "hdrl.envs.single",
     "Window": "hdrl.envs.episodes",
     "plan_episodes": "hdrl.envs.episodes",
@@ -49,6 +53,9 @@ __all__ = [
     "NativeVectorEnv",
     "PolicyPairEnv",
     "PolicyPairVectorEnv",
+    "RowLayout",
+    "RowPickEnv",
+    "RowPickVectorEnv",
     "SingleEnv",
     "Window",
     "plan_episodes",

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, SHAPED, TOLD, job_pick_options
 from hdrl.envs.machines import WorkloadLike, pool_inputs, why_not_pool
-from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
+from hdrl.envs.native import BoolArray, Options, StateDict
 from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.rewards import GivenObjective
-from hdrl.envs.single import SingleEnv
+from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel.counts import ALL_LEGAL
 from hdrl.kernel.lend import Lent
@@ -37,14 +36,14 @@ DEFAULT_N_JOBS = 256
 """Jobs of an episode unless chosen, as in RLScheduler's training."""
 
 
-class JobPickVectorEnv(NativeVectorEnv):
+class JobPickVectorEnv(RowPickVectorEnv):
     """A batch of environments in which waiting jobs are picked on a machine of identical processors.
 
     **Description.** Jobs are submitted to a machine of ``n_procs`` identical processors. Whenever a decision is due,
     the agent picks one of the jobs that wait. Agents see requested times; how long jobs really run they do not see.
 
     **Action space.** ``Discrete(max_jobs)``: the row of the job; with ``skip`` one more, last, that starts nothing
-    until the next event. Only rows that hold a job are legal (``info["action_mask"]``).
+    until the next event. ``info["row_mask"]`` says which rows hold a job, ``info["action_mask"]`` which may be picked.
 
     **Observation space.** ``Box(0, 1, (max_jobs, n_features), float32)``: a row for each waiting job, in ``order``. If
     more wait than there are rows, the first are seen. Values end at 1 - 1e-5; a row without a job is
@@ -197,11 +196,9 @@ class JobPickVectorEnv(NativeVectorEnv):
             part=part,
             names=[one.name for one in self.inputs.workloads],
         )
-        shape = (self.options.max_jobs, self.options.n_features)
         super().__init__(
             num_envs,
-            spaces.Box(0.0, 1.0, shape, np.float32),
-            spaces.Discrete(self.options.max_jobs + self.options.has_skip),
+            self.options.layout,
             autoreset_mode=autoreset_mode,
             copy=copy,
             n_threads=n_threads,
@@ -218,6 +215,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             self.plan.max_jobs,
             observations=self._observations,
             masks=self._masks,
+            row_masks=self._row_masks,
             rewards=self._rewards,
             is_over=self._terminations,
         )
@@ -331,6 +329,9 @@ class JobPickVectorEnv(NativeVectorEnv):
         # A view, which does not stay one when it is copied together with what it shows.
         self._observations = self._pool.observations.reshape(self._observations.shape)
 
+    def _after_load(self) -> None:
+        self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
+
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()
         own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS)}
@@ -436,7 +437,7 @@ def _check_choices(choices: Iterable[str]) -> None:
             raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
 
 
-class JobPickEnv(SingleEnv):
+class JobPickEnv(RowPickEnv):
     """One environment in which waiting jobs are picked: see `JobPickVectorEnv`.
 
     Parameters

@@ -22,7 +22,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hdrl.envs.helpers import Helpers
-from hdrl.envs.masks import LegalMultiDiscrete
+from hdrl.envs.masks import ACTION_MASK, LegalMultiDiscrete
 from hdrl.envs.requests import (
     check_flags,
     check_reset_options,
@@ -233,6 +233,9 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         """
         del machine, load
         return None
+
+    mask_names: ClassVar[tuple[str, ...]] = (ACTION_MASK,)
+    """Names of the masks in the info."""
 
     _option_names: ClassVar[frozenset[str]] = frozenset()
     """Names of the options of `reset` that `_begin` understands."""
@@ -468,7 +471,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         told = _of_rows({"episode": told}, ended)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return told
-        told |= _of_rows({"action_mask": self._masks * ended[:, np.newaxis]}, ended)
+        told |= _of_rows({ACTION_MASK: self._masks * ended[:, np.newaxis]}, ended)
         rows = np.flatnonzero(ended).tolist()
         observations = np.full(self.num_envs, None, dtype=object)
         for row in rows:
@@ -478,7 +481,12 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         return _of_rows({"final_obs": observations, "final_info": told}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
-        return {"action_mask": self._shown(self._masks), "_action_mask": chosen.copy()}
+        masks = {name: self._shown(mask) for name, mask in self._told_masks().items()}
+        return masks | {f"_{name}": chosen.copy() for name in masks}
+
+    def _told_masks(self) -> dict[str, NDArray[Any]]:
+        """Return the masks of all rows by their names in the info."""
+        return {ACTION_MASK: self._masks}
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array
