@@ -481,12 +481,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         return _of_rows({"final_obs": observations, "final_info": told}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
-        masks = {name: self._shown(mask) for name, mask in self._told_masks().items()}
-        return masks | {f"_{name}": chosen.copy() for name in masks}
-
-    def _told_masks(self) -> dict[str, NDArray[Any]]:
-        """Return the masks of all rows by their names in the info."""
-        return {ACTION_MASK: self._masks}
+        """Return the masks of all rows, and of which they are new; a subclass with more masks adds them."""
+        return {ACTION_MASK: self._shown(self._masks), "_action_mask": chosen.copy()}
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array

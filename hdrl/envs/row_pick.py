@@ -11,14 +11,13 @@ What is in the rows, and what a pick does, is up to the subclass. Nothing here k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
-from hdrl.envs.native import BoolArray, NativeVectorEnv
+from hdrl.envs.native import BoolArray, Info, NativeVectorEnv
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
 
@@ -142,8 +141,11 @@ class RowPickVectorEnv(NativeVectorEnv):
         """Return which rows hold something now, shape ``(num_envs, n_rows)``."""
         return np.not_equal(self._row_masks, 0)
 
-    def _told_masks(self) -> dict[str, NDArray[Any]]:
-        return {**super()._told_masks(), ROW_MASK: self._row_masks}
+    def _mask_info(self, chosen: BoolArray) -> Info:
+        info = super()._mask_info(chosen)
+        info[ROW_MASK] = self._shown(self._row_masks)
+        info["_row_mask"] = info["_action_mask"]
+        return info
 
 
 class RowPickEnv(SingleEnv):
