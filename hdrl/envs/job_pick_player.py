@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl import compute_metrics
+from hdrl.envs.hooks import Info
 from hdrl.envs.job_pick_options import OBJECTIVES, SKIP, JobPickOptions, job_pick_options
 from hdrl.envs.job_pick_rules import NOBODY, PickRules
 from hdrl.envs.machines import pool_inputs
 from hdrl.envs.masks import ACTION_MASK, LegalDiscrete
-from hdrl.envs.native import Info
 from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_flags, check_reset_options
 from hdrl.envs.rewards import GivenObjective

@@ -17,7 +17,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from hdrl.envs.native import BoolArray, Info, NativeVectorEnv
+from hdrl.envs.hooks import BoolArray, Info
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
 

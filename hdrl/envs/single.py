@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.envs.hooks import BoolArray, Info, Options, StateDict
 from hdrl.envs.masks import LegalDiscrete
-from hdrl.envs.native import BoolArray, Info, NativeVectorEnv, Options, StateDict
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.errors import OptionsError
 
 
