@@ -15,6 +15,7 @@ import gymnasium
 if TYPE_CHECKING:
     from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
     from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
+    from hdrl.envs.job_pick_player import JobPickPlayer
     from hdrl.envs.native import NativeVectorEnv
     from hdrl.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
     from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
@@ -33,6 +34,7 @@ for _id, _place in ENVIRONMENTS.items():
 _HOMES = {
     "EpisodePlan": "hdrl.envs.episodes",
     "JobPickEnv": "hdrl.envs.job_pick",
+    "JobPickPlayer": "hdrl.envs.job_pick_player",
     "JobPickVectorEnv": "hdrl.envs.job_pick",
     "NativeVectorEnv": "hdrl.envs.native",
     "PolicyPairEnv": "hdrl.envs.policy_pair",
@@ -49,6 +51,7 @@ __all__ = [
     "ENVIRONMENTS",
     "EpisodePlan",
     "JobPickEnv",
+    "JobPickPlayer",
     "JobPickVectorEnv",
     "NativeVectorEnv",
     "PolicyPairEnv",
