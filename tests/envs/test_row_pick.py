@@ -18,6 +18,7 @@ from hdrl.kernel.counts import ALL_LEGAL
 ROOT = Path(__file__).parents[2]
 
 BATCH_JOBS = (
+    "settings",
     "platform",
     "workload",
     "simulation",
