@@ -98,7 +98,12 @@ def test_words():
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(["a", "b", "c"], most=1) == "a and 2 more"
-    assert [axis_number(value) for value in (0.5, 1000, 1e6, 2.25e6)] == ["0.5", "1,000", "1e6", "2.25e6"]
+    assert [axis_number(value) for value in (0.5, -1000, 1e6, 2.25e6)] == [
+        "0.5",
+        "\N{MINUS SIGN}1,000",
+        "1e6",
+        "2.25e6",
+    ]
 
 
 def test_the_best_is_marked_only_where_it_means_something():
