@@ -172,6 +172,8 @@ class Run:
         Names of what was run and on what; ``None`` if unknown.
     metrics
         Its metrics by name; NaN where one has no value.
+    n_items
+        How many items it had to run; ``None`` if unknown.
     options, provenance
         The resolved options, and where the results come from; empty where the folder does not tell.
     data
@@ -192,6 +194,7 @@ class Run:
     workload: str | None
     platform: str | None
     metrics: Mapping[str, float]
+    n_items: int | None
     options: Mapping[str, Any]
     provenance: Mapping[str, Any]
     data: Any

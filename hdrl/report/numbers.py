@@ -144,10 +144,11 @@ def axis_number(value: float) -> str:
     value
         The number.
     """
-    if abs(value) < 1e6:
-        return f"{value:,g}"
-    digits, _, power = f"{value:.2e}".partition("e+")
-    return f"{float(digits):g}e{int(power)}"
+    sign, size = "\N{MINUS SIGN}" if value < 0 else "", abs(value)
+    if size < 1e6:
+        return f"{sign}{size:,g}"
+    digits, _, power = f"{size:.2e}".partition("e+")
+    return f"{sign}{float(digits):g}e{int(power)}"
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

@@ -70,6 +70,7 @@ def read(folder: Path, name: str | None) -> Run:
         workload="candles of May",
         platform="chandelier",
         metrics=told["metrics"],
+        n_items=len(lit_s),
         options={"setting": "candles"},
         provenance=provenance,
         data=data,
@@ -172,6 +173,7 @@ def test_its_report_tells_its_own_words_and_none_of_others(candles: RunKind, tmp
 def test_what_was_left_is_told(candles: RunKind, tmp_path: Path):
     page = build_report([light(tmp_path / "a", n_lost=2), light(tmp_path / "b", policy="short first")])
     assert "Only short first ran all jobs" in page
+    assert "tall first did not run 2 of 3 jobs (2 lost)" in page
     assert "lost" in page
 
 

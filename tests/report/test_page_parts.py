@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as st_numpy
 from hdrl.errors import ReadError
 from hdrl.report.batch.kind import KIND
 from hdrl.report.numbers import axis_number, listed, metric_form, metric_words
+from hdrl.report.page.charts import chart_of
 from hdrl.report.page.findings import Findings, best_of, findings_of_runs
 from hdrl.report.page.packing import Pack
 from hdrl.report.page.page import render
@@ -97,7 +98,12 @@ def test_words():
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(["a", "b", "c"], most=1) == "a and 2 more"
-    assert [axis_number(value) for value in (0.5, 1000, 1e6, 2.25e6)] == ["0.5", "1,000", "1e6", "2.25e6"]
+    assert [axis_number(value) for value in (0.5, -1000, 1e6, 2.25e6)] == [
+        "0.5",
+        "\N{MINUS SIGN}1,000",
+        "1e6",
+        "2.25e6",
+    ]
 
 
 def test_the_best_is_marked_only_where_it_means_something():
@@ -227,3 +233,18 @@ def test_reading_reports_loads_no_drawing_library():
     code = "import sys, hdrl.report.page; print([m for m in ('jinja2', 'matplotlib', 'torch') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_run_without_energy_takes_nothing_from_the_others(tmp_path: Path):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'hdrl[report]'")
+    for name in "abc":
+        make_run(tmp_path / name, policy=name)
+    (tmp_path / "b/out_consumed_energy.csv").write_text("time,energy\n0,0\n")
+    (tmp_path / "c/out_consumed_energy.csv").unlink()
+    figure = KIND.figures["power"]
+    runs = list(enumerate(read_report_runs([tmp_path / name for name in "abc"], KIND)))
+    shown = chart_of(figure, figure.on_page[0], runs)
+    assert shown is not None
+    assert shown.names == [(0, "a")]
+    assert "Means: a " in shown.words
+    assert chart_of(figure, figure.on_page[0], runs[1:]) is None

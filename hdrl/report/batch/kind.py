@@ -137,6 +137,7 @@ def read(folder: Path, name: str | None = None) -> Run:
         workload=data.workload,
         platform=data.platform,
         metrics=run_metrics(data),
+        n_items=data.n_jobs + data.n_hidden,
         options=options,
         provenance=provenance,
         data=data,

@@ -237,8 +237,7 @@ def _unrun(runs: Sequence[Run], kind: RunKind) -> list[str]:
     for run in runs:
         if n_unrun(run, kind):
             parts = [f"{int(n):,} {metric_words(name)}" for name in kind.unrun if (n := run.metrics.get(name, 0))]
-            jobs = run.metrics.get("n_jobs", math.nan)
-            total = f" of {int(jobs):,}" if math.isfinite(jobs) else ""
+            total = "" if run.n_items is None else f" of {run.n_items:,}"
             result.append(
                 f"{run.name} did not run {n_unrun(run, kind):,}{total} jobs ({', '.join(parts)}): "
                 "its means cover the others only."
