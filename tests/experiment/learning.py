@@ -13,7 +13,8 @@ import pytest
 from hdrl.errors import HdrlError
 from hdrl.experiment import Progress, run_experiment
 from hdrl.experiment.experiment import RunResult
-from hdrl.options import Options, read_options
+from hdrl.experiment.run.inputs import read_options
+from hdrl.settings.batch.options import Options
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,9 +17,10 @@ from hdrl.envs.job_pick import JobPickVectorEnv  # noqa: E402
 from hdrl.errors import HdrlError, LearningError, OptionsError, ReadError  # noqa: E402
 from hdrl.experiment import Model, evaluate_model, run_experiment  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
-from hdrl.experiment.train.environments import EnvironmentSpec  # noqa: E402
+from hdrl.experiment.train.environments import Environment  # noqa: E402
 from hdrl.experiment.train.meaning import check_same_meaning  # noqa: E402
 from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint  # noqa: E402
+from hdrl.settings.batch.environments import JobPickSpec  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)
@@ -106,7 +107,7 @@ def test_arguments_that_change_neither_actions_nor_observations_are_no_matter(tm
 
 def test_a_default_that_is_written_down_means_the_same():
     one, other, third = (
-        EnvironmentSpec("hdrl/JobPick-v0", arguments)
+        Environment(JobPickSpec(), arguments)
         for arguments in ({}, {"backfilling": "easy", "features": [], "n_threads": 2}, {"backfilling": "none"})
     )
     check_same_meaning(one, other, Path("model.pt"))

@@ -170,11 +170,11 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
     found = _validated(_Environment, checkpoint.environment, path, "environment")
     if found.id not in known:
         raise ReadError(
-            path, f"is a damaged model file (environment.id is {found.id!r}, expected {' or '.join(known)})"
+            path, f"is a damaged model file (environment: id is {found.id!r}, expected {' or '.join(known)})"
         )
     given = sorted(set(found.arguments) & known[found.id].given)
     if given:
-        text = f"environment.arguments has {given[0]}, expected none: what is simulated says that"
+        text = f"environment: arguments is an object, expected no {given[0]}: what is simulated says that"
         raise ReadError(path, f"is a damaged model file ({text})")
     return environment_from({"id": found.id, "arguments": found.arguments}, str(path), setting)
 

@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 from hdrl.errors import HdrlError
-from hdrl.figure import Figure, OnPage, Run
-from hdrl.report.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
+from hdrl.figures.figure import Figure, OnPage, Run
+from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
 from hdrl.report.page.parts import Chart, Picture
 
 if TYPE_CHECKING:
