@@ -15,7 +15,7 @@ from hdrl.errors import OptionsError, suggest
 from hdrl.kernel import codes as kernel_codes
 from hdrl.kernel.pool import codes
 from hdrl.kernel.pool.observe import N_TEMPLATE
-from hdrl.kernel.pool.state import N_PROFILE, SETTINGS_DTYPE
+from hdrl.kernel.pool.state import SETTINGS_DTYPE
 from hdrl.policies.pairs import BACKFILLINGS as KINDS
 from hdrl.policies.pairs import PRIORITIES
 
@@ -35,7 +35,7 @@ COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
 BACKFILLINGS: dict[str, int] = {
     "none": kernel_codes.NO_BACKFILLING,
     **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
-    "rlscheduler": codes.STRICT_FCFS,
+    "rlscheduler": kernel_codes.STRICT_FCFS,
 }
 """Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
 
@@ -55,14 +55,14 @@ FEATURES: dict[str, tuple[int, ...]] = {
     "expected_slowdown": (codes.EXPECTED_SLOWDOWN,),
     "earliest_start": (codes.EARLIEST_START,),
     "is_chosen": (codes.IS_CHOSEN,),
-    "profile": tuple(range(codes.PROFILE, codes.PROFILE + N_PROFILE)),
+    "profile": tuple(range(codes.PROFILE, codes.PROFILE + codes.N_PROFILE)),
 }
 """Further features, and the columns that each takes."""
 
 COMPATIBILITY = "rlscheduler"
 """The compatibility mode."""
 
-INVERTED: dict[str, int] = {"wfp3": codes.JOB_WFP3_INVERTED, "unicef": codes.JOB_UNICEF_INVERTED}
+INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": kernel_codes.JOB_UNICEF_INVERTED}
 """Priorities that are something else in the compatibility mode."""
 
 

@@ -134,7 +134,9 @@ def _candidate_key(state, job, order):
         return np.float64(row.rank)
     if order == codes.EASY_SJBF:
         return row.requested_time_s
-    return row.priority
+    if order == codes.EASY_PRIORITY:
+        return row.priority
+    return np.nan
 
 
 @jit

@@ -23,10 +23,11 @@ from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.lend import take_as
 from hdrl.kernel.observe import Watch, new_watches
 from hdrl.kernel.origin import Origin, Section, bring_back, new_origin
+from hdrl.kernel.refusal import refuse_code
 from hdrl.kernel.rows import moved_to
 from hdrl.kernel.team import LEADER, enter_round, leave_round, request_of, take_row
 
-BEGIN, STEP, RESUME = range(3)
+BEGIN, STEP, RESUME = REQUESTS = tuple(range(3))
 """What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""
 
 MAX_VOIDS = 10_000
@@ -142,6 +143,8 @@ def _begin(state, watch):
     w.n_actions = w.n_voids = w.n_queue_seen = 0
     w.acted = w.has_shown = 0
     engine.begin(state)
+    if w.detail not in observe.DETAILS:
+        refuse_code(state, w.detail)
 
 
 @jit
@@ -268,7 +271,14 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
     tuple
         The first chosen row whose action is illegal (nothing has happened then), the first that could be brought to
         neither a decision nor its end, each -1 if there is none; and the number of episodes that a step has ended.
+
+    Raises
+    ------
+    ValueError
+        If the request is none of these.
     """
+    if request not in REQUESTS:
+        raise ValueError("the request is none of BEGIN, STEP and RESUME")
     lent, lent_watches = _batch_at(batch), _watches_at(watches)
     lent_origin, lent_counts = _origin_at(origin), counts_at(counts)
     leads_step = member == LEADER and request == STEP

@@ -17,7 +17,7 @@ from hdrl.kernel.cluster import due_pstate, remaining
 from hdrl.kernel.jit import jit
 from hdrl.kernel.records import record_dtype
 
-NORMAL, SMALL, MINIMAL = range(3)
+NORMAL, SMALL, MINIMAL = DETAILS = tuple(range(3))
 """How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
 
 N_ATTRIBUTES = 4
@@ -120,7 +120,7 @@ def attribute(state, job, which):
         return np.float64(row.n_requested)
     if which == 2:
         return row.memory_mib
-    return row.bandwidth_gbps
+    return row.bandwidth_gbps if which == 3 else np.nan
 
 
 @jit

@@ -155,6 +155,7 @@ class Answer:
             codes.ERROR_DUPLICATE_CORE: f"job {name!r}: core {core} is named twice",
             codes.ERROR_KILL_UNKNOWN: f"job {name!r} cannot be killed: it has never run",
             codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: it has been told to have ended",
+            codes.ERROR_UNKNOWN_CODE: f"no table knows the code {core}",
         }.get(code, f"error {code}")
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 

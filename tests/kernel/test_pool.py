@@ -75,7 +75,7 @@ def test_easy_lets_those_overtake_that_end_in_time() -> None:
 
 
 def test_rlschedulers_rule_is_strict() -> None:
-    strict = {"commitment": pool_codes.BLOCK, "backfilling": pool_codes.STRICT_FCFS}
+    strict = {"commitment": pool_codes.BLOCK, "backfilling": codes.STRICT_FCFS}
     assert starts(QUEUE, 4, codes.JOB_FIRST, **strict) == [0, 10, 15, 15]
     earlier = table([(0, 3, 10, 10), (1, 4, 5, 5), (2, 1, 7, 7)])
     assert starts(earlier, 4, codes.JOB_FIRST, **strict) == [0, 10, 2]
@@ -85,7 +85,7 @@ def test_spare_processors_are_used_by_easy_alone() -> None:
     # The head wants 2 of the 4 processors that are free at 10: 2 to spare, for jobs that take long.
     jobs = table([(0, 3, 10, 10), (1, 2, 5, 5), (2, 1, 99, 99), (3, 1, 99, 99)])
     assert starts(jobs, 4, codes.JOB_FIRST, **EASY) == [0, 10, 2, 10]
-    strict = {"commitment": pool_codes.BLOCK, "backfilling": pool_codes.STRICT_FCFS}
+    strict = {"commitment": pool_codes.BLOCK, "backfilling": codes.STRICT_FCFS}
     assert starts(jobs, 4, codes.JOB_FIRST, **strict) == [0, 10, 10, 10]
 
 
@@ -148,7 +148,7 @@ def test_the_inverted_formulas_are_rlschedulers() -> None:
     jobs = table([(0, 1, 1, 1), (0.25, 1, 10, 10), (0.5, 1, 2, 2)])
     order = {"commitment": pool_codes.REPICK, "backfilling": codes.NO_BACKFILLING}
     right = starts(jobs, 1, codes.JOB_WFP3, **order)
-    wrong = starts(jobs, 1, pool_codes.JOB_WFP3_INVERTED, **order)
+    wrong = starts(jobs, 1, codes.JOB_WFP3_INVERTED, **order)
     assert right.index(max(right)) == 1
     assert wrong.index(max(wrong)) == 2
 

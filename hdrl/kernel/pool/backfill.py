@@ -20,7 +20,6 @@ import numpy as np
 
 from hdrl.kernel import codes
 from hdrl.kernel.jit import jit
-from hdrl.kernel.pool.codes import STRICT_FCFS
 from hdrl.kernel.pool.events import start_at
 from hdrl.kernel.pool.queue import place_of, pool_key
 
@@ -48,7 +47,7 @@ def may_overtake(state, job):
     row = state.jobs[job]
     if job == s.chosen or row.n_requested > s.n_free:
         return False
-    if state.settings[0].backfilling == STRICT_FCFS:
+    if state.settings[0].backfilling == codes.STRICT_FCFS:
         return s.message_s + row.requested_time_s < s.shadow_s
     return s.message_s + row.requested_time_s <= s.shadow_s or row.n_requested <= s.n_spare
 
@@ -69,7 +68,7 @@ def _candidate_key(state, job, order, key):
         return state.jobs[job].requested_time_s
     if order == codes.EASY_PRIORITY:
         return pool_key(state, job, key)
-    return np.float64(job)
+    return np.float64(job) if order in (codes.EASY_FCFS, codes.STRICT_FCFS) else np.nan
 
 
 @jit

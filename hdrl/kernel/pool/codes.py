@@ -1,4 +1,4 @@
-"""Small integers by which the pool knows things; job keys and kinds of EASY are those of `hdrl.kernel.codes`."""
+"""Small integers by which the pool knows things; job keys and backfilling are those of `hdrl.kernel.codes`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ OVERTAKE = 2  # a job that may overtake the one chosen before is to be chosen, o
 BLOCK = 0  # it is the next one to start (but for backfilling); nothing is chosen until it has started
 REPICK = 1  # it is the first of the queue until something happens; then another may be chosen
 
-# Backfilling beyond that of `hdrl.kernel.codes`: in the order of submission, what is expected to end before the chosen
-# job can start (strictly, as it was expected when the job was chosen).
-STRICT_FCFS = 4
-
-# Job keys beyond those of `hdrl.kernel.codes`: RLScheduler's WFP3 and UNICEF, in which every job has waited -1 - s.
-JOB_WFP3_INVERTED = 100
-JOB_UNICEF_INVERTED = 101
+COMMITMENTS = (BLOCK, REPICK)
 
 NO_KEY = -1  # the decision maker is asked
 
@@ -29,6 +23,7 @@ MEAN_TURNAROUND = 3
 UTILIZATION = 4
 MAKESPAN = 5
 N_OBJECTIVES = 6
+OBJECTIVES = tuple(range(N_OBJECTIVES))
 
 # Columns of an observation beyond RLScheduler's.
 FREE_PROCESSORS = 0
@@ -42,3 +37,5 @@ EXPECTED_SLOWDOWN = 7
 EARLIEST_START = 8
 IS_CHOSEN = 9
 PROFILE = 10  # and N_PROFILE - 1 more
+N_PROFILE = 8  # how many dates to come the profile of free processors has
+COLUMNS = tuple(range(PROFILE + N_PROFILE))

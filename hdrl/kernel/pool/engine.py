@@ -12,7 +12,7 @@ from __future__ import annotations
 from hdrl.kernel import codes
 from hdrl.kernel.jit import jit
 from hdrl.kernel.pool.backfill import backfill, may_overtake, overtake, reserve
-from hdrl.kernel.pool.codes import BLOCK, CHOOSE, NO_KEY, OVER, OVERTAKE, STRICT_FCFS
+from hdrl.kernel.pool.codes import BLOCK, CHOOSE, NO_KEY, OVER, OVERTAKE
 from hdrl.kernel.pool.events import next_event, start_at
 from hdrl.kernel.pool.queue import NOWHERE, any_fits, best_place, place_of, sort_queue, submit_next
 
@@ -69,7 +69,7 @@ def _look_after_chosen(state, key):
     is_asked = settings.backfilling == codes.EASY_PRIORITY and key == NO_KEY
     if settings.backfilling != codes.NO_BACKFILLING and s.is_reserved == 0:
         s.is_reserved = 1
-        if settings.backfilling != STRICT_FCFS:
+        if settings.backfilling != codes.STRICT_FCFS:
             reserve(state)
         if not is_asked:
             backfill(state, key)
@@ -126,7 +126,7 @@ def choose(state, place):
         return
     s.chosen = job
     s.is_reserved = 0
-    if state.settings[0].backfilling == STRICT_FCFS:
+    if state.settings[0].backfilling == codes.STRICT_FCFS:
         reserve(state)
 
 

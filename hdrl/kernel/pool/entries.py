@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.kernel.borrow import borrow
+from hdrl.kernel.codes import POOL_JOB_KEYS, check_code
 from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.kernel.jit import jit
 from hdrl.kernel.lend import Lent, take_as
@@ -65,11 +66,17 @@ def _serve(state, request, row, number, results):
         state.is_over[row] = state.scalars[0].stage == OVER
     elif request == _RESET:
         _reset(state)
-    else:
-        if request == _RUN:
-            engine.run_key(state, number)
-        for objective in range(N_OBJECTIVES):
-            results[objective, row] = objective_value(state, objective)
+    elif request == _RUN:
+        engine.run_key(state, number)
+        _tell(state, row, results)
+    elif request == _TELL:
+        _tell(state, row, results)
+
+
+@jit
+def _tell(state, row, results):
+    for objective in range(N_OBJECTIVES):
+        results[objective, row] = objective_value(state, objective)
 
 
 @jit
@@ -169,13 +176,20 @@ def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:
     batch
         The arrays; `hdrl.kernel.pool.state.set_episode` has said which jobs the episodes consist of.
     keys
-        Job key of each environment: a number of `hdrl.kernel.codes` or `hdrl.kernel.pool.codes`.
+        Job key of each environment, one of `hdrl.kernel.codes.POOL_JOB_KEYS`.
 
     Returns
     -------
     numpy.ndarray
         All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+
+    Raises
+    ------
+    SimulationError
+        If a key is none of them.
     """
+    for key in keys:
+        check_code("the job key", key, POOL_JOB_KEYS)
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
     chosen, numbers = np.ones(n_envs, dtype=np.bool_), np.array(keys, dtype=np.int64)

@@ -13,10 +13,9 @@ import numpy as np
 from hdrl.kernel.jit import jit
 from hdrl.kernel.pool import codes
 from hdrl.kernel.pool.backfill import may_overtake
-from hdrl.kernel.pool.codes import CHOOSE, OVER
+from hdrl.kernel.pool.codes import CHOOSE, N_PROFILE, OVER
 from hdrl.kernel.pool.events import has_event
 from hdrl.kernel.pool.queue import NOWHERE
-from hdrl.kernel.pool.state import N_PROFILE
 
 N_TEMPLATE = 8
 CAP = 1.0 - 1e-5
@@ -189,7 +188,8 @@ def _common_column(state, code):
         return s.n_running / n_procs
     if code == codes.RUNNING_REMAINING:
         return _saturating(_mean_remaining_s(state))
-    return state.profile[code - codes.PROFILE]
+    place = code - codes.PROFILE
+    return state.profile[place] if 0 <= place < N_PROFILE else np.nan
 
 
 @jit
@@ -211,7 +211,9 @@ def _own_column(state, code, job):
         return min(math.log10(slowdown) / 6.0, 1.0)
     if code == codes.EARLIEST_START:
         return _saturating(_earliest_start_s(state, row.n_requested))
-    return 1.0 if job == s.chosen else 0.0
+    if code == codes.IS_CHOSEN:
+        return 1.0 if job == s.chosen else 0.0
+    return np.nan
 
 
 @jit

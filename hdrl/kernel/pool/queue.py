@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from hdrl.kernel import codes
 from hdrl.kernel.jit import jit
 from hdrl.kernel.keys import changes_with_time, job_key
-from hdrl.kernel.pool.codes import JOB_WFP3_INVERTED
 
 NOWHERE = 1 << 40  # as the place from which on something has changed
 _TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
@@ -16,12 +16,12 @@ _TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
 
 @jit
 def pool_key(state, job, key):
-    """Return the value of a job key; the smallest is served first."""
-    if key < JOB_WFP3_INVERTED:
+    """Return the value of a job key; the smallest is served first. NaN for a number that is none of theirs."""
+    if key not in (codes.JOB_WFP3_INVERTED, codes.JOB_UNICEF_INVERTED):
         return job_key(state, job, key)
     row = state.jobs[job]
     wait_s = -1.0 - row.submit_s  # a job that has not started has started at -1 there
-    if key == JOB_WFP3_INVERTED:
+    if key == codes.JOB_WFP3_INVERTED:
         return -((wait_s / row.requested_time_s) ** 3) * row.n_requested
     return -(wait_s + _TINY) / (math.log2(row.n_requested + _TINY) * row.requested_time_s)
 

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.kernel.codes import POOL_BACKFILLINGS, POOL_JOB_KEYS, check_code
 from hdrl.kernel.jit import jit
+from hdrl.kernel.pool.codes import COLUMNS, COMMITMENTS, N_PROFILE, OBJECTIVES
 from hdrl.kernel.records import record_dtype
 
 JOB_DTYPE = record_dtype(
@@ -138,9 +140,6 @@ SHARED = ("jobs", "templates", "settings", "columns")
 OUTPUTS = ("observations", "masks", "rewards", "is_over")
 """Names of the arrays that are handed out."""
 
-N_PROFILE = 8
-"""How many dates to come the profile of free processors has."""
-
 
 def new_pool(
     n_envs: int,
@@ -167,8 +166,14 @@ def new_pool(
         What they share, see `Pool`.
     observations, masks, rewards, is_over
         Where to write what is handed out; ``None``: arrays of this batch's own.
+
+    Raises
+    ------
+    SimulationError
+        If a number of the settings or columns is in no table.
     """
     s = settings[0]
+    _check_codes(s, columns)
     n_running = min(int(s["n_procs"]), n_jobs)
     if observations is None:
         observations = np.zeros((n_envs, int(s["max_jobs"]), int(s["n_features"])), dtype=np.float32)
@@ -196,6 +201,15 @@ def new_pool(
         rewards=np.zeros(n_envs) if rewards is None else rewards,
         is_over=np.zeros(n_envs, dtype=np.bool_) if is_over is None else is_over,
     )
+
+
+def _check_codes(settings: np.void, columns: NDArray[Any]) -> None:
+    check_code("the commitment", int(settings["commitment"]), COMMITMENTS)
+    check_code("the backfilling", int(settings["backfilling"]), POOL_BACKFILLINGS)
+    check_code("the job key of the order", int(settings["order_key"]), POOL_JOB_KEYS)
+    check_code("the objective", int(settings["objective"]), OBJECTIVES)
+    for column in columns.tolist():
+        check_code("a column", column, COLUMNS)
 
 
 @jit
