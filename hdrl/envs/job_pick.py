@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, job_pick_options
 from hdrl.envs.machines import WorkloadLike, pool_inputs
@@ -21,10 +22,9 @@ from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
-from hdrl.kernel.lend import Lent
-from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
-from hdrl.kernel.pool.table import job_table, row_templates
+from hdrl.order import entries
+from hdrl.order.state import OUTPUTS, SHARED, OrderState, new_order_state, set_episode
+from hdrl.order.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
 from hdrl.workload.swf import SwfChoices
@@ -220,8 +220,8 @@ class JobPickVectorEnv(NativeVectorEnv):
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._references: dict[Window, float] = {}
 
-    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
-        return new_pool(n_envs, n_jobs, **self._shared, **outputs)
+    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
+        return new_order_state(n_envs, n_jobs, **self._shared, **outputs)
 
     # ------------------------------------------------------------------ hooks of the batch
 
@@ -244,7 +244,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         windows = plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=places, names=names).windows
         return dict(zip(rows, windows, strict=True))
 
-    def _set_window(self, pool: Pool, row: int, window: Window) -> None:
+    def _set_window(self, pool: OrderState, row: int, window: Window) -> None:
         first = self.inputs.first_jobs[window.workload] + window.start
         set_episode(pool, row, first, window.n_jobs)
 

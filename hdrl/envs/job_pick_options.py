@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel import codes as kernel_codes
-from hdrl.kernel.pool import codes
-from hdrl.kernel.pool.observe import N_TEMPLATE
-from hdrl.kernel.pool.state import SETTINGS_DTYPE
+from hdrl.order import codes
+from hdrl.order.state import SETTINGS_DTYPE
 from hdrl.policies.pairs import BACKFILLINGS as KINDS
 from hdrl.policies.pairs import PRIORITIES
 
@@ -30,14 +29,14 @@ OBJECTIVES: dict[str, int] = {
 """Objectives, by the names of `hdrl.metrics`; all but the utilisation are to be small."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
-"""What choosing a job means, see `hdrl.kernel.pool.engine`."""
+"""What choosing a job means, see `hdrl.order.engine`."""
 
 BACKFILLINGS: dict[str, int] = {
     "none": kernel_codes.NO_BACKFILLING,
     **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
     "rlscheduler": kernel_codes.STRICT_FCFS,
 }
-"""Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
+"""Who may overtake a job that does not fit, see `hdrl.order.backfill`."""
 
 RELATIVE = "relative"
 """The reward that compares an episode with what a fixed priority makes of it."""
@@ -117,7 +116,7 @@ class JobPickOptions:
     @property
     def n_features(self) -> int:
         """The number of columns of the observation."""
-        return N_TEMPLATE + len(self.columns)
+        return codes.N_TEMPLATE + len(self.columns)
 
     def priority(self, name: str) -> int:
         """Return the job key of a priority.

@@ -21,6 +21,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.compiled.counts import ALL_LEGAL, new_counts
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.team import new_team
+from hdrl.compiled.ways import IS_FAST
 from hdrl.envs.helpers import Helpers
 from hdrl.envs.masks import LegalMultiDiscrete
 from hdrl.envs.requests import (
@@ -34,10 +38,6 @@ from hdrl.envs.requests import (
 )
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
-from hdrl.kernel.counts import ALL_LEGAL, new_counts
-from hdrl.kernel.jit import JIT_DISABLED
-from hdrl.kernel.lend import Lent
-from hdrl.kernel.team import new_team
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -170,7 +170,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     @abstractmethod
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        """Carry out actions in the chosen rows, and keep count (`hdrl.kernel.counts`); it leads the ``_team``.
+        """Carry out actions in the chosen rows, and keep count (`hdrl.compiled.counts`); it leads the ``_team``.
 
         Write their observations, masks, rewards and terminations (or truncations).
 
@@ -443,7 +443,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     def _with_help(self, chosen: BoolArray) -> BoolArray:
         """Call the threads that help, and return the chosen rows where these look for them."""
-        if self.n_threads == 1 or JIT_DISABLED:
+        if self.n_threads == 1 or not IS_FAST:
             return chosen
         if self._helpers is None:
             self._helpers = Helpers(self.n_threads - 1, self._help)

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.observations import job_limits, largest_fractions, pstate_shares
@@ -29,7 +30,6 @@ from hdrl.envs.rewards import OBJECTIVES, read_objective
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
-from hdrl.kernel.team import LEADER
 from hdrl.options.model import COMPATIBILITY_MODES
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
@@ -235,6 +235,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         told: tuple[int, int, int] = episodes.play(
             self._rows.lent[member].places,
             self._rows.lent_watches.places,
+            self._rows.lent_beginning.places,
             self._rows.lent_origin.places,
             self._counts.places,
             self._team,
@@ -352,7 +353,8 @@ def warm_up(message: Callable[[str], None]) -> None:
     message
         Told what is going on before anything takes long.
     """
-    from hdrl.kernel.jit import CACHE_FOLDER, compile_once
+    from hdrl.compiled.cache import compile_once
+    from hdrl.kernel.jit import CACHE_FOLDER
 
     def play() -> None:
         platform = read_platform("learning")

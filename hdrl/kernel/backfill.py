@@ -20,9 +20,9 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import unlock
-from hdrl.kernel.jit import jit
 from hdrl.kernel.plan import leave_plan, length_s
 from hdrl.kernel.selection import CHOSEN, choose_cores
 

@@ -1,6 +1,6 @@
 """Small integers by which the kernel knows things, and their names outside it.
 
-No two things that may stand in one place have the same number: what `hdrl.kernel.pool` knows beyond the kernel, and the
+No two things that may stand in one place have the same number: what `hdrl.order` knows beyond the kernel, and the
 kernel beyond it, are numbered here, too. What is in no table is an error (`check_code`, ``ERROR_UNKNOWN_CODE``) or NaN.
 """
 
@@ -112,7 +112,7 @@ JOB_KEYS = tuple(range(JOB_RANDOM, JOB_GIVEN + 1))
 JOB_WFP3_INVERTED = 100
 JOB_UNICEF_INVERTED = 101
 
-POOL_JOB_KEYS = (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED)
+ORDER_JOB_KEYS = (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED)
 """The job keys of the simulator of identical processors."""
 
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
@@ -132,7 +132,7 @@ EASY = (EASY_FCFS, EASY_SJBF, EASY_PRIORITY)
 BACKFILLINGS = (NO_BACKFILLING, *EASY, CONSERVATIVE)
 """The backfilling of the kernel."""
 
-POOL_BACKFILLINGS = (NO_BACKFILLING, *EASY, STRICT_FCFS)
+ORDER_BACKFILLINGS = (NO_BACKFILLING, *EASY, STRICT_FCFS)
 """The backfilling of the simulator of identical processors."""
 
 # Core keys, in HDeepRM's order.

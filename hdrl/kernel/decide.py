@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes, engine
 from hdrl.kernel.backfill import choose_overtaking, forget_end, gather_candidates, reserve
 from hdrl.kernel.cluster import add_pstate_ops, lock, release, unlock
-from hdrl.kernel.jit import jit
 from hdrl.kernel.refusal import refuse_code
 from hdrl.kernel.selection import CHOSEN, choose_cores
 from hdrl.kernel.sorting import sort_cores

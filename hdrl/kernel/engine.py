@@ -21,10 +21,11 @@ import math
 
 import numpy as np
 
-from hdrl.kernel import codes, heap, jobs
+from hdrl.compiled import heap
+from hdrl.compiled.jit import jit
+from hdrl.compiled.prefetch import fetch
+from hdrl.kernel import codes, jobs
 from hdrl.kernel.energy import first_reading, log_energy, look_at_hosts
-from hdrl.kernel.jit import jit
-from hdrl.kernel.prefetch import fetch
 from hdrl.kernel.refusal import refuse, refuse_code
 from hdrl.kernel.rounding import round6
 

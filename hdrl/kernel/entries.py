@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes, decide, engine, waiting
-from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import follow_owner, remaining
 from hdrl.kernel.conservative import schedule_conservative
-from hdrl.kernel.jit import entry, jit
+from hdrl.kernel.jit import entry
 from hdrl.kernel.starting import start_job
 from hdrl.kernel.state import State
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import bits, codes, heap
+from hdrl.compiled import bits, heap
+from hdrl.compiled.jit import jit
+from hdrl.kernel import codes
 from hdrl.kernel.energy import (
     charge,
     energy_of,
@@ -19,7 +21,6 @@ from hdrl.kernel.energy import (
     set_rate,
     total,
 )
-from hdrl.kernel.jit import jit
 from hdrl.kernel.refusal import refuse_code
 
 SHORTEST_RUN_S = 1e-5

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
-from hdrl.kernel.jit import jit
 
 _FIRST_LEARNED = codes.JOB_F1
 _FIRST_RELATIVE = codes.JOB_F1_RELATIVE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
-from hdrl.kernel.jit import jit
 
 
 @jit

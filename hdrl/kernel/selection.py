@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import bits, codes
+from hdrl.compiled import bits
+from hdrl.compiled.jit import jit
+from hdrl.compiled.twister import draw_below
+from hdrl.kernel import codes
 from hdrl.kernel.cluster import lock, n_busy_cores, unlock
-from hdrl.kernel.jit import jit
 from hdrl.kernel.sorting import sort_cores
-from hdrl.kernel.twister import draw_below
 
 _BLOCK = 16
 _BY_GROUPS = (codes.CORE_HIGH_CORES, codes.CORE_HIGH_MEM, codes.CORE_HIGH_MEM_BW)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes, engine
 from hdrl.kernel.backfill import expect_end
 from hdrl.kernel.cluster import after_locking
-from hdrl.kernel.jit import jit
 from hdrl.kernel.selection import NO_CORES, NO_MEMORY
 from hdrl.kernel.waiting import take
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.fields import grown
 from hdrl.errors import DecisionError
 from hdrl.kernel import codes, entries
-from hdrl.kernel.state import State, grown
+from hdrl.kernel.state import State
 from hdrl.platform.model import Platform
 from hdrl.simulation.decisions import Annotate, AskEnergy, At, CallAt, Decision, Kill, Reject, SetPState, Start
 from hdrl.workload.model import Workload

@@ -11,22 +11,22 @@ import numba
 import numpy as np
 import pytest
 
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.team import LEADER
 from hdrl.envs import PolicyPairVectorEnv
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, engine, entries, keys, observe, selection
 from hdrl.kernel.backfill import _candidate_key as candidate_key
-from hdrl.kernel.borrow import borrow
 from hdrl.kernel.compilation import small_state
 from hdrl.kernel.decide import hear, run_pair
 from hdrl.kernel.jobs import _run_steps, after_sleep
-from hdrl.kernel.lend import Lent
-from hdrl.kernel.pool import codes as pool_codes
-from hdrl.kernel.pool import observe as pool_observe
-from hdrl.kernel.pool.backfill import _candidate_key as pool_candidate_key
-from hdrl.kernel.pool.entries import run_keys
-from hdrl.kernel.pool.queue import pool_key
-from hdrl.kernel.pool.state import new_pool, smallest_pool
-from hdrl.kernel.team import LEADER
+from hdrl.order import codes as order_codes
+from hdrl.order import observe as order_observe
+from hdrl.order.backfill import _candidate_key as order_candidate_key
+from hdrl.order.entries import run_keys
+from hdrl.order.queue import key_value
+from hdrl.order.state import new_order_state, smallest_state
 
 OUTSIDE = [-7, -1, 21, 57, 99, 102]
 
@@ -81,15 +81,15 @@ def met(state: Any, which: int, code: int) -> None:
 
 
 @numba.njit
-def value_in_pool(pool: Any, which: int, code: int) -> float:
+def value_in_order(pool: Any, which: int, code: int) -> float:
     lent = borrow(pool)
     if which == 0:
-        return pool_key(lent, 0, code)
+        return key_value(lent, 0, code)
     if which == 1:
-        return pool_candidate_key(lent, 0, code, codes.JOB_FIRST)
+        return order_candidate_key(lent, 0, code, codes.JOB_FIRST)
     if which == 2:
-        return pool_observe._common_column(lent, code)
-    return pool_observe._own_column(lent, code, 0)
+        return order_observe._common_column(lent, code)
+    return order_observe._own_column(lent, code, 0)
 
 
 def first_of(pool: Any) -> Any:
@@ -101,7 +101,7 @@ def first_of(pool: Any) -> Any:
 @pytest.mark.parametrize("key", [*OUTSIDE, codes.JOB_GIVEN])
 def test_job_keys(key: int) -> None:
     assert math.isnan(value_of_key(small_state(), key))
-    assert math.isnan(value_in_pool(first_of(smallest_pool()), 0, key))
+    assert math.isnan(value_in_order(first_of(smallest_state()), 0, key))
 
 
 @pytest.mark.parametrize("key", codes.JOB_KEYS[:-1])
@@ -112,7 +112,7 @@ def test_known_job_keys(key: int) -> None:
 @pytest.mark.parametrize("order", [0, 4, *OUTSIDE])
 def test_orders_of_backfilling(order: int) -> None:
     assert math.isnan(value_of_candidate(small_state(), order))
-    assert math.isnan(value_in_pool(first_of(smallest_pool()), 1, order))
+    assert math.isnan(value_in_order(first_of(smallest_state()), 1, order))
 
 
 @pytest.mark.parametrize("core_key", [6, *OUTSIDE])
@@ -129,9 +129,9 @@ def test_attributes(which: int) -> None:
 
 @pytest.mark.parametrize("column", [18, *OUTSIDE])
 def test_columns(column: int) -> None:
-    pool = first_of(smallest_pool())
-    assert math.isnan(value_in_pool(pool, 2, column))
-    assert math.isnan(value_in_pool(pool, 3, column))
+    pool = first_of(smallest_state())
+    assert math.isnan(value_in_order(pool, 2, column))
+    assert math.isnan(value_in_order(pool, 3, column))
 
 
 @pytest.mark.parametrize("which", range(5), ids=["op", "letter", "event", "step", "sleep"])
@@ -173,24 +173,24 @@ def test_conservative_backfilling_does_not_run_without_calls() -> None:
 
 @pytest.mark.parametrize(("name", "code"), [("commitment", 2), ("backfilling", 4), ("order_key", 20), ("objective", 6)])
 def test_settings_of_a_pool(name: str, code: int) -> None:
-    pool = smallest_pool()
+    pool = smallest_state()
     pool.settings[name] = code
     with pytest.raises(SimulationError, match=f"is {code}; expected one of"):
-        new_pool(1, 1, jobs=pool.jobs, templates=pool.templates, settings=pool.settings, columns=pool.columns)
+        new_order_state(1, 1, jobs=pool.jobs, templates=pool.templates, settings=pool.settings, columns=pool.columns)
 
 
 def test_a_run_of_a_pool_knows_its_keys() -> None:
     with pytest.raises(SimulationError, match="the job key is 20; expected one of"):
-        run_keys(Lent(smallest_pool()), [codes.JOB_GIVEN])
+        run_keys(Lent(smallest_state()), [codes.JOB_GIVEN])
 
 
 def test_no_two_things_in_one_place_have_the_same_number() -> None:
     job_keys = [value for name, value in vars(codes).items() if name.startswith("JOB_") and isinstance(value, int)]
-    assert sorted(job_keys) == sorted({*codes.JOB_KEYS, *codes.POOL_JOB_KEYS})
+    assert sorted(job_keys) == sorted({*codes.JOB_KEYS, *codes.ORDER_JOB_KEYS})
     backfillings = codes.NO_BACKFILLING, *codes.EASY, codes.CONSERVATIVE, codes.STRICT_FCFS
     assert len(set(backfillings)) == len(backfillings)
-    assert {*codes.BACKFILLINGS, *codes.POOL_BACKFILLINGS} == set(backfillings)
-    tables = [codes.JOB_KEYS, codes.CORE_KEYS, codes.TOLD, pool_codes.COLUMNS, pool_codes.OBJECTIVES]
+    assert {*codes.BACKFILLINGS, *codes.ORDER_BACKFILLINGS} == set(backfillings)
+    tables = [codes.JOB_KEYS, codes.CORE_KEYS, codes.TOLD, order_codes.COLUMNS, order_codes.OBJECTIVES]
     assert all(a < b for table in tables for a, b in itertools.pairwise(table))
 
 
