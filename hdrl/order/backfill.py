@@ -1,4 +1,4 @@
-"""Backfilling in a pool: EASY, and RLScheduler's.
+"""Backfilling of identical processors: EASY, and RLScheduler's.
 
 *EASY*: the chosen job, if it does not fit, gets a reservation at the *shadow* date, at which enough processors will be
 free by what users expect; another may start now if it is expected to end by then, or on the processors that the chosen

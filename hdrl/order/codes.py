@@ -1,4 +1,4 @@
-"""Small integers by which the pool knows things; job keys and backfilling are those of `hdrl.kernel.codes`."""
+"""Small integers by which the simulator knows things; job keys and backfilling are those of `hdrl.kernel.codes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiling the pool ahead of its first use."""
+"""Compiling the simulator of the order of jobs ahead of its first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hdrl.order.state import smallest_state
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile the pool if it has never been compiled here; later processes load it from the cache.
+    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
 
     Parameters
     ----------
@@ -28,5 +28,5 @@ def warm_up(message: Callable[[str], None]) -> None:
 
 def _step_once() -> None:
     """Run one job on one processor: the entries are one compiled function, so that this compiles them."""
-    pool, chosen = smallest_state(), np.ones(1, dtype=np.bool_)
-    entries.reset_rows(Lent(pool), new_team(1), chosen)
+    batch, chosen = smallest_state(), np.ones(1, dtype=np.bool_)
+    entries.reset_rows(Lent(batch), new_team(1), chosen)

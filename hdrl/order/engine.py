@@ -1,4 +1,4 @@
-"""From one decision in a pool to the next.
+"""From one decision about the order of jobs to the next.
 
 *Blocking*, as in RLScheduler: the chosen job is the next to start; if it does not fit, time goes on until it does, and
 nobody is asked meanwhile but who may overtake it. *Repicking*, proper EASY: whenever something has happened, jobs

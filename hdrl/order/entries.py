@@ -1,4 +1,4 @@
-"""The pool's face: the functions that Python calls. Each works on the chosen environments of a batch."""
+"""The face of the simulator: the functions that Python calls. Each works on the chosen environments of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decision maker sees of a pool: rows of waiting jobs, and which of them it may choose.
+"""What a decision maker sees: rows of waiting jobs, and which of them it may choose.
 
 The eight columns of RLScheduler come first: wait / 12 h, requested time, processors, requested memory, user, group and
 executable by their maxima, and whether the job can start now. Only what has changed is written.

@@ -1,4 +1,4 @@
-"""The queue of a pool: waiting jobs in the order in which they are shown, and job keys."""
+"""The queue: waiting jobs in the order in which they are shown, and job keys."""
 
 from __future__ import annotations
 

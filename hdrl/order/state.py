@@ -1,4 +1,4 @@
-"""All that the simulation of a pool holds: arrays shared by all environments, and arrays with a leading axis."""
+"""All that the simulation of the order of jobs holds, one line of `OrderState` for each array."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def smallest_state() -> OrderState:
     """Return a batch of one environment with one job on one processor; its arrays are of the types of all batches'."""
     settings = np.ones(1, dtype=SETTINGS_DTYPE)
     settings["n_features"] = 8
-    pool = new_order_state(
+    batch = new_order_state(
         1,
         1,
         jobs=np.ones(1, dtype=JOB_DTYPE),
@@ -208,22 +208,22 @@ def smallest_state() -> OrderState:
         settings=settings,
         columns=np.zeros(0, dtype=np.int64),
     )
-    set_episode(pool, 0, 0, 1)
-    return pool
+    set_episode(batch, 0, 0, 1)
+    return batch
 
 
-def set_episode(pool: OrderState, row: int, first: int, n_jobs: int) -> None:
+def set_episode(batch: OrderState, row: int, first: int, n_jobs: int) -> None:
     """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
 
     Parameters
     ----------
-    pool
-        The batch.
+    batch
+        Its arrays.
     row
         Which environment.
     first, n_jobs
         Place of the first job in the table, and how many there are.
     """
-    scalars = pool.scalars[row, 0]
+    scalars = batch.scalars[row, 0]
     scalars["first_job"] = first
     scalars["end_job"] = first + n_jobs

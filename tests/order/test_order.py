@@ -1,4 +1,4 @@
-"""The pool of identical processors: hand-solved schedules, properties, and RLScheduler's table."""
+"""The simulator of identical processors: hand-solved schedules, properties, and RLScheduler's table."""
 
 from __future__ import annotations
 
