@@ -1,4 +1,4 @@
-"""Threads that help to step a batch: see `hdrl.kernel.team` for what they do in compiled code."""
+"""Threads that help to step a batch: see `hdrl.compiled.team` for what they do in compiled code."""
 
 from __future__ import annotations
 

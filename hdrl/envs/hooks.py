@@ -61,7 +61,7 @@ class Hooks:
 
     @abstractmethod
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        """Carry out actions in the chosen rows, and keep count (`hdrl.kernel.counts`); it leads the ``_team``.
+        """Carry out actions in the chosen rows, and keep count (`hdrl.compiled.counts`); it leads the ``_team``.
 
         Write their observations, masks, rewards and terminations (or truncations).
 

@@ -11,6 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.counts import ALL_LEGAL
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.job_pick_options import COMPATIBILITY, RELATIVE, job_pick_options
@@ -21,11 +23,9 @@ from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.rewards import GivenObjective
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
-from hdrl.kernel.counts import ALL_LEGAL
-from hdrl.kernel.lend import Lent
-from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
-from hdrl.kernel.pool.table import job_table, row_templates
+from hdrl.order import entries
+from hdrl.order.state import OUTPUTS, SHARED, OrderState, new_order_state, set_episode
+from hdrl.order.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
 from hdrl.workload.model import Workload
@@ -222,8 +222,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._pay = PickPay(self.options, self.num_envs)
 
-    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
-        return new_pool(n_envs, n_jobs, **self._shared, **outputs)
+    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
+        return new_order_state(n_envs, n_jobs, **self._shared, **outputs)
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -258,7 +258,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         windows = plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=places, names=names).windows
         return dict(zip(rows, windows, strict=True))
 
-    def _set_window(self, pool: Pool, row: int, window: Window) -> None:
+    def _set_window(self, pool: OrderState, row: int, window: Window) -> None:
         first = self.inputs.first_jobs[window.workload] + window.start
         set_episode(pool, row, first, window.n_jobs)
 

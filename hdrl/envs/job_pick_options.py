@@ -16,9 +16,8 @@ from hdrl.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
 from hdrl.envs.row_pick import RowLayout
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel import codes as kernel_codes
-from hdrl.kernel.pool import codes
-from hdrl.kernel.pool.observe import N_TEMPLATE
-from hdrl.kernel.pool.state import N_PROFILE, SETTINGS_DTYPE
+from hdrl.order import codes
+from hdrl.order.state import SETTINGS_DTYPE
 from hdrl.policies.pairs import BACKFILLINGS as KINDS
 from hdrl.policies.pairs import PRIORITIES
 
@@ -29,14 +28,14 @@ TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaroun
 """What ``info["episode"]`` holds at every end; others are told if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
-"""What choosing a job means, see `hdrl.kernel.pool.engine`."""
+"""What choosing a job means, see `hdrl.order.engine`."""
 
 BACKFILLINGS: dict[str, int] = {
     "none": kernel_codes.NO_BACKFILLING,
     **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
-    "rlscheduler": codes.STRICT_FCFS,
+    "rlscheduler": kernel_codes.STRICT_FCFS,
 }
-"""Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
+"""Who may overtake a job that does not fit, see `hdrl.order.backfill`."""
 
 SHAPED = "shaped"
 """The reward of each step that is what it adds to the objective."""
@@ -57,7 +56,7 @@ FEATURES: dict[str, tuple[int, ...]] = {
     "expected_slowdown": (codes.EXPECTED_SLOWDOWN,),
     "earliest_start": (codes.EARLIEST_START,),
     "is_chosen": (codes.IS_CHOSEN,),
-    "profile": tuple(range(codes.PROFILE, codes.PROFILE + N_PROFILE)),
+    "profile": tuple(range(codes.PROFILE, codes.PROFILE + codes.N_PROFILE)),
 }
 """Further features, and the columns that each takes."""
 
@@ -67,7 +66,7 @@ SKIP = "skip"
 COMPATIBILITY = "rlscheduler"
 """The compatibility mode."""
 
-INVERTED: dict[str, int] = {"wfp3": codes.JOB_WFP3_INVERTED, "unicef": codes.JOB_UNICEF_INVERTED}
+INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": kernel_codes.JOB_UNICEF_INVERTED}
 """Priorities that are something else in the compatibility mode."""
 
 
@@ -122,7 +121,7 @@ class JobPickOptions:
     @property
     def n_features(self) -> int:
         """The number of columns of the observation."""
-        return N_TEMPLATE + len(self.columns)
+        return codes.N_TEMPLATE + len(self.columns)
 
     @property
     def layout(self) -> RowLayout:

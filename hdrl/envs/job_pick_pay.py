@@ -13,7 +13,7 @@ from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, FloatArray, StateDict
 from hdrl.envs.job_pick_options import OBJECTIVES, SHAPED, TOLD, JobPickOptions
 from hdrl.envs.own_objective import OwnObjective, OwnPay
-from hdrl.kernel.pool.state import LARGEST
+from hdrl.order.state import LARGEST
 
 RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str, FloatArray]]]
 """`hdrl.envs.job_pick.JobPickVectorEnv.run_priorities`."""

@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.lend import Lent
 from hdrl.envs.hooks import Info
 from hdrl.envs.job_pick_options import OBJECTIVES, SKIP, JobPickOptions, job_pick_options
 from hdrl.envs.job_pick_rules import NOBODY, PickRules
@@ -24,11 +25,10 @@ from hdrl.envs.requests import check_flags, check_reset_options
 from hdrl.envs.rewards import GivenObjective
 from hdrl.envs.row_pick import ROW_MASK
 from hdrl.errors import DecisionError, OptionsError, SimulationError
-from hdrl.kernel.lend import Lent
-from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.codes import CHOOSE, OVER
-from hdrl.kernel.pool.state import new_pool, set_episode
-from hdrl.kernel.pool.table import job_table, row_templates
+from hdrl.order import entries
+from hdrl.order.codes import CHOOSE, OVER
+from hdrl.order.state import new_order_state, set_episode
+from hdrl.order.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.simulation.embedded import EmbeddedSimulator
@@ -72,7 +72,7 @@ class _Picture:
         self._place_of = np.argsort(self.order)
         self._shape = (options.max_jobs, options.n_features)
         self._n_procs, self._max_jobs = platform.n_cores, options.max_jobs
-        self._pool = new_pool(
+        self._pool = new_order_state(
             1,
             workload.n_jobs,
             jobs=job_table(columns),

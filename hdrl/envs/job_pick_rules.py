@@ -1,4 +1,4 @@
-"""What the picks of an agent start on a machine of any kind: `hdrl.kernel.pool.engine` in terms of View and decisions.
+"""What the picks of an agent start on a machine of any kind: `hdrl.order.engine` in terms of View and decisions.
 
 Where processors are identical and memory is plentiful, the same picks start the same jobs at the same dates as in a
 pool. Elsewhere a job fits if there are cores with memory for it, its expected end depends on its cores, and
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.envs.job_pick_options import JobPickOptions
-from hdrl.kernel.pool.codes import CHOOSE, OVERTAKE
+from hdrl.order.codes import CHOOSE, OVERTAKE
 from hdrl.policies.backfilling import Easy
 from hdrl.policies.machine import Machine
 from hdrl.simulation.view import News, View

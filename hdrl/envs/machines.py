@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, PlatformError, suggest
-from hdrl.kernel.pool.table import JobColumns
+from hdrl.order.table import JobColumns
 from hdrl.platform import read_platform
 from hdrl.platform.homogeneous import PREFIX
 from hdrl.platform.model import Platform

@@ -20,6 +20,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.compiled.counts import ALL_LEGAL, new_counts
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.team import new_team
+from hdrl.compiled.ways import IS_FAST
 from hdrl.envs.helpers import Helpers
 from hdrl.envs.hooks import BoolArray, FloatArray, Hooks, Info, Options, StateDict
 from hdrl.envs.masks import ACTION_MASK, LegalMultiDiscrete
@@ -34,10 +38,6 @@ from hdrl.envs.requests import (
 )
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
-from hdrl.kernel.counts import ALL_LEGAL, new_counts
-from hdrl.kernel.jit import JIT_DISABLED
-from hdrl.kernel.lend import Lent
-from hdrl.kernel.team import new_team
 
 __all__ = ["BoolArray", "FloatArray", "Info", "NativeVectorEnv", "Options", "StateDict"]
 
@@ -338,7 +338,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
 
     def _with_help(self, chosen: BoolArray) -> BoolArray:
         """Call the threads that help, and return the chosen rows where these look for them."""
-        if self.n_threads == 1 or JIT_DISABLED:
+        if self.n_threads == 1 or not IS_FAST:
             return chosen
         if self._helpers is None:
             self._helpers = Helpers(self.n_threads - 1, self._help)

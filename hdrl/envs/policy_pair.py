@@ -11,6 +11,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.counts import ALL_LEGAL
+from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
@@ -31,9 +33,7 @@ from hdrl.envs.rewards import ALIASES, OBJECTIVES, GivenObjective, read_objectiv
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
-from hdrl.kernel.counts import ALL_LEGAL
 from hdrl.kernel.reward import N_OBJECTIVES
-from hdrl.kernel.team import LEADER
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, read_pair
@@ -263,6 +263,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         told: tuple[int, int, int] = episodes.play(
             self._rows.lent[member].places,
             self._rows.lent_watches.places,
+            self._rows.lent_beginning.places,
             self._rows.lent_origin.places,
             self._counts.places,
             self._team,
@@ -391,7 +392,8 @@ def warm_up(message: Callable[[str], None]) -> None:
     message
         Told what is going on before anything takes long.
     """
-    from hdrl.kernel.jit import CACHE_FOLDER, compile_once
+    from hdrl.compiled.cache import compile_once
+    from hdrl.kernel.jit import CACHE_FOLDER
 
     def play() -> None:
         platform = read_platform("learning")

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.fields import Role, copied, for_another_thread, names_of, repeated
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.errors import WorkloadError
 from hdrl.kernel import episodes, observe
-from hdrl.kernel.batch import SCRATCH, SHARED, for_another_thread, repeated
-from hdrl.kernel.lend import Lent
 from hdrl.kernel.observe import new_watches
 from hdrl.kernel.origin import Origin, Section, new_origin
 from hdrl.kernel.state import State, new_state
-from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.workload.model import Workload
 
@@ -99,17 +99,15 @@ class JobTable:
             most = max(most, int(cores[-plan.max_jobs :].sum()))
         return most
 
-    def origin(self, state: State, n_environments: int) -> Origin:
+    def origin(self, n_environments: int) -> Origin:
         """Return what environments with these jobs begin with.
 
         Parameters
         ----------
-        state
-            One of them at date 0.
         n_environments
             How many there are.
         """
-        return new_origin(state, self._sections, n_environments)
+        return new_origin(self._sections, n_environments)
 
     def choose(self, origin: Origin, environment: int, window: Window) -> None:
         """Choose which jobs an environment begins with.
@@ -164,8 +162,10 @@ class PairRows:
         The same for compiled code, and for each thread.
     lent_watches
         What accompanies them, for compiled code.
+    lent_beginning
+        The machine that they begin with, for compiled code.
     origin, lent_origin
-        What they begin with, and the same for compiled code.
+        The jobs that they begin with, and the same for compiled code.
     """
 
     def __init__(
@@ -209,7 +209,8 @@ class PairRows:
         others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
         self.lent = [Lent(self.batch), *map(Lent, others)]
         self.lent_watches = Lent(self.watches)
-        self.origin = self._jobs.origin(birth, n_rows)
+        self.lent_beginning = Lent(copied(birth))
+        self.origin = self._jobs.origin(n_rows)
         self.lent_origin = Lent(self.origin)
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
@@ -233,8 +234,8 @@ class PairRows:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all arrays that change, by name; the structured ones as bytes."""
-        left_out = {*SCRATCH, *SHARED}
-        arrays = {name: array for name, array in self.batch._asdict().items() if name not in left_out and array.size}
+        own = {name: getattr(self.batch, name) for name in names_of(State, Role.OWN)}
+        arrays = {name: array for name, array in own.items() if array.size}
         arrays |= {f"watch_{name}": getattr(self.watches, name) for name in ("rows", "ordered", "history")}
         return {
             name: array.view(np.uint8).reshape(len(array), -1) if array.dtype.names else array

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.counts import new_counts
+from hdrl.compiled.fields import alone, copied
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.team import LEADER, new_team
 from hdrl.envs.episodes import Window
 from hdrl.envs.policy_pair_rows import JobTable
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, episodes
-from hdrl.kernel.batch import alone
-from hdrl.kernel.counts import new_counts
-from hdrl.kernel.lend import Lent
 from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch
 from hdrl.kernel.state import State
-from hdrl.kernel.team import LEADER, new_team
 from hdrl.platform.model import Platform
 from hdrl.simulation.answer import grown_for, with_room_for_decisions
 from hdrl.simulation.collect import collect_trace
@@ -30,7 +30,8 @@ class _Replay:
         self.platform, self.workload, self.state, self.watch = platform, workload, state, watch
         self._batch, self._watches = Lent(alone(state)), Lent(watch)
         jobs = JobTable(platform, [workload])
-        origin = jobs.origin(state, 1)
+        self._beginning = Lent(copied(state))
+        origin = jobs.origin(1)
         jobs.choose(origin, 0, Window(0, 0, workload.n_jobs))
         self._origin = Lent(origin)
         self._observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
@@ -47,6 +48,7 @@ class _Replay:
             episodes.play(
                 self._batch.places,
                 self._watches.places,
+                self._beginning.places,
                 self._origin.places,
                 self._counts.places,
                 new_team(1),

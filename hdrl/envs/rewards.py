@@ -15,7 +15,7 @@ from typing import TypeAlias
 from hdrl.envs.own_objective import OwnObjective, is_objective_file, load_objective
 from hdrl.errors import UnknownName
 from hdrl.kernel import reward
-from hdrl.kernel.pool import codes as pool
+from hdrl.order import codes as pool
 
 GROWTH = "growth"
 """What the objective has grown by since the last decision: the undiscounted return is the objective itself."""
@@ -52,7 +52,7 @@ class Objective:
     pair_code
         Its number in `hdrl.kernel.reward`.
     pool_code
-        Its number in `hdrl.kernel.pool.codes`; `NO_CODE` where a pool knows nothing of it.
+        Its number in `hdrl.order.codes`; `NO_CODE` where a pool knows nothing of it.
     alias
         HDeepRM's name, empty without.
     instantaneous

@@ -20,9 +20,9 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import unlock
-from hdrl.kernel.jit import jit
 from hdrl.kernel.plan import leave_plan, length_s
 from hdrl.kernel.selection import CHOSEN, choose_cores
 
@@ -134,7 +134,9 @@ def _candidate_key(state, job, order):
         return np.float64(row.rank)
     if order == codes.EASY_SJBF:
         return row.requested_time_s
-    return row.priority
+    if order == codes.EASY_PRIORITY:
+        return row.priority
+    return np.nan
 
 
 @jit

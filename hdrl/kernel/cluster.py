@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import bits, codes
+from hdrl.compiled import bits
+from hdrl.compiled.jit import jit
+from hdrl.kernel import codes
 from hdrl.kernel.engine import add_op
-from hdrl.kernel.jit import jit
 from hdrl.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
 
 

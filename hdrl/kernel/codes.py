@@ -1,6 +1,14 @@
-"""Small integers by which the kernel knows things, and their names outside it."""
+"""Small integers by which the kernel knows things, and their names outside it.
+
+No two things that may stand in one place have the same number: what `hdrl.order` knows beyond the kernel, and the
+kernel beyond it, are numbered here, too. What is in no table is an error (`check_code`, ``ERROR_UNKNOWN_CODE``) or NaN.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hdrl.errors import SimulationError
 
 # What `hdrl.kernel.engine.advance` stopped for.
 MESSAGE = 0  # the scheduler is to be asked
@@ -46,6 +54,7 @@ TOLD_CALLED = 5
 TOLD_NO_MORE_JOBS = 6
 TOLD_ENDS = 7
 TOLD_ENERGY = 8
+TOLD = tuple(range(TOLD_BEGINS, TOLD_ENERGY + 1))
 
 # ... and what it answers (ops).
 EXECUTE = 0
@@ -95,12 +104,36 @@ JOB_F3_RELATIVE = 18
 JOB_F4_RELATIVE = 19
 JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
 
+JOB_KEYS = tuple(range(JOB_RANDOM, JOB_GIVEN + 1))
+"""The job keys of the kernel."""
+
+# Job keys of the simulator of identical processors alone: RLScheduler's WFP3 and UNICEF, in which every job has waited
+# -1 - s.
+JOB_WFP3_INVERTED = 100
+JOB_UNICEF_INVERTED = 101
+
+ORDER_JOB_KEYS = (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED)
+"""The job keys of the simulator of identical processors."""
+
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0
 EASY_FCFS = 1
 EASY_SJBF = 2
 EASY_PRIORITY = 3
 CONSERVATIVE = 4  # every waiting job has a reservation
+
+# Backfilling of the simulator of identical processors alone: in the order of submission, what is expected to end before
+# the chosen job can start (strictly, as it was expected when the job was chosen).
+STRICT_FCFS = 5
+
+EASY = (EASY_FCFS, EASY_SJBF, EASY_PRIORITY)
+"""The kinds of EASY."""
+
+BACKFILLINGS = (NO_BACKFILLING, *EASY, CONSERVATIVE)
+"""The backfilling of the kernel."""
+
+ORDER_BACKFILLINGS = (NO_BACKFILLING, *EASY, STRICT_FCFS)
+"""The backfilling of the simulator of identical processors."""
 
 # Core keys, in HDeepRM's order.
 CORE_RANDOM = 0
@@ -109,6 +142,9 @@ CORE_HIGH_CORES = 2
 CORE_HIGH_MEM = 3
 CORE_HIGH_MEM_BW = 4
 CORE_LOW_POWER = 5
+
+CORE_KEYS = tuple(range(CORE_RANDOM, CORE_LOW_POWER + 1))
+"""The core keys."""
 
 # Errors of an op.
 ERROR_JOB_NOT_WAITING = 1
@@ -121,3 +157,25 @@ ERROR_MEMORY = 8
 ERROR_DUPLICATE_CORE = 9
 ERROR_KILL_UNKNOWN = 10
 ERROR_KILL_ENDED = 11
+ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where otherwise the core does
+
+
+def check_code(what: str, code: int, table: Sequence[int]) -> None:
+    """Raise an error if a code is in no table.
+
+    Parameters
+    ----------
+    what
+        What it is the number of, for the message.
+    code
+        The number.
+    table
+        The numbers that are known.
+
+    Raises
+    ------
+    SimulationError
+        If it is not among them.
+    """
+    if code not in table:
+        raise SimulationError(f"{what} is {code}; expected one of {', '.join(map(str, table))}")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hdrl.compiled.cache import compile_once
+from hdrl.compiled.twister import twister_state
 from hdrl.kernel import codes, entries
-from hdrl.kernel.jit import CACHE_FOLDER, compile_once
+from hdrl.kernel.jit import CACHE_FOLDER
 from hdrl.kernel.state import State, new_state
-from hdrl.kernel.twister import twister_state
 from hdrl.platform import read_platform
 from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, Workload
 

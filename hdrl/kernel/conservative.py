@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel.backfill import cores_in_answer, expected_run_s
 from hdrl.kernel.cluster import lock, unlock
-from hdrl.kernel.jit import jit
 from hdrl.kernel.plan import (
     NOT_FOUND,
     ROUNDING_S,

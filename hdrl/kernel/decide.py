@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes, engine
 from hdrl.kernel.backfill import choose_overtaking, forget_end, gather_candidates, reserve
 from hdrl.kernel.cluster import add_pstate_ops, lock, release, unlock
-from hdrl.kernel.jit import jit
+from hdrl.kernel.refusal import refuse_code
 from hdrl.kernel.selection import CHOSEN, choose_cores
 from hdrl.kernel.sorting import sort_cores
 from hdrl.kernel.starting import note_failure, start_job
@@ -38,6 +39,8 @@ def hear(state):
             s.news = 1
         elif event.kind == codes.TOLD_NO_MORE_JOBS:
             s.no_more_jobs = 1
+        elif event.kind not in codes.TOLD:
+            refuse_code(state, event.kind)
     return s.news == 1 and s.n_queue > 0
 
 
@@ -167,11 +170,20 @@ def schedule_easy(state, job_key, core_key, order):
 
 @jit
 def schedule(state, job_key, core_key, backfilling):
-    """Start jobs as a compiled policy does, except under conservative backfilling: `hdrl.kernel.conservative`."""
-    if backfilling == codes.NO_BACKFILLING:
+    """Start jobs as a compiled policy does, except under conservative backfilling: `hdrl.kernel.conservative`.
+
+    Of a number that is in no table nothing comes but the error: the next engine step ends with ``ILLEGAL``.
+    """
+    if job_key not in codes.JOB_KEYS:
+        refuse_code(state, job_key)
+    elif core_key not in codes.CORE_KEYS:
+        refuse_code(state, core_key)
+    elif backfilling == codes.NO_BACKFILLING:
         schedule_pair(state, job_key, core_key)
-    else:
+    elif backfilling in codes.EASY:
         schedule_easy(state, job_key, core_key, backfilling)
+    else:
+        refuse_code(state, backfilling)
 
 
 @jit

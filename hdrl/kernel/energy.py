@@ -5,9 +5,9 @@ Power is *idle* without load and *epsilon + load (full - epsilon)* with it (``ba
 
 from __future__ import annotations
 
-from hdrl.kernel import bits
+from hdrl.compiled import bits
+from hdrl.compiled.jit import jit
 from hdrl.kernel.codes import STEP_COMPUTE_TOTAL
-from hdrl.kernel.jit import jit
 
 
 @jit

@@ -21,10 +21,12 @@ import math
 
 import numpy as np
 
-from hdrl.kernel import codes, heap, jobs
+from hdrl.compiled import heap
+from hdrl.compiled.jit import jit
+from hdrl.compiled.prefetch import fetch
+from hdrl.kernel import codes, jobs
 from hdrl.kernel.energy import first_reading, log_energy, look_at_hosts
-from hdrl.kernel.jit import jit
-from hdrl.kernel.prefetch import fetch
+from hdrl.kernel.refusal import refuse, refuse_code
 from hdrl.kernel.rounding import round6
 
 SLEEP_PRECISION_S = 1e-9
@@ -239,31 +241,23 @@ def _record_completion(state, job):
 
 
 @jit
-def _refuse(state, error, job, core):
-    s = state.scalars[0]
-    s.error = error
-    s.error_job = job
-    s.error_core = core
-
-
-@jit
 def _execute(state, op):
     s = state.scalars[0]
     job = op.subject
     row = state.jobs[job]
     if row.state != codes.WAITING:
-        _refuse(state, codes.ERROR_JOB_NOT_WAITING, job, -1)
+        refuse(state, codes.ERROR_JOB_NOT_WAITING, job, -1)
         return
     if op.n != row.n_requested and state.steps[row.first_step].kind != codes.STEP_COMPUTE_TOTAL:
-        _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
+        refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
         return
     cores, pool = state.cores, state.pool
     for i in range(op.first, op.first + op.n):
         if cores[pool[i]].job >= 0:
-            _refuse(state, codes.ERROR_CORE_BUSY, job, pool[i])
+            refuse(state, codes.ERROR_CORE_BUSY, job, pool[i])
             return
     if s.n_allocated + op.n > len(state.allocated):
-        _refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
+        refuse(state, codes.ERROR_WRONG_SIZE, job, -1)
         return
     if jobs.start(state, job, op.first, op.n):
         _finish(state, job)
@@ -273,7 +267,7 @@ def _execute(state, op):
 def _reject(state, op):
     row = state.jobs[op.subject]
     if row.state != codes.WAITING:
-        _refuse(state, codes.ERROR_JOB_NOT_WAITING, op.subject, -1)
+        refuse(state, codes.ERROR_JOB_NOT_WAITING, op.subject, -1)
         return
     row.state = codes.REJECTED
     _record_completion(state, op.subject)
@@ -290,7 +284,7 @@ def _kill(state, op):
         if row.kill_asked == 1:
             continue
         if row.state in (codes.NOT_SUBMITTED, codes.WAITING, codes.REJECTED):
-            _refuse(state, codes.ERROR_KILL_UNKNOWN, job, -1)
+            refuse(state, codes.ERROR_KILL_UNKNOWN, job, -1)
             return
         row.kill_asked = 1
         state.pool[op.first + n] = job
@@ -307,13 +301,13 @@ def _call_later(state, op):
     s = state.scalars[0]
     wait_s = op.value - s.now
     if wait_s <= 0.0:
-        _refuse(state, codes.ERROR_CALL_IN_PAST, -1, -1)
+        refuse(state, codes.ERROR_CALL_IN_PAST, -1, -1)
         return
     slot = _reply_slot(state) + 1
     while slot < len(state.sleeps) and state.sleeps[slot].position >= 0:
         slot += 1
     if slot == len(state.sleeps):
-        _refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
+        refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
         return
     s.n_timers += 1
     until_s = s.engine_s + max(wait_s, SHORTEST_CALL_S)
@@ -374,6 +368,8 @@ def _apply(state, index):
         if state.scalars[0].energy == 1:
             look_at_hosts(state)
         _tell(state, codes.TOLD_ENERGY, 0)
+    elif op.kind != codes.ANNOTATE:
+        refuse_code(state, op.kind)
 
 
 @jit
@@ -425,6 +421,8 @@ def _receive(state, kind, a):
         _tell(state, codes.TOLD_CALLED, 0)
     elif kind == codes.KILLED:
         _receive_killed(state, a)
+    elif kind != codes.HELLO:
+        refuse_code(state, kind)
 
 
 @jit

@@ -7,11 +7,14 @@ second one, compiled when it is first called. What the requests do is documented
 
 from __future__ import annotations
 
+import numpy as np
+
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes, decide, engine, waiting
-from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import follow_owner, remaining
 from hdrl.kernel.conservative import schedule_conservative
-from hdrl.kernel.jit import entry, jit
+from hdrl.kernel.jit import entry
 from hdrl.kernel.starting import start_job
 from hdrl.kernel.state import State
 
@@ -73,8 +76,10 @@ def _other(state, request, a):
     """Carry out what returns a real number, or nothing."""
     if request == _REMAINING:
         return remaining(state, a)
-    engine.begin(state)
-    return 0.0
+    if request == _BEGIN:
+        engine.begin(state)
+        return 0.0
+    return np.nan
 
 
 @entry
@@ -152,8 +157,21 @@ def hear(state: State) -> bool:
     return bool(_call(state, _HEAR, 0, 0, 0, 0, 0.0)[0])
 
 
+def _check_policy(job_key: int, core_key: int, backfilling: int) -> None:
+    codes.check_code("the job key", job_key, codes.JOB_KEYS)
+    codes.check_code("the core key", core_key, codes.CORE_KEYS)
+    codes.check_code("the backfilling", backfilling, codes.BACKFILLINGS)
+
+
 def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
-    """Start jobs as a compiled policy does: see `hdrl.kernel.decide.schedule` and `hdrl.kernel.conservative`."""
+    """Start jobs as a compiled policy does: see `hdrl.kernel.decide.schedule` and `hdrl.kernel.conservative`.
+
+    Raises
+    ------
+    SimulationError
+        If a number is in no table of `hdrl.kernel.codes`.
+    """
+    _check_policy(job_key, core_key, backfilling)
     if backfilling == codes.CONSERVATIVE:
         _call_conservative(state, job_key, core_key)
         return
@@ -171,5 +189,13 @@ def remaining_work(state: State, job: int) -> float:
 
 
 def run_pair(state: State, job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING) -> int:
-    """Simulate under a compiled policy: see `hdrl.kernel.decide.run_pair`."""
+    """Simulate under a compiled policy: see `hdrl.kernel.decide.run_pair`.
+
+    Raises
+    ------
+    SimulationError
+        If a number is in no table of `hdrl.kernel.codes`, or the backfilling is the conservative one.
+    """
+    _check_policy(job_key, core_key, backfilling)
+    codes.check_code("backfilling that runs without calls", backfilling, (codes.NO_BACKFILLING, *codes.EASY))
     return int(_call(state, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
+from hdrl.compiled.fields import first_row_of, repeated
+from hdrl.compiled.jit import jit
+from hdrl.compiled.lend import take_as
+from hdrl.compiled.rows import moved_to
+from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
 from hdrl.kernel import codes, decide, engine, observe, reward
-from hdrl.kernel.batch import first_row, repeated
-from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
 from hdrl.kernel.compilation import small_state
-from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
-from hdrl.kernel.jit import entry, jit
-from hdrl.kernel.lend import take_as
+from hdrl.kernel.jit import entry
 from hdrl.kernel.observe import Watch, new_watches
 from hdrl.kernel.origin import Origin, Section, bring_back, new_origin
-from hdrl.kernel.rows import moved_to
-from hdrl.kernel.team import LEADER, enter_round, leave_round, request_of, take_row
+from hdrl.kernel.refusal import refuse_code
+from hdrl.kernel.state import State
 
-BEGIN, STEP, RESUME = range(3)
+BEGIN, STEP, RESUME = REQUESTS = tuple(range(3))
 """What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""
 
 MAX_VOIDS = 10_000
@@ -142,6 +145,8 @@ def _begin(state, watch):
     w.n_actions = w.n_voids = w.n_queue_seen = 0
     w.acted = w.has_shown = 0
     engine.begin(state)
+    if w.detail not in observe.DETAILS:
+        refuse_code(state, w.detail)
 
 
 @jit
@@ -159,18 +164,8 @@ def _play(state, watch, request, action):
         reward.pay_growth(state, watch, w.status == codes.ENDED)
 
 
-@jit
-def _first_watch(watches):
-    return Watch(
-        watches.rows[0],
-        watches.ordered[0],
-        watches.history[0],
-        watches.sums[0],
-        watches.pairs,
-        watches.limits,
-        watches.speed_share,
-        watches.power_share,
-    )
+_first_state = first_row_of(State)
+_first_watch = first_row_of(Watch)
 
 
 @jit
@@ -197,16 +192,16 @@ def _play_row(state, watch, request, row, action, observations, masks, results):
 
 
 @jit
-def _play_rows(batch, watches, origin, counts, team, member, chosen, observations, results):
+def _play_rows(batch, watches, beginning, origin, counts, team, member, chosen, observations, results):
     """Bring chosen rows to their next decision points, or to their ends, as long as there are any to take."""
     request = request_of(team)
-    state, watch = borrow(first_row(batch)), borrow(_first_watch(watches))
+    state, watch = borrow(_first_state(batch)), borrow(_first_watch(watches))
     row = take_row(team, member)
     while row >= 0:
         if chosen[row]:
             state, watch = moved_to(state, batch, row), moved_to(watch, watches, row)
             if request == BEGIN:
-                bring_back(state, origin, row)
+                bring_back(state, beginning, origin, row)
             action = counts.actions[row]
             paid, ended = _play_row(state, watch, request, row, action, observations, counts.masks, results)
             if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
@@ -225,32 +220,33 @@ def _first_that_stopped(watches, chosen):
 
 
 def _small_origin() -> Origin:
-    state = small_state()
-    return new_origin(state, [Section(state.jobs, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))], 1)
+    return new_origin([Section(small_state().jobs, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))], 1)
 
 
 _batch_at = take_as(lambda: repeated(small_state(), 1))
 _watches_at = take_as(lambda: new_watches(1, 1, 1, 1))
+_beginning_at = take_as(small_state)
 _origin_at = take_as(_small_origin)
 
 
 @entry
-def play(batch, watches, origin, counts, team, request, member, chosen, given, observations, results):
+def play(batch, watches, beginning, origin, counts, team, request, member, chosen, given, observations, results):
     """Bring the chosen rows to their next decision points, or to their ends; or help who does so.
 
     Parameters
     ----------
     batch
-        Places (`hdrl.kernel.lend.Lent`) of the arrays of `State` with a leading axis, but for
-        `hdrl.kernel.batch.SHARED`.
+        Places (`hdrl.compiled.lend.Lent`) of the arrays of `State` with a leading axis.
     watches
         Places of what accompanies them: `Watch`.
+    beginning
+        Places of the arrays of a `State` at date 0, of one environment: the machine that they begin with.
     origin
-        Places of what they begin with: `hdrl.kernel.origin.Origin`.
+        Places of the jobs that they begin with: `hdrl.kernel.origin.Origin`.
     counts
-        Places of what is kept of the steps: `hdrl.kernel.counts.Counts`.
+        Places of what is kept of the steps: `hdrl.compiled.counts.Counts`.
     team
-        Who shares the rows, see `hdrl.kernel.team`.
+        Who shares the rows, see `hdrl.compiled.team`.
     request
         ``BEGIN``, ``STEP`` or ``RESUME``; who helps does what who leads was asked for.
     member
@@ -270,9 +266,16 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
     tuple
         The first chosen row whose action is illegal (nothing has happened then), the first that could be brought to
         neither a decision nor its end, each -1 if there is none; and the number of episodes that a step has ended.
+
+    Raises
+    ------
+    ValueError
+        If the request is none of these.
     """
+    if request not in REQUESTS:
+        raise ValueError("the request is none of BEGIN, STEP and RESUME")
     lent, lent_watches = _batch_at(batch), _watches_at(watches)
-    lent_origin, lent_counts = _origin_at(origin), counts_at(counts)
+    lent_beginning, lent_origin, lent_counts = _beginning_at(beginning), _origin_at(origin), counts_at(counts)
     leads_step = member == LEADER and request == STEP
     if leads_step:
         # In HDeepRM's mode void where it is not legal counts as action 0: agents without masks choose it.
@@ -283,7 +286,9 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
             return illegal, -1, 0
     is_on = enter_round(team, request, member)
     while is_on:
-        _play_rows(lent, lent_watches, lent_origin, lent_counts, team, member, chosen, observations, results)
+        _play_rows(
+            lent, lent_watches, lent_beginning, lent_origin, lent_counts, team, member, chosen, observations, results
+        )
         is_on = leave_round(team, member)
     n_ended = keep_count(lent_counts, chosen) if leads_step else 0
     return ALL_LEGAL, _first_that_stopped(lent_watches, chosen), n_ended

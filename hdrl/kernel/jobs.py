@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import bits, codes, heap
+from hdrl.compiled import bits, heap
+from hdrl.compiled.jit import jit
+from hdrl.kernel import codes
 from hdrl.kernel.energy import (
     charge,
     energy_of,
@@ -19,7 +21,7 @@ from hdrl.kernel.energy import (
     set_rate,
     total,
 )
-from hdrl.kernel.jit import jit
+from hdrl.kernel.refusal import refuse_code
 
 SHORTEST_RUN_S = 1e-5
 """Run time that Batsim reports for a job that took no time."""
@@ -142,8 +144,10 @@ def _run_steps(state, job):
         return True
     if step.kind == codes.STEP_DELAY:
         _begin_delay(state, job, step.amount)
-    else:
+    elif step.kind in (codes.STEP_COMPUTE, codes.STEP_COMPUTE_TOTAL):
         _begin_computation(state, job)
+    else:
+        refuse_code(state, step.kind)
     return False
 
 
@@ -275,6 +279,9 @@ def after_sleep(state, job):
         if row.left_s > 0.0:
             row.left_s -= state.steps[row.step].amount
         return _after_step(state, job)
+    if row.sleep_kind not in (codes.SLEEP_WALLTIME, codes.SLEEP_TIMER):
+        refuse_code(state, row.sleep_kind)
+        return False
     s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
     row.left_s = 0.0
     row.return_code = -1

@@ -1,7 +1,7 @@
 """The job keys: HDeepRM's selections and the priorities of the literature.
 
 In the formulas ``r`` is the requested time in seconds, ``n`` the number of cores, ``s`` the date of submission and
-``w`` the time waited so far. The smallest value is served first.
+``w`` the time waited so far. The smallest value is served first. A number that is none of theirs gives NaN.
 
 References
 ----------
@@ -16,11 +16,12 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
-from hdrl.kernel.jit import jit
 
 _FIRST_LEARNED = codes.JOB_F1
 _FIRST_RELATIVE = codes.JOB_F1_RELATIVE
+_LAST_LEARNED = codes.JOB_F4_RELATIVE
 
 
 @jit
@@ -39,6 +40,8 @@ def _waiting_key(state, job, key):
         return -(wait_s + requested_s) / requested_s
     if key == codes.JOB_WFP3:
         return -((wait_s / requested_s) ** 3) * row.n_requested
+    if key != codes.JOB_UNICEF:
+        return np.nan
     if row.n_requested == 1:  # log2(1) is 0: a serial job goes first
         return -np.inf
     return -wait_s / (math.log2(row.n_requested) * requested_s)
@@ -61,14 +64,18 @@ def _learned_key(state, job, key):
         return math.sqrt(requested_s) * n + 25600.0 * log_date
     if key == codes.JOB_F3:
         return requested_s * n + 6860000.0 * log_date
-    return requested_s * math.sqrt(n) + 530000.0 * log_date
+    if key == codes.JOB_F4:
+        return requested_s * math.sqrt(n) + 530000.0 * log_date
+    return np.nan
 
 
 @jit
 def _static_key(state, job, key):
     row = state.jobs[job]
-    value = np.float64(row.rank)
-    if key == codes.JOB_FIRST:
+    value = np.nan
+    if key == codes.JOB_RANDOM:  # who draws does so from the list by arrival
+        value = np.float64(row.rank)
+    elif key == codes.JOB_FIRST:
         value = row.submit_s
     elif key == codes.JOB_SHORTEST:
         value = row.requested_time_s
@@ -90,7 +97,7 @@ def _static_key(state, job, key):
 @jit
 def job_key(state, job, key):
     """Return the value of a job key; the smallest is served first."""
-    if key >= _FIRST_LEARNED:
+    if _FIRST_LEARNED <= key <= _LAST_LEARNED:
         return _learned_key(state, job, key)
     if changes_with_time(key):
         return _waiting_key(state, job, key)

@@ -7,17 +7,18 @@ beyond the simulation itself. Nothing in it acts back on the simulation.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel import bits
+from hdrl.compiled import bits
+from hdrl.compiled.fields import new_arrays, own, shared
+from hdrl.compiled.jit import jit
+from hdrl.compiled.records import record_dtype
 from hdrl.kernel.cluster import due_pstate, remaining
-from hdrl.kernel.jit import jit
-from hdrl.kernel.records import record_dtype
 
-NORMAL, SMALL, MINIMAL = range(3)
+NORMAL, SMALL, MINIMAL = DETAILS = tuple(range(3))
 """How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
 
 N_ATTRIBUTES = 4
@@ -77,16 +78,19 @@ of `hdrl.kernel.reward`.
 
 
 class Watch(NamedTuple):
-    """What accompanies the state of one environment (or of a batch: the first four with one axis more in front)."""
+    """What accompanies the state of one environment, or of a batch."""
 
-    rows: NDArray[np.void]  # (1,) WATCH_DTYPE
-    ordered: NDArray[np.float64]  # (N_ATTRIBUTES, n_jobs) attributes of the waiting jobs, each sorted by itself
-    history: NDArray[np.int16]  # (n_actions_so_far or more,) the actions of the episode
-    sums: NDArray[np.float64]  # (N_SUMS,) further sums of the reward
-    pairs: NDArray[np.int64]  # (n_pairs, 3) job key, core key and backfilling of each action but void
-    limits: NDArray[np.float64]  # (N_ATTRIBUTES,) what the attributes of jobs are divided by
-    speed_share: NDArray[np.float64]  # (n_pstates,) speed of a core as a fraction of its peak, by P-state
-    power_share: NDArray[np.float64]  # (n_pstates,) its power likewise, as the decision system believes it
+    rows: Annotated[NDArray[np.void], own(WATCH_DTYPE, "one")]
+    # Attributes of the waiting jobs, each sorted by itself
+    ordered: Annotated[NDArray[np.float64], own(np.float64, "n_attributes", "n_jobs")]
+    history: Annotated[NDArray[np.int16], own(np.int16, "n_kept")]  # the actions of the episode, the last ones left out
+    sums: Annotated[NDArray[np.float64], own(np.float64, "n_sums")]  # further sums of the reward
+    # Job key, core key and backfilling of each action but void
+    pairs: Annotated[NDArray[np.int64], shared(np.int64, "n_pairs", "n_numbers")]
+    limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # what attributes are divided by
+    # Speed of a core as a fraction of its peak, by P-state; its power likewise, as the decision system believes it
+    speed_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]
+    power_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]
 
 
 def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
@@ -103,16 +107,8 @@ def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
     n_pairs
         Number of policy pairs.
     """
-    return Watch(
-        rows=np.zeros((n_rows, 1), dtype=WATCH_DTYPE),
-        ordered=np.zeros((n_rows, N_ATTRIBUTES, n_jobs)),
-        history=np.zeros((n_rows, n_kept), dtype=np.int16),
-        sums=np.zeros((n_rows, N_SUMS)),
-        pairs=np.zeros((n_pairs, 3), dtype=np.int64),
-        limits=np.zeros(N_ATTRIBUTES),
-        speed_share=np.zeros(1),
-        power_share=np.zeros(1),
-    )
+    sizes = {"one": 1, "n_attributes": N_ATTRIBUTES, "n_jobs": n_jobs, "n_kept": n_kept, "n_sums": N_SUMS}
+    return new_arrays(Watch, sizes | {"n_pairs": n_pairs, "n_numbers": 3, "n_pstates": 1}, {}, n_rows)
 
 
 @jit
@@ -125,7 +121,7 @@ def attribute(state, job, which):
         return np.float64(row.n_requested)
     if which == 2:
         return row.memory_mib
-    return row.bandwidth_gbps
+    return row.bandwidth_gbps if which == 3 else np.nan
 
 
 @jit

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
-from hdrl.kernel.jit import jit
 
 NOT_FOUND = -1.0
 

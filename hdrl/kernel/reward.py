@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import contended_pstate, n_busy_cores
-from hdrl.kernel.jit import jit
 from hdrl.kernel.observe import N_SUMS
 from hdrl.platform.pstates import FREE, IDLE
 

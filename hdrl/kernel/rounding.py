@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hdrl.kernel.jit import jit
+from hdrl.compiled.jit import jit
 
 _MILLION = 1e6
 _SPLITTER = 134217729.0  # 2**27 + 1, Veltkamp's constant for doubles

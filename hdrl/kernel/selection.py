@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.kernel import bits, codes
+from hdrl.compiled import bits
+from hdrl.compiled.jit import jit
+from hdrl.compiled.twister import draw_below
+from hdrl.kernel import codes
 from hdrl.kernel.cluster import lock, n_busy_cores, unlock
-from hdrl.kernel.jit import jit
 from hdrl.kernel.sorting import sort_cores
-from hdrl.kernel.twister import draw_below
 
 _BLOCK = 16
+_BY_GROUPS = (codes.CORE_HIGH_CORES, codes.CORE_HIGH_MEM, codes.CORE_HIGH_MEM_BW)
 
 CHOSEN = 0
 NO_CORES = 1
 NO_MEMORY = 2
+NO_SUCH_KEY = 3
 
 
 @jit
@@ -54,6 +57,8 @@ def _group_key(state, group, core_key):
         return -state.free_memory_mib[group]
     if core_key == codes.CORE_HIGH_MEM_BW:
         return -state.free_bandwidth_gbps[group]
+    if core_key != codes.CORE_HIGH_CORES:
+        return np.nan
     if state.scalars[0].compatible == 1:  # HDeepRM prefers the processor with the most *busy* cores
         return -float(n_busy_cores(state, group))
     return -float(state.n_free[group])
@@ -215,7 +220,7 @@ def choose_cores(state, job, core_key):
     Returns
     -------
     int
-        ``CHOSEN``; or ``NO_CORES`` or ``NO_MEMORY``, nothing being locked then.
+        ``CHOSEN``; or ``NO_CORES``, ``NO_MEMORY`` or ``NO_SUCH_KEY``, nothing being locked then.
     """
     s = state.scalars[0]
     n = state.jobs[job].n_requested
@@ -228,8 +233,10 @@ def choose_cores(state, job, core_key):
         missing = _take_in_order(state, state.by_power, job, n)
     elif core_key == codes.CORE_RANDOM:
         missing = _take_at_random(state, job, n)
-    else:
+    elif core_key in _BY_GROUPS:
         missing = _take_from_best_group(state, core_key, job, n)
+    else:
+        return NO_SUCH_KEY
     if missing == 0:
         sort_cores(state, first, s.n_pool - first)
         return CHOSEN

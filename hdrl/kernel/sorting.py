@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hdrl.kernel import bits
-from hdrl.kernel.jit import jit
+from hdrl.compiled import bits
+from hdrl.compiled.jit import jit
 
 
 @jit

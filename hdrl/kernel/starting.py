@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.jit import jit
 from hdrl.kernel import codes, engine
 from hdrl.kernel.backfill import expect_end
 from hdrl.kernel.cluster import after_locking
-from hdrl.kernel.jit import jit
-from hdrl.kernel.selection import NO_CORES
+from hdrl.kernel.selection import NO_CORES, NO_MEMORY
 from hdrl.kernel.waiting import take
 
 
@@ -28,6 +28,6 @@ def note_failure(state, reason):
     if reason == NO_CORES:
         state.core_fails[s.n_core_fails] = s.message_s
         s.n_core_fails += 1
-    else:
+    elif reason == NO_MEMORY:
         state.memory_fails[s.n_memory_fails] = s.message_s
         s.n_memory_fails += 1

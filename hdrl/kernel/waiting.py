@@ -8,10 +8,10 @@ jobs with equal keys then stay in the order that earlier keys gave them.
 
 from __future__ import annotations
 
+from hdrl.compiled.jit import jit
+from hdrl.compiled.twister import draw_below
 from hdrl.kernel import codes
-from hdrl.kernel.jit import jit
 from hdrl.kernel.keys import changes_with_time, job_key
-from hdrl.kernel.twister import draw_below
 
 
 @jit

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.fields import grown
 from hdrl.errors import DecisionError
 from hdrl.kernel import codes, entries
-from hdrl.kernel.state import State, grown
+from hdrl.kernel.state import State
 from hdrl.platform.model import Platform
 from hdrl.simulation.decisions import Annotate, AskEnergy, At, CallAt, Decision, Kill, Reject, SetPState, Start
 from hdrl.workload.model import Workload
@@ -155,6 +156,7 @@ class Answer:
             codes.ERROR_DUPLICATE_CORE: f"job {name!r}: core {core} is named twice",
             codes.ERROR_KILL_UNKNOWN: f"job {name!r} cannot be killed: it has never run",
             codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: it has been told to have ended",
+            codes.ERROR_UNKNOWN_CODE: f"no table knows the code {core}",
         }.get(code, f"error {code}")
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 

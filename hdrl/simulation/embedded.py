@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.errors import SimulationError
 from hdrl.kernel import codes, entries
 from hdrl.kernel.state import State, new_state
-from hdrl.kernel.twister import python_twister_state, twister_state
 from hdrl.platform.model import Platform
 from hdrl.simulation.answer import Answer, grown_for, why_stuck
 from hdrl.simulation.collect import collect_trace

@@ -8,7 +8,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.kernel import bits, codes, entries
+from hdrl.compiled import bits
+from hdrl.kernel import codes, entries
 from hdrl.kernel.state import State
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import JobState

@@ -16,7 +16,7 @@ from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS, Window
 from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.job_pick_options import FEATURES, OBJECTIVES
 from hdrl.errors import HdrlError
-from hdrl.kernel.pool import entries
+from hdrl.order import entries
 from hdrl.testing import Job, Node, Processor, check_trace, small_platform, small_workload, trace_differences
 from hdrl.workload import lublin_log, read_swf, workload_from_swf
 

@@ -16,7 +16,7 @@ from hdrl.envs.own_objective import is_objective_file, load_objective
 from hdrl.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.envs.rewards import ALIASES, OBJECTIVES, read_objective
 from hdrl.errors import HdrlError
-from hdrl.kernel.pool import codes, entries
+from hdrl.order import codes, entries
 from hdrl.pyfiles import AgentError
 from hdrl.testing import frugal_world
 

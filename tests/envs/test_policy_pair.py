@@ -361,7 +361,7 @@ def test_names_of_actions() -> None:
 
 def test_compiling_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr("hdrl.kernel.jit.CACHE_FOLDER", tmp_path)
-    monkeypatch.setattr("hdrl.kernel.jit.JIT_DISABLED", False)
+    monkeypatch.setattr("hdrl.compiled.cache.JIT_DISABLED", False)
     told: list[str] = []
     warm_up(told.append)
     warm_up(told.append)

@@ -13,8 +13,8 @@ import hdrl
 from hdrl.envs.policy_pair import PolicyPairEnv
 from hdrl.envs.rewards import ALIASES, NO_CODE, OBJECTIVES, read_objective, rewards_table
 from hdrl.errors import OptionsError
-from hdrl.kernel.pool import codes
 from hdrl.kernel.reward import N_OBJECTIVES
+from hdrl.order import codes
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.options import Objective
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world

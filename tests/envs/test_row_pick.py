@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.row_pick import ROW_MASK, RowLayout, RowPickEnv, RowPickVectorEnv
 from hdrl.errors import DecisionError, OptionsError
-from hdrl.kernel.counts import ALL_LEGAL
 
 ROOT = Path(__file__).parents[2]
 

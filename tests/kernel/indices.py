@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from hdrl.kernel import borrow as borrowing
-from hdrl.kernel import rows
+from hdrl.compiled import borrow as borrowing
+from hdrl.compiled import rows
 
 
 class Checked(np.ndarray):

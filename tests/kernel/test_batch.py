@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.compiled.fields import Role, alone, names_of, repeated
+from hdrl.compiled.twister import twister_state
 from hdrl.envs import PolicyPairVectorEnv
-from hdrl.kernel.batch import SCRATCH, alone, repeated
-from hdrl.kernel.state import new_state
-from hdrl.kernel.twister import twister_state
+from hdrl.kernel.state import State, new_state
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_scratch_holds_nothing_from_one_decision_to_the_next(world, compatibilit
     for _ in range(80):
         actions = rng.integers(0, kept.n_actions - 1, 3)
         # Parts of these stay as they are: zeros where nothing is counted, and the speeds of nodes.
-        for name in set(SCRATCH) - {"chosen", "n_switching", "counts", "forecasts"}:
+        for name in set(names_of(State, Role.SCRATCH)) - {"chosen", "n_switching", "counts", "forecasts"}:
             array = getattr(spoilt._rows.batch, name)
             array.view(np.uint8)[...] = rng.integers(0, 256, array.nbytes, dtype=np.uint8)
         assert not spoilt._rows.batch.chosen.any()
@@ -88,5 +88,5 @@ def test_each_thread_has_scratch_of_its_own_and_nothing_else(world):
     env = PolicyPairVectorEnv(2, platform=world[0], workload=world[1], n_threads=2)
     first, second = (lent.arrays for lent in env._rows.lent)
     own = {name for name in first._fields if getattr(first, name) is not getattr(second, name)}
-    assert own == set(SCRATCH)
+    assert own == set(names_of(State, Role.SCRATCH))
     assert not any(np.shares_memory(getattr(first, name), getattr(second, name)) for name in own)

@@ -13,15 +13,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hdrl.kernel import codes, heap
-from hdrl.kernel.jit import cache_folder, source_hash
+from hdrl.compiled import heap
+from hdrl.compiled.cache import cache_folder, source_hash
+from hdrl.compiled.fields import fields_of, grown
+from hdrl.compiled.heap import SLOT_DTYPE
+from hdrl.compiled.twister import draw_below, python_twister_state, twister_state
+from hdrl.kernel import codes
 from hdrl.kernel.rounding import round6
-from hdrl.kernel.state import GROWING, SLOT_DTYPE, grown, new_state
-from hdrl.kernel.twister import draw_below, python_twister_state, twister_state
+from hdrl.kernel.state import State, new_state
 from hdrl.seeding import seed_sequence
 from hdrl.simulation import JobState
 from hdrl.testing import check_worlds
 from hdrl.workload import StepKind
+
+LOGS = [name for name, field in fields_of(State).items() if field.counted_by]
 
 # What Python cannot call, a compiled function can.
 
@@ -161,9 +166,9 @@ def test_logs_that_are_half_full_are_doubled_with_their_rows():
     assert len(larger.machine_log) == 2 * len(state.machine_log) + 10
     assert larger.machine_log["time_s"][:n].tolist() == list(range(n))
     assert not larger.machine_log["time_s"][n:].any()
-    for name in set(GROWING) - {"machine_log"}:
+    for name in set(LOGS) - {"machine_log"}:
         assert getattr(larger, name) is getattr(state, name)
-    for name in set(state._fields) - set(GROWING):
+    for name in set(state._fields) - set(LOGS):
         assert getattr(larger, name) is getattr(state, name)
 
 
@@ -180,7 +185,7 @@ def test_the_cache_is_named_after_the_sources(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     source = tmp_path / "source.py"
     source.write_text("")
-    stale, other = tmp_path / "hdrl-kernel-0123456789abcdef", tmp_path / "hdrl-pool-0123456789abcdef"
+    stale, other = tmp_path / "hdrl-kernel-0123456789abcdef", tmp_path / "hdrl-order-0123456789abcdef"
     stale.mkdir()
     other.mkdir()
     folder = cache_folder("hdrl-kernel", [source])

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdrl.compiled.fields import fields_of
 from hdrl.errors import DecisionError, SimulationError
-from hdrl.kernel.state import GROWING
 from hdrl.policies import simulate
 from hdrl.simulation import (
     Annotate,
@@ -405,7 +405,8 @@ class Cramped(EmbeddedSimulator):
     def _birth(self) -> Answer:
         answer = super()._birth()
         state = answer.state
-        answer.state = state._replace(**{name: getattr(state, name)[:24].copy() for name in GROWING})
+        logs = [name for name, field in fields_of(type(state)).items() if field.counted_by]
+        answer.state = state._replace(**{name: getattr(state, name)[:24].copy() for name in logs})
         return answer
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hdrl.kernel.twister import twister_state
+from hdrl.compiled.twister import twister_state
 from hdrl.policies import pair_names
 from hdrl.simulation import JobState, Trace
 from hdrl.testing import Job, Node, Processor, World, run_policy, small_platform, small_workload

@@ -1,0 +1,50 @@
+"""Reading the addresses of arrays as a borrowed tuple, in the layout of Numba's own tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from hdrl.compiled.fast.borrow import BorrowedType
+
+
+def places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
+    """Return where the arrays of a tuple lie.
+
+    Parameters
+    ----------
+    arrays
+        The tuple.
+    """
+    # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
+    numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays]
+    return np.array([number for one in numbers for number in one], dtype=np.int64)
+
+
+def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
+    """Return the compiled function that turns what `places_of` returns into a borrowed tuple.
+
+    Parameters
+    ----------
+    example
+        Returns a tuple of the same types; it is called when something is compiled.
+    """
+
+    @intrinsic
+    def take(typing_context: Any, places: Any) -> Any:
+        del typing_context
+        lent = BorrowedType(numba.typeof(example()))
+
+        def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            return builder.bitcast(data, context.get_value_type(lent))
+
+        return lent(types.Array(types.int64, 1, "C", readonly=not places.mutable)), lower
+
+    return take

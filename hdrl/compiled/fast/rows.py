@@ -1,0 +1,45 @@
+"""Moving the pointers of a borrowed tuple on from one environment of a batch to the next, and copying rows as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from hdrl.compiled.fast.borrow import new_pointer, read_field
+
+
+@intrinsic
+def moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
+    """Let the arrays of a borrowed tuple begin where the row of the batch's arrays begins; return the tuple."""
+    del typing_context, row
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del signature
+        to, of, row = arguments
+        for index, (own, whole) in enumerate(zip(state.lent.types, batch.lent.types, strict=True)):
+            if own.ndim == whole.ndim:
+                continue  # shared by all
+            source = context.make_array(whole)(context, builder, read_field(builder, of, index))
+            stride = builder.extract_value(source.strides, 0)
+            place = cgutils.gep_inbounds(builder, to, 0, index)
+            target = context.make_array(own)(context, builder, ref=place)
+            target.data = cgutils.pointer_add(builder, source.data, builder.mul(stride, row), target.data.type)
+        return new_pointer(builder, to)
+
+    return state(state, batch, types.int64), lower
+
+
+@intrinsic
+def copy_rows(typing_context: Any, target: Any, source: Any, first: Any, n: Any) -> Any:
+    """Copy rows of a flat array to the beginning of another."""
+    del typing_context, first, n
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, of = (context.make_array(signature.args[i])(context, builder, arguments[i]) for i in range(2))
+        place = cgutils.gep_inbounds(builder, of.data, arguments[2])
+        cgutils.raw_memcpy(builder, to.data, place, arguments[3], of.itemsize)
+        return context.get_dummy_value()
+
+    return types.void(target, source, types.intp, types.intp), lower

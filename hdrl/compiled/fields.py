@@ -1,0 +1,313 @@
+"""One table of fields, from which all is derived that there is to say about a state.
+
+A state is a named tuple of arrays, and its class is the table: each annotation says what the array holds, how long it
+is, and which part it plays. ::
+
+    class State(NamedTuple):
+        scalars: Annotated[Rows, own(SCALAR_DTYPE, "one", is_restored=True)]
+        jobs: Annotated[Rows, own(JOB_DTYPE, "n_jobs")]
+        speeds: Annotated[Floats, shared(np.float64, "n_units")]
+        chosen: Annotated[Ints, scratch(np.int32, "n_units")]
+        starts: Annotated[Rows, log(START_DTYPE, "n_log", counted_by="n_starts")]
+
+From it follow the arrays at the beginning (`new_arrays`), the same as a batch (`repeated`, `alone`) and for another
+thread (`for_another_thread`), one environment of a batch in compiled code (`first_row_of`, then
+`hdrl.compiled.rows.moved_to`), how it is brought back to its beginning (`restoring`), and how its logs grow (`grown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from hdrl.compiled.jit import jit
+from hdrl.compiled.rows import copy_rows
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class Role(Enum):
+    """Whose an array is.
+
+    ``OWN``: each environment has one; in a batch it has a leading axis. ``SHARED``: it never changes, and all
+    environments of a batch share it. ``SCRATCH``: it holds nothing from one decision to the next; environments share
+    it, threads do not, so that it stays in the cache however many environments there are. ``PER_ROW``: the environments
+    of a batch share it because it holds one value for each of them.
+    """
+
+    OWN = "own"
+    SHARED = "shared"
+    SCRATCH = "scratch"
+    PER_ROW = "per row"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An array of a state.
+
+    Attributes
+    ----------
+    dtype
+        What it holds.
+    lengths
+        How long it is in each dimension: names of sizes.
+    role
+        Whose it is.
+    is_restored
+        Whether an episode begins with the values of date 0 again.
+    is_heap
+        Whether it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins.
+    counted_by
+        Of a log: which of the scalars says how many rows are used.
+    is_output
+        Whether it is handed out to who decides.
+    """
+
+    dtype: np.dtype[Any]
+    lengths: tuple[str, ...]
+    role: Role
+    is_restored: bool = False
+    is_heap: bool = False
+    counted_by: str = ""
+    is_output: bool = False
+
+
+def own(
+    dtype: DTypeLike, *lengths: str, is_restored: bool = False, is_heap: bool = False, is_output: bool = False
+) -> Field:
+    """Return a field of which each environment has its own array: see `Field`."""
+    return Field(np.dtype(dtype), lengths, Role.OWN, is_restored, is_heap, is_output=is_output)
+
+
+def shared(dtype: DTypeLike, *lengths: str) -> Field:
+    """Return a field that never changes: see `Field`."""
+    return Field(np.dtype(dtype), lengths, Role.SHARED)
+
+
+def scratch(dtype: DTypeLike, *lengths: str) -> Field:
+    """Return a field that holds nothing from one decision to the next: see `Field`."""
+    return Field(np.dtype(dtype), lengths, Role.SCRATCH)
+
+
+def log(dtype: DTypeLike, length: str, *, counted_by: str) -> Field:
+    """Return a field of each environment's own that is enlarged between two calls: see `Field`."""
+    return Field(np.dtype(dtype), (length,), Role.OWN, counted_by=counted_by)
+
+
+def per_row(dtype: DTypeLike, *, is_output: bool = False) -> Field:
+    """Return a field with one value for each environment of a batch: see `Field`."""
+    return Field(np.dtype(dtype), (), Role.PER_ROW, is_output=is_output)
+
+
+@cache
+def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
+    """Return the fields of a state by name, in their order.
+
+    Parameters
+    ----------
+    kind
+        The class of the named tuple.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hints[name].__metadata__[0] for name in kind._fields}  # type: ignore[attr-defined]
+
+
+def names_of(kind: type[tuple[Any, ...]], *roles: Role) -> tuple[str, ...]:
+    """Return the names of the fields that play one of some parts.
+
+    Parameters
+    ----------
+    kind
+        The class of the named tuple.
+    roles
+        The parts.
+    """
+    return tuple(name for name, field in fields_of(kind).items() if field.role in roles)
+
+
+def _by_name(state: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    return state._asdict()  # type: ignore[attr-defined, no-any-return]
+
+
+def _beginning(name: str, field: Field, shape: tuple[int, ...], given: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the array of a field at the beginning: what is given for it, else zeros."""
+    if given is None:
+        array = np.zeros(shape, dtype=field.dtype)
+        if field.is_heap:
+            array["position"] = -1
+        return array
+    if given.dtype != field.dtype or given.shape != shape:
+        found, expected = f"{given.shape} of {given.dtype}", f"{shape} of {field.dtype}"
+        raise TypeError(f"{name}: {found}; the table of fields says {expected}")
+    return np.ascontiguousarray(given)
+
+
+def new_arrays(
+    kind: type[T], sizes: Mapping[str, int], given: Mapping[str, NDArray[Any]], n_rows: int | None = None
+) -> T:
+    """Return the arrays of one environment, or of a batch.
+
+    Parameters
+    ----------
+    kind
+        The class of the named tuple.
+    sizes
+        The sizes that the fields name.
+    given
+        What arrays begin with; all others begin with zeros, heaps empty.
+    n_rows
+        How many environments a batch has; ``None``: one environment, without a leading axis.
+
+    Raises
+    ------
+    TypeError
+        If what is given is of another type or shape than the table says, or is no field.
+    """
+    fields = fields_of(kind)
+    if unknown := given.keys() - fields.keys():
+        raise TypeError(f"{kind.__name__} has no field {min(unknown)}")
+
+    def shape_of(field: Field) -> tuple[int, ...]:
+        of_one = tuple(sizes[name] for name in field.lengths)
+        if field.role is Role.PER_ROW:
+            return (1 if n_rows is None else n_rows,)
+        return of_one if n_rows is None or field.role is not Role.OWN else (n_rows, *of_one)
+
+    return kind(*(_beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()))
+
+
+def copied(state: T) -> T:
+    """Return a state with arrays of its own: what episodes begin with (`restoring`).
+
+    Parameters
+    ----------
+    state
+        The arrays.
+    """
+    return type(state)(*(array.copy() for array in state))
+
+
+def _with_axis(state: T, add_axis: Callable[[NDArray[Any]], NDArray[Any]]) -> T:
+    """Return a state whose arrays, but for those that environments share, have been given an axis in front."""
+    fields = fields_of(type(state))
+    arrays = _by_name(state).items()
+    return type(state)(*(add_axis(array) if fields[name].role is Role.OWN else array for name, array in arrays))
+
+
+def repeated(state: T, n_rows: int) -> T:
+    """Return a batch of equal environments, each with arrays of its own, for one thread.
+
+    Parameters
+    ----------
+    state
+        The arrays of one.
+    n_rows
+        How many there are to be.
+    """
+    return _with_axis(state, lambda array: np.stack([array] * n_rows))
+
+
+def alone(state: T) -> T:
+    """Return an environment as a batch of one; its arrays are views.
+
+    Parameters
+    ----------
+    state
+        The arrays of the environment.
+    """
+    return _with_axis(state, lambda array: array[None])
+
+
+def for_another_thread(batch: T) -> T:
+    """Return the same environments with scratch of their own.
+
+    Parameters
+    ----------
+    batch
+        The arrays of the batch.
+    """
+    return _replaced(batch, {name: getattr(batch, name).copy() for name in names_of(type(batch), Role.SCRATCH)})
+
+
+def _replaced(state: T, arrays: dict[str, NDArray[Any]]) -> T:
+    return state._replace(**arrays)  # type: ignore[attr-defined, no-any-return]
+
+
+def grown(state: T, *, margin: int) -> T:
+    """Return the state with every log that is more than half full doubled.
+
+    A log of length 0 is not kept. How many rows are used stands in the one row of ``state.scalars``.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    margin
+        Entries that must at least be free afterwards.
+    """
+    larger = {}
+    for name, field in fields_of(type(state)).items():
+        old = getattr(state, name)
+        if not field.counted_by or not len(old):
+            continue
+        n_used = int(state.scalars[field.counted_by][0])  # type: ignore[attr-defined]
+        if 2 * n_used + margin > len(old):
+            new = np.zeros(2 * len(old) + margin, dtype=old.dtype)
+            new[:n_used] = old[:n_used]
+            larger[name] = new
+    return _replaced(state, larger)
+
+
+# ------------------------------------------------------------------ compiled functions, one line for each field
+
+
+def _compiled(signature: str, lines: list[str], names: Mapping[str, Any]) -> Any:
+    """Return the compiled function of some lines, which know what stands under some names."""
+    namespace = dict(names)
+    exec("\n    ".join([f"def derived({signature}):", *(lines or ["pass"])]), namespace)
+    return jit(namespace["derived"])
+
+
+def first_row_of(kind: type[tuple[Any, ...]]) -> Any:
+    """Return the compiled function that returns the arrays of the first environment of a batch.
+
+    `hdrl.compiled.rows.moved_to` goes on to the others.
+
+    Parameters
+    ----------
+    kind
+        The class of the named tuple.
+    """
+    rows = {name: "[0]" if field.role is Role.OWN else "" for name, field in fields_of(kind).items()}
+    arrays = ", ".join(f"batch.{name}{row}" for name, row in rows.items())
+    return _compiled("batch", [f"return make({arrays})"], {"make": kind})
+
+
+@jit
+def _empty(slots):  # type: ignore[no-untyped-def]
+    for slot in range(len(slots)):
+        slots[slot].position = -1
+
+
+def restoring(kind: type[tuple[Any, ...]]) -> Any:
+    """Return the compiled function ``restore(state, beginning)``: an episode begins with the values of another state.
+
+    It copies what is restored, and empties the heaps.
+
+    Parameters
+    ----------
+    kind
+        The class of the named tuple.
+    """
+    fields = fields_of(kind).items()
+    copies = [
+        f"copy(state.{name}, beginning.{name}, 0, len(beginning.{name}))" for name, one in fields if one.is_restored
+    ]
+    empties = [f"empty(state.{name})" for name, one in fields if one.is_heap]
+    return _compiled("state, beginning", copies + empties, {"copy": copy_rows, "empty": _empty})

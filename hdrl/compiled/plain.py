@@ -1,0 +1,94 @@
+"""What stands for `hdrl.compiled.fast` where that is not used: in plain Numba, or in plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+
+@numba.njit
+def itself(lent):  # type: ignore[no-untyped-def]
+    """Return a tuple of arrays as it is."""
+    return lent
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def copy_rows(target, source, first, n):  # type: ignore[no-untyped-def]
+    """Copy rows of a flat array to the beginning of another: ``copy_rows(target, source, first, n)``."""
+    for i in range(n):
+        target[i] = source[first + i]
+
+
+def moved_to(state, batch, row):  # type: ignore[no-untyped-def]
+    """Let a borrowed tuple look at another row of a batch; return the tuple from then on.
+
+    Parameters
+    ----------
+    state
+        The tuple, which was made of some row of the same batch.
+    batch
+        The arrays of the batch. Those that have as many dimensions in both are shared.
+    row
+        Which row.
+    """
+    pairs = zip(state, batch, strict=True)
+    return type(state)._make(whole if own.ndim == whole.ndim else whole[row] for own, whole in pairs)
+
+
+@overload(moved_to)
+def _compiled_moved_to(state, batch, row):  # type: ignore[no-untyped-def]
+    """Return the same for compiled code: one line that names every array."""
+    del row
+    if not isinstance(state, types.NamedTuple):
+        return None
+    pairs = zip(state.fields, state.types, batch.types, strict=True)
+    arrays = [f"batch.{name}" if own.ndim == whole.ndim else f"batch.{name}[row]" for name, own, whole in pairs]
+    namespace: dict[str, Any] = {"make": state.instance_class}
+    exec(f"def move(state, batch, row):\n    return make({', '.join(arrays)})", namespace)
+    return namespace["move"]
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def load(team, place):  # type: ignore[no-untyped-def]
+    """Return an integer of an array, which no other thread writes."""
+    return team[place]
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def add(team, place, value):  # type: ignore[no-untyped-def]
+    """Add to an integer of an array, which no other thread looks at; return what it was."""
+    before = team[place]
+    team[place] += value
+    return before
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def fetch_line(array, offset):  # type: ignore[no-untyped-def]
+    """Do nothing."""
+
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def n_of(word):  # type: ignore[no-untyped-def]
+    """Return how many bits of a word are set."""
+    n = 0
+    while word != _ZERO:
+        word &= word - _ONE
+        n += 1
+    return n
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def lowest(word):  # type: ignore[no-untyped-def]
+    """Return the number of the lowest bit of a word that is set; the word is not zero."""
+    n = 0
+    while word & _ONE == _ZERO:
+        word >>= _ONE
+        n += 1
+    return n

@@ -1,6 +1,0 @@
-"""A lean compiled simulator of a machine of identical processors, many at once.
-
-Nothing but processors is modelled: no memory, no contention, no energy, and no messages that take time. A job holds
-as many processors as it asks for, for its run time. What waits is ordered by a decision maker, which is asked through
-`hdrl.kernel.pool.entries` or is a job key of `hdrl.kernel.keys`.
-"""

@@ -1,0 +1,16 @@
+"""How the entries are compiled: cached after their own sources and those that they take from the kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hdrl.compiled.cache import cache_folder
+from hdrl.compiled.jit import entry_in
+
+_HERE = Path(__file__).parent
+_KERNEL = _HERE.parent / "kernel"
+
+CACHE_FOLDER = cache_folder("hdrl-order", [_HERE, _KERNEL / "codes.py", _KERNEL / "keys.py"])
+
+entry = entry_in(CACHE_FOLDER)
+"""Compile a function of scalars and flat arrays that Python calls; the result is cached on disk."""

@@ -1,0 +1,64 @@
+"""Passing a tuple of arrays as one pointer: references to them are counted as if it were the tuple itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from hdrl.compiled.borrow import borrow
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@numba.njit
+def total(pair):
+    """Read attributes where references are counted: a function without the kernel's `jit`."""
+    lent = borrow(pair)
+    return lent.left[0] + lent.right[:2].sum()
+
+
+def test_references_are_given_back_as_often_as_they_are_taken():
+    pair = Pair(np.arange(4.0), np.ones(4))
+    assert total(pair) == 2.0
+    before = [sys.getrefcount(array) for array in pair]
+    for _ in range(100):
+        assert total(pair) == 2.0
+    assert [sys.getrefcount(array) for array in pair] == before
+
+
+@numba.njit
+def totals(pair, out):
+    """Borrow one row after the other in a loop: what was read of one must not be taken for the next."""
+    for row in range(len(out)):
+        lent = borrow(Pair(pair.left[row], pair.right[row]))
+        for i in range(len(lent.left)):
+            lent.left[i] += lent.right[i]
+            out[row] += lent.left[i]
+
+
+def test_every_loan_is_looked_at_anew():
+    left, right = np.arange(12.0).reshape(4, 3), np.ones((4, 3))
+    out = np.zeros(4)
+    totals(Pair(left, right), out)
+    assert left.tolist() == (np.arange(12.0).reshape(4, 3) + 1).tolist()
+    assert out.tolist() == left.sum(axis=1).tolist()
+
+
+@numba.njit
+def shift(pair, place):
+    lent = borrow(pair)
+    lent.left[place] = lent.right[place + np.int8(1)]
+    return lent.left[np.uint8(1)], len(lent.right)
+
+
+def test_items_are_read_and_written_by_indices_of_any_whole_type():
+    pair = Pair(np.zeros(3), np.array([1, 2, 3], dtype=np.int32))
+    assert shift(pair, np.int32(1)) == (3.0, 3)
+    assert shift(pair, 0) == (3.0, 3)
+    assert pair.left.tolist() == [2.0, 3.0, 0.0]
