@@ -12,7 +12,7 @@ import numpy as np
 from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
-from hdrl.kernel.engine import add_op
+from hdrl.kernel.mail import add_op
 from hdrl.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
 
 

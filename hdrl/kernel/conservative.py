@@ -24,22 +24,9 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.kernel.backfill import cores_in_answer, expected_run_s
 from hdrl.kernel.cluster import lock, unlock
-from hdrl.kernel.plan import (
-    NOT_FOUND,
-    ROUNDING_S,
-    add_event,
-    fastest_gflops,
-    find_hole,
-    hide,
-    is_hole,
-    length_s,
-    nodes_stay_free,
-    plan_chosen_nodes,
-    plan_cores_of,
-    show,
-    stays_free,
-    withdraw,
-)
+from hdrl.kernel.holes import find_hole, is_hole, stays_free
+from hdrl.kernel.plan import NOT_FOUND, ROUNDING_S, add_event, fastest_gflops, hide, length_s, show, withdraw
+from hdrl.kernel.plan_nodes import nodes_stay_free, plan_chosen_nodes, plan_cores_of
 from hdrl.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.kernel.sorting import sort_cores
 from hdrl.kernel.starting import note_failure, start_job

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from hdrl.compiled.jit import jit
-from hdrl.kernel import codes, engine
+from hdrl.kernel import codes, engine, mail, senders
 from hdrl.kernel.backfill import choose_overtaking, forget_end, gather_candidates, reserve
 from hdrl.kernel.cluster import add_pstate_ops, lock, release, unlock
 from hdrl.kernel.refusal import refuse_code
@@ -27,7 +27,7 @@ def hear(state):
         Whether a decision is due: jobs came or ended since the last one, and jobs wait.
     """
     s = state.scalars[0]
-    engine.begin_answer(state)
+    mail.begin_answer(state)
     for i in range(s.n_events):
         event = state.events[i]
         if event.kind == codes.TOLD_SUBMITTED:
@@ -48,7 +48,7 @@ def hear(state):
 def answer(state):
     """Add the P-state requests and let the answer take effect."""
     add_pstate_ops(state)
-    engine.reply(state)
+    senders.reply(state)
 
 
 @jit

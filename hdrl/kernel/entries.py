@@ -11,7 +11,7 @@ import numpy as np
 
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.jit import jit
-from hdrl.kernel import codes, decide, engine, waiting
+from hdrl.kernel import codes, decide, engine, mail, waiting
 from hdrl.kernel.cluster import follow_owner, remaining
 from hdrl.kernel.conservative import schedule_conservative
 from hdrl.kernel.jit import entry
@@ -48,7 +48,7 @@ def _reject(state, job):
         return codes.ERROR_JOB_NOT_WAITING
     waiting.take(state, place)
     state.scalars[0].has_plan = 0
-    engine.add_op(state, codes.REJECT, job, 0, 0, 0.0)
+    mail.add_op(state, codes.REJECT, job, 0, 0, 0.0)
     return 0
 
 
@@ -58,7 +58,7 @@ def _add_op(state, kind, subject, first, n, value):
     if kind == codes.SET_PSTATE:
         for i in range(first, first + n):
             follow_owner(state, state.pool[i])
-    engine.add_op(state, kind, subject, first, n, value)
+    mail.add_op(state, kind, subject, first, n, value)
 
 
 @jit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.compiled.jit import jit
-from hdrl.kernel import codes, engine
+from hdrl.kernel import codes, mail
 from hdrl.kernel.backfill import expect_end
 from hdrl.kernel.cluster import after_locking
 from hdrl.kernel.selection import NO_CORES, NO_MEMORY
@@ -16,7 +16,7 @@ def start_job(state, job, place, first, n):
     take(state, place)
     expect_end(state, job, first, n)
     after_locking(state, first, n)
-    engine.add_op(state, codes.EXECUTE, job, first, n, 0.0)
+    mail.add_op(state, codes.EXECUTE, job, first, n, 0.0)
 
 
 @jit

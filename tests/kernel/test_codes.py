@@ -16,7 +16,7 @@ from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import LEADER
 from hdrl.envs import PolicyPairVectorEnv
 from hdrl.errors import SimulationError
-from hdrl.kernel import codes, engine, entries, keys, observe, selection
+from hdrl.kernel import codes, entries, keys, mail, observe, selection, server
 from hdrl.kernel.backfill import _candidate_key as candidate_key
 from hdrl.kernel.compilation import small_state
 from hdrl.kernel.decide import hear, run_pair
@@ -64,12 +64,12 @@ def met(state: Any, which: int, code: int) -> None:
     """Let the kernel meet a number as the kind of a request, a letter, an event, a step or a sleep."""
     lent = borrow(state)
     if which == 0:
-        engine.add_op(lent, code, 0, 0, 0, 0.0)
-        engine._apply(lent, 0)
+        mail.add_op(lent, code, 0, 0, 0, 0.0)
+        server._apply(lent, 0)
     elif which == 1:
-        engine._receive(lent, code, 0)
+        server.receive(lent, code, 0)
     elif which == 2:
-        engine._tell(lent, code, 0)
+        mail.tell(lent, code, 0)
         hear(lent)
     elif which == 3:
         lent.steps[0].kind = code
