@@ -86,9 +86,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             )
             for name, one in _RULES.items()
         },
-        STATIC: Rule(
-            codes.BY_LOCAL_DEADLINE, codes.ON_PLANNED, codes.PLANNED, "the best static mapping, by local deadline"
-        ),
+        STATIC: Rule(codes.BY_DEADLINE, codes.ON_PLANNED, codes.PLANNED, "the best static mapping, by deadline"),
         "random": Rule(codes.BY_CHANCE, codes.ON_RANDOM, codes.ANY_DEPTH, "any ready kernel, any unit, any fusion"),
     }
 )
