@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from hdrl.metrics import compute_metrics
     from hdrl.platform import Platform, build_platform, read_platform
     from hdrl.policies import policy_names, simulate
+    from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.simulation import EmbeddedSimulator, Trace, View
     from hdrl.workload import Workload, check_fits, read_workload
 
@@ -33,7 +33,7 @@ _HOMES = {
     "Workload": "hdrl.workload",
     "build_platform": "hdrl.platform",
     "check_fits": "hdrl.workload",
-    "compute_metrics": "hdrl.metrics",
+    "compute_metrics": "hdrl.settings.batch.metrics",
     "policy_names": "hdrl.policies",
     "read_platform": "hdrl.platform",
     "read_workload": "hdrl.workload",

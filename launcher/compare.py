@@ -17,7 +17,8 @@ from hdrl.launcher.errors import CleanErrors
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
     from hdrl.experiment.compare.summary import SummaryRow
-    from hdrl.experiment.compare.sweep import Sweep
+    from hdrl.metrics import MetricInfo
+    from hdrl.options.sweep import Sweep
 
 MOST_ROWS = 20
 """Rows of a table that are shown; the file has all."""
@@ -28,6 +29,7 @@ WIDTH = 140
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("candidates", nargs=-1, metavar="CANDIDATE...")
+@click.option("--setting", metavar="NAME", help="Setting, or its Python file; batch by default.")
 @click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
 @click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
 @click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
@@ -94,9 +96,9 @@ def _default_folder(sweep: Sweep) -> Path:
 
 def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool) -> Sweep:
     """Return what the command line, and possibly a file, ask for."""
-    from hdrl.experiment.compare.sweep import make_sweep, read_sweep
+    from hdrl.experiment.run.inputs import make_sweep, read_sweep
 
-    changes = _changes(asked)
+    changes, setting = _changes(asked), asked["setting"]
     if resume:
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR and nothing that says what is compared: the folder knows")
@@ -105,12 +107,12 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if file is not None and len(candidates) > 1:
         raise OptionsError(f"{file} is a sweep file, which stands alone; other candidates belong into it")
     if file is not None:
-        return read_sweep(file, changes=changes)
+        return read_sweep(file, changes=changes, setting=setting)
     if not candidates:
         raise OptionsError("nothing to compare: name candidates, or a sweep file (see hdrl compare --help)")
     if "platform" not in changes:
         raise OptionsError("--platform is missing")
-    return make_sweep({"candidates": list(candidates), **changes}, where="compare")
+    return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
 
 
 def _changes(asked: dict[str, Any]) -> dict[str, Any]:
@@ -250,17 +252,16 @@ def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> A
     from rich.table import Table
 
     from hdrl.experiment.compare.summary import number_words
-    from hdrl.metrics import METRICS
 
     first = rows[0]
     where = f" on {first.workload}" if of_one else ""
     unit = "" if first.unit == "1" else f" ({first.unit})"
-    better = "more is better" if METRICS[first.metric].lower_is_better is False else "less is better"
+    better = "more is better" if result.metrics[first.metric].lower_is_better is False else "less is better"
     table = Table(title=f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}", title_justify="left")
     table.add_column("candidate", overflow="fold")
     for name in ("mean", "[95 %]", f"ratio to {result.baseline}", "[95 %]", "p (Holm)", "p99", "worst", "unfinished"):
         table.add_column(name, justify="right", overflow="fold")
-    for row in _in_order(rows)[:MOST_ROWS]:
+    for row in _in_order(rows, result.metrics[first.metric])[:MOST_ROWS]:
         table.add_row(
             row.candidate,
             number_words(row.mean),
@@ -284,11 +285,9 @@ def _interval(low: float, high: float) -> str:
     return "-" if math.isnan(low) else f"[{number_words(low)}, {number_words(high)}]"
 
 
-def _in_order(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+def _in_order(rows: Sequence[SummaryRow], info: MetricInfo) -> list[SummaryRow]:
     """Return the baseline first, then from the best ratio to the worst; those without any last."""
-    from hdrl.metrics import METRICS
-
-    sign = -1.0 if METRICS[rows[0].metric].lower_is_better is False else 1.0
+    sign = -1.0 if info.lower_is_better is False else 1.0
 
     def rank(row: SummaryRow) -> tuple[bool, bool, float]:
         key = row.mean if math.isnan(row.ratio) else row.ratio

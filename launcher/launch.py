@@ -20,7 +20,8 @@ from hdrl.version import VERSION
 
 if TYPE_CHECKING:
     from hdrl.experiment import Progress, RunResult
-    from hdrl.options import Options
+    from hdrl.options.file import OptionsFile
+    from hdrl.setting import Setting
 
 CLASSIC = "classic"
 """The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
@@ -29,26 +30,6 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 """Numbers of a training that are shown while it goes on, and what they are called then."""
 
 SIMULATORS = ("embedded", "exact", "batsim")
-
-SHOWN = (
-    "n_jobs",
-    "n_finished",
-    "makespan_s",
-    "mean_wait_s",
-    "p95_wait_s",
-    "max_wait_s",
-    "mean_turnaround_s",
-    "mean_slowdown",
-    "mean_bounded_slowdown",
-    "utilization",
-    "energy_j",
-    "energy_delay_product_js",
-    "n_bandwidth_overcommitments",
-)
-"""Metrics that are always shown; the file has more."""
-
-SHOWN_IF_ANY = ("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started")
-"""Counts of jobs that did not go well."""
 
 
 class LaunchError(HdrlError):
@@ -85,6 +66,7 @@ def _rare_collections() -> Iterator[None]:
 )
 @click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training goes on.")
 @click.option("--simulator", type=click.Choice(SIMULATORS), help="Who simulates, instead of what the options say.")
+@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
@@ -100,6 +82,7 @@ def launch(
     custom: str | None,
     runs: int | None,
     simulator: str | None,
+    setting: str | None,
     seed: int | None,
     out: Path | None,
     overrides: tuple[str, ...],
@@ -119,7 +102,7 @@ def launch(
     AGENT is a built-in name or a Python file. The file defines policy(view), a subclass of ClassicAgent, or an
     agent that learns: see docs/learning.md.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
-    from hdrl.options import read_options
+    from hdrl.experiment.run.inputs import read_options
 
     changes = _changes(overrides, {"seed": seed, "runs": runs, "simulator": simulator})
     if resume is not None:
@@ -127,7 +110,7 @@ def launch(
 
         if arguments or any(one is not None for one in (agent, out, inmodel, custom)):
             raise LaunchError(f"--resume {resume} says it all: which agent, which options, which jobs, which folder")
-        changes += _paths({"pybatsim.agent.output_model": outmodel})
+        changes += _paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes)
     else:
         agent, options_file = _who_and_what(arguments, agent)
@@ -135,12 +118,12 @@ def launch(
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
         changes += _agent_changes(agent) + _paths(
             {
-                "pybatsim.agent.input_model": inmodel,
-                "pybatsim.agent.output_model": outmodel,
+                "agent.input_model": inmodel,
+                "agent.output_model": outmodel,
                 "workload.custom": custom,
             }
         )
-        options = read_options(options_file, overrides=changes)
+        options = read_options(options_file, overrides=changes, setting=setting)
     _start_logging(options)
     _run(options, resume or out, quiet=quiet, resumes=resume is not None)
 
@@ -159,12 +142,12 @@ def _agent_changes(agent: str | None) -> list[str]:
     if agent is None:
         return []
     if agent == CLASSIC:
-        return ["pybatsim.agent.file=null", "learning.algorithm=null", "pybatsim.agent.type=CLASSIC"]
+        return ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
     from hdrl.pyfiles import is_policy_file
 
     if is_policy_file(agent):
-        return [*_paths({"pybatsim.agent.file": agent}), "learning.algorithm=null"]
-    return ["pybatsim.agent.file=null", f"learning.algorithm={agent}", "pybatsim.agent.type=LEARNING"]
+        return [*_paths({"agent.file": agent}), "learning.algorithm=null"]
+    return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
 
 
 def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
@@ -198,7 +181,7 @@ def _known_agent(agent: str | None) -> str | None:
     return agent
 
 
-def _start_logging(options: Options) -> None:
+def _start_logging(options: OptionsFile) -> None:
     """Send what hdrl logs to stderr, from the level in the options on."""
     import logging
 
@@ -206,13 +189,14 @@ def _start_logging(options: Options) -> None:
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("hdrl")
     logger.handlers = [handler]
-    logger.setLevel(options.pybatsim.log_level)
+    logger.setLevel(options.log_level)
 
 
-def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> None:
+def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool) -> None:
     from datetime import datetime
 
     from hdrl.experiment import default_folder, resolve_options, run_experiment
+    from hdrl.setting import find_setting
 
     options = resolve_options(options)
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
@@ -229,7 +213,7 @@ def _run(options: Options, out: Path | None, *, quiet: bool, resumes: bool) -> N
     if quiet:
         click.echo(str(result.folder))
     else:
-        _show(result)
+        _show(result, find_setting(options.setting_name))
 
 
 @contextlib.contextmanager
@@ -287,13 +271,11 @@ def _training_numbers(values: Mapping[str, float]) -> str:
     return "  ".join(shown)
 
 
-def _show(result: RunResult) -> None:
+def _show(result: RunResult, setting: Setting) -> None:
     """Print the metrics and where the results are."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-
-    from hdrl.metrics import METRICS
 
     n_runs = len(result.runs)
     first = result.runs[0]
@@ -303,8 +285,11 @@ def _show(result: RunResult) -> None:
     table.add_column("value", justify="right")
     table.add_column("unit")
     metrics = result.metrics
-    for name in (*SHOWN, *(name for name in SHOWN_IF_ANY if metrics[name])):
-        unit = METRICS[name].unit
+    for name in setting.shown_metrics:
+        info = setting.metrics[name]
+        if info.hides_zero and not metrics[name]:
+            continue
+        unit = info.unit
         table.add_row(name, _number(metrics[name]), "" if unit == "1" else unit)
     console = Console(highlight=False)
     console.print(table)

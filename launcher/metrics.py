@@ -21,8 +21,8 @@ def metrics(
     runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...], out: str | None, *, show_all: bool
 ) -> None:
     """Show the metrics of each RUN, a run folder, side by side; with --save also as bars."""
-    from hdrl.metrics import METRICS
     from hdrl.report.side_by_side import USUAL, save_bars, side_by_side
+    from hdrl.settings.batch.metrics import METRICS
 
     table = side_by_side(runs, names=names, metrics=tuple(METRICS) if show_all else chosen or USUAL)
     if out is not None:
@@ -37,7 +37,7 @@ def _show(table: SideBySide) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from hdrl.metrics import METRICS
+    from hdrl.settings.batch.metrics import METRICS
 
     is_pair = len(table.runs) == 2
     drawn = Table(caption="bold: the best" if any(table.best.values()) else None, caption_justify="left")

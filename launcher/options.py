@@ -13,11 +13,13 @@ def options() -> None:
 
 
 @options.command()
-def schema() -> None:
+@click.option("--setting", default="batch", show_default=True, help="Setting, or its Python file.")
+def schema(setting: str) -> None:
     """Print the JSON Schema of options files."""
-    from hdrl.options import options_schema
+    from hdrl.options.reading import schema_of
+    from hdrl.setting import find_setting
 
-    click.echo(json.dumps(options_schema(), indent=2))
+    click.echo(json.dumps(schema_of(find_setting(setting).Options), indent=2))
 
 
 @options.command()
@@ -26,7 +28,7 @@ def schema() -> None:
 @click.option("--resolved", is_flag=True, help="Print the options with every default filled in.")
 def check(file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
     """Check the options in FILE; the first mistake is told in one line."""
-    from hdrl.options import read_options
+    from hdrl.experiment.run.inputs import read_options
 
     checked = read_options(file, overrides=overrides)
     if not resolved:

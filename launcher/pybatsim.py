@@ -13,7 +13,7 @@ import click
 from hdrl.errors import OptionsError
 
 if TYPE_CHECKING:
-    from hdrl.options import Options
+    from hdrl.settings.batch.options import Options
     from hdrl.simulation import Trace
 
 WALL_CLOCK = ("scheduling_time_s", "simulation_time_s")
@@ -34,15 +34,15 @@ def pybatsim(
 
     SCHEDULER is one that PyBatsim brings (easyBackfill, schedFcfs, ...), or a Python file with one.
     """
-    from hdrl.experiment.run.inputs import load_platform, load_workload
+    from hdrl.experiment.run.inputs import read_options
     from hdrl.kernel import warm_up
-    from hdrl.options import read_options
     from hdrl.pybatsim import run_scheduler
+    from hdrl.settings.batch.inputs import platform_of, workload_of
 
     options = read_options(options_file, overrides=overrides)
     asked = _read_wishes(wishes)
-    platform = load_platform(options)
-    workload = load_workload(options, platform)
+    platform = platform_of(options)
+    workload = workload_of(options, platform)
     file = options.path_of(options.platform_file_path)
     warm_up(lambda text: click.echo(text, err=True))
     trace = run_scheduler(
@@ -74,7 +74,7 @@ def _write(trace: Trace, options: Options, out: Path) -> dict[str, float]:
     """Write the results, the same ones whenever the run is repeated."""
     from hdrl.experiment.run.folder import new_folder
     from hdrl.files import write_json
-    from hdrl.metrics import compute_metrics
+    from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.simulation import write_batsim_files
 
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK}

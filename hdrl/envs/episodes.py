@@ -1,13 +1,13 @@
 """Which jobs an episode holds: a whole workload, or a window of consecutive jobs of one of several.
 
-Windows count jobs in the order of submission. A workload is cut into *parts*: agents learn on ``train``, are chosen by
-``validation`` and measured on ``test``; a window never reaches from one into the next. Which window an episode
-gets depends on its number and, where it is drawn, on 64 random bits: nothing is remembered from one to the next.
+Windows count jobs in the order of submission. A workload is cut into parts (`hdrl.windows`); a window never reaches
+from one into the next. Which window an episode gets depends on its number and, where it is drawn, on 64 random bits:
+nothing is remembered from one to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, suggest
-
-PARTS: dict[str, tuple[float, float]] = {
-    "all": (0.0, 1.0),
-    "train": (0.0, 0.6),
-    "validation": (0.6, 0.7),
-    "test": (0.7, 1.0),
-}
-"""The parts of a workload, as fractions of its jobs: from the first up to, but not including, the second."""
+from hdrl.windows import PARTS, is_inside, range_of_shares, side_by_side
 
 RLSCHEDULER_STARTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 """First jobs of the ten sequences that RLScheduler is measured on, counted from 0."""
@@ -32,7 +25,7 @@ RLSCHEDULER_N_JOBS = 1024
 """Jobs in each of them."""
 
 Part: TypeAlias = str | tuple[float, float] | tuple[int, int]
-"""A name of `PARTS`, two fractions of the jobs, or two places in the order of submission (whole numbers)."""
+"""A name of `hdrl.windows.PARTS`, two fractions of the jobs, or two places in the order of submission (integers)."""
 
 Start: TypeAlias = str | int | Sequence[int] | None
 """``"random"``, ``"consecutive"``, the place of a job, or several; ``None``: as suits the length."""
@@ -103,9 +96,7 @@ class EpisodePlan:
         return Window(workload, first + (((bits & 0xFFFFFFFF) * (last - first + 1)) >> 32), self.n_jobs)
 
 
-def part_bounds(
-    part: Part, n_jobs: int, *, name: str = "workload", parts: Mapping[str, tuple[float, float]] = PARTS
-) -> tuple[int, int]:
+def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int, int]:
     """Return the places of the first job of a part and of the one after its last.
 
     Parameters
@@ -116,8 +107,6 @@ def part_bounds(
         Jobs of the workload.
     name
         What the workload is called, for messages.
-    parts
-        The named parts.
 
     Raises
     ------
@@ -125,21 +114,16 @@ def part_bounds(
         If there is no such part, or no job in it.
     """
     if isinstance(part, str):
-        if part not in parts:
-            raise OptionsError(f"part is {part!r}; {suggest(part, parts)}")
-        bounds: tuple[float, float] = parts[part]
+        if part not in PARTS:
+            raise OptionsError(f"part is {part!r}; {suggest(part, PARTS)}")
+        bounds: tuple[float, float] = PARTS[part]
     else:
         bounds = _two_numbers(part)
-    if all(isinstance(bound, (int, np.integer)) for bound in bounds):
-        first, last = (int(bounds[0]), int(bounds[1]))
-        if not 0 <= first < last <= n_jobs:
-            raise OptionsError(f"part is {part!r}, expected two places from 0 to {n_jobs}, the jobs of {name}")
-        return first, last
-    if not 0.0 <= bounds[0] < bounds[1] <= 1.0:
-        raise OptionsError(f"part is {part!r}, expected two fractions from 0 to 1, the smaller one first")
-    first, last = round(bounds[0] * n_jobs), round(bounds[1] * n_jobs)
-    if first == last:
-        raise OptionsError(f"part is {part!r}, which is no job of the {n_jobs} of {name}")
+    if not all(isinstance(bound, (int, np.integer)) for bound in bounds):
+        return range_of_shares(bounds, n_jobs, what="part", items=f"jobs of {name}")
+    first, last = int(bounds[0]), int(bounds[1])
+    if not is_inside((first, last), (0, n_jobs)):
+        raise OptionsError(f"part is {part!r}, expected two places from 0 to {n_jobs}, the jobs of {name}")
     return first, last
 
 
@@ -238,9 +222,7 @@ def _planned(start: str, bounds: list[tuple[int, int]], n_jobs: int | None, name
     if start == "random":
         return EpisodePlan(ranges=tuple((i, first, last - n_jobs) for i, first, last in roomy), n_jobs=n_jobs)
     return EpisodePlan(
-        windows=tuple(
-            Window(i, at, n_jobs) for i, first, last in roomy for at in range(first, last - n_jobs + 1, n_jobs)
-        )
+        windows=tuple(Window(i, at, n_jobs) for i, first, last in roomy for at in side_by_side((first, last), n_jobs))
     )
 
 
@@ -255,7 +237,7 @@ def _explicit_windows(
             if isinstance(at, bool) or not isinstance(at, (int, np.integer)):
                 raise OptionsError(f"start holds {at!r}, expected whole numbers")
             length = last - int(at) if n_jobs is None else n_jobs
-            if at < first or length < 1 or at + length > last:
+            if not is_inside((int(at), int(at) + length), (first, last)):
                 raise OptionsError(
                     f"start is {at}: no window of {max(length, 1)} jobs there, that part of {names[workload]} holds the"
                     f" jobs {first} to {last - 1}"

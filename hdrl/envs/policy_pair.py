@@ -30,10 +30,10 @@ from hdrl.envs.single import SingleEnv
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
 from hdrl.kernel.team import LEADER
-from hdrl.options.model import COMPATIBILITY_MODES
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, read_pair
+from hdrl.settings.batch.options import COMPATIBILITY_MODES
 from hdrl.simulation.embedded import HDEEPRM, check_platform
 from hdrl.simulation.trace import Trace
 from hdrl.workload import read_workload

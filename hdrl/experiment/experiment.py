@@ -12,17 +12,14 @@ from hdrl.errors import HdrlError, OptionsError
 from hdrl.experiment.run.agentfile import Agent, AgentKind, blame
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.run.folder import check_free, new_folder
-from hdrl.experiment.run.inputs import load_platform, load_workload
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.files import write_json
-from hdrl.options import Options
+from hdrl.options.file import OptionsFile
+from hdrl.setting import Load, Machine, Setting, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.run import Trained
-    from hdrl.platform.model import Platform
-    from hdrl.simulation.trace import Trace
-    from hdrl.workload.model import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class RunResult:
 
 
 def run_experiment(
-    options: Options, *, out: str | Path, progress: Progress | None = None, resumes: bool = False
+    options: OptionsFile, *, out: str | Path, progress: Progress | None = None, resumes: bool = False
 ) -> RunResult:
     """Run an experiment and write what came of it into a new folder.
 
@@ -117,7 +114,7 @@ def run_experiment(
     if may_learn(options):
         agent = choose_agent(options)
         options = with_kind(options, agent)
-        if agent.kind is not AgentKind.POLICY and options.pybatsim.agent.run == "train":
+        if agent.kind is not AgentKind.POLICY and options.agent_options.run == "train":
             return _train(options, agent, out, progress, resumes=resumes)
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
@@ -133,46 +130,42 @@ def run_experiment(
     return RunResult(out, tuple(runs))
 
 
-def _single_run(options: Options, out: Path, progress: Progress | None) -> SingleRun:
+def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> SingleRun:
     clock = _Clock()
+    setting = find_setting(options.setting_name)
     agent = choose_agent(options)
-    platform = load_platform(options)
-    workload = load_workload(options, platform)
+    machine = setting.machine(options)
+    load = setting.load(options, machine)
     clock.lap("read_s")
     with new_folder(out) as folder:
-        _warm_up(progress, agent.policy)
+        _warm_up(setting, progress, agent.policy)
         clock.lap("compile_s")
         if progress is not None:
-            _tell_of_missing_jobs(options, workload, progress)
-            progress.message(f"simulating {workload.n_jobs:,} jobs on {platform.n_cores:,} cores of {platform.name}")
+            _tell(options, "simulating", machine, load, progress)
         if agent.kind is AgentKind.POLICY:
-            trace = _simulate(options, platform, workload, agent, progress, folder)
+            trace = _simulate(setting, options, machine, load, agent, progress, folder)
         else:
-            trace = _play(options, platform, workload, agent)
+            trace = _play(options, machine, load, agent)
         simulation_s = clock.lap("simulate_s")
         metrics = write_results(folder, options, trace, agent)
         clock.lap("write_s")
         wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
         write_json(folder / "timing.json", clock.laps | wall_clock)
     policy = agent.policy if isinstance(agent.policy, str) else agent.name
-    n_dropped = sum(workload.n_dropped.values())
-    return SingleRun(out, options.seed, policy, trace.workload.n_jobs, n_dropped, metrics, simulation_s)
+    n_dropped = sum(load.n_dropped.values())
+    return SingleRun(out, options.seed, policy, trace.load.n_items, n_dropped, metrics, simulation_s)
 
 
-def _train(options: Options, agent: Agent, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
+def _train(options: OptionsFile, agent: Agent, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
     training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
     clock.lap("read_s")
-    _warm_up(progress)
+    _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")
     if progress is not None:
-        _tell_of_missing_jobs(options, training.workload, progress)
-        progress.message(
-            f"training {agent.name} on {training.workload.n_jobs:,} jobs and {training.platform.n_cores:,} cores of "
-            f"{training.platform.name}"
-        )
+        _tell(options, f"training {agent.name} on", training.machine, training.load, progress)
     trained = training.run()
     train_s = clock.lap("train_s")
     if trained.trace is None:
@@ -180,25 +173,29 @@ def _train(options: Options, agent: Agent, out: Path, progress: Progress | None,
     metrics = write_results(out, options, trained.trace, agent, trained.model)
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
-    n_dropped = sum(training.workload.n_dropped.values())
-    run = SingleRun(out, options.seed, agent.name, trained.trace.workload.n_jobs, n_dropped, metrics, train_s)
+    n_dropped = sum(training.load.n_dropped.values())
+    run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, n_dropped, metrics, train_s)
     return RunResult(out, (run,), trained)
 
 
-def _play(options: Options, platform: Platform, workload: Workload, agent: Agent) -> Trace:
-    if options.simulator != "embedded":
-        raise OptionsError(
-            f"{options.where}: simulator is {options.simulator!r}, but agents that learn decide in the embedded "
-            "simulator only"
-        )
+def _play(options: OptionsFile, machine: Machine, load: Load, agent: Agent) -> Any:
+    why_not = options.no_learning()
+    if why_not is not None:
+        raise OptionsError(f"{options.where}: {why_not}")
     from hdrl.experiment.train.modeluse import play_options
 
-    return play_options(options, agent, platform, workload)
+    return play_options(options, agent, machine, load)
 
 
-def _tell_of_missing_jobs(options: Options, workload: Workload, progress: Progress) -> None:
-    if options.nb_jobs is not None and options.workload.custom is None and workload.n_jobs < options.nb_jobs:
-        progress.message(f"nb_jobs is {options.nb_jobs:,}, but the workload has {workload.n_jobs:,} usable jobs")
+def _tell(options: OptionsFile, doing: str, machine: Machine, load: Load, progress: Progress) -> None:
+    """Tell what is going to be simulated, and whether it is less than was asked for."""
+    missed = options.unheard(load.n_items)
+    if missed is not None:
+        progress.message(missed)
+    size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
+    progress.message(
+        f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}"
+    )
 
 
 class _Clock:
@@ -216,70 +213,32 @@ class _Clock:
         return self.laps[name]
 
 
-def _warm_up(progress: Progress | None, policy: object = None) -> None:
-    from hdrl.kernel import warm_up, warm_up_conservative
-    from hdrl.policies import is_conservative
-
-    message = progress.message if progress is not None else _ignore
-    warm_up(message)
-    if is_conservative(policy):
-        warm_up_conservative(message)
+def _warm_up(setting: Setting, progress: Progress | None, *policies: object) -> None:
+    setting.warm_up(policies, progress.message if progress is not None else _ignore)
 
 
 def _ignore(message: str) -> None:
     del message
 
 
-def _outside(options: Options, platform: Platform, folder: Path) -> dict[str, Any]:
-    """Return what a simulator outside the kernel needs to know."""
-    if options.simulator == "embedded":
-        return {}
-    described = bool(platform.clusters)
-    known: dict[str, Any] = {
-        "simulator": options.simulator,
-        "folder": folder,
-        "platform_file": None if described else options.path_of(options.platform_file_path),
-    }
-    if options.simulator == "batsim":
-        from hdrl.batsim.real import BatsimSettings
-
-        chosen = options.batsim
-        known["batsim"] = BatsimSettings(
-            endpoint=chosen.endpoint,
-            executable=_command(options, chosen.executable),
-            arguments=tuple(chosen.arguments),
-            timeout_s=chosen.timeout_s,
-            wait_for=chosen.wait_for,
-            folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
-        )
-    return known
-
-
-def _command(options: Options, text: str) -> str:
-    """Return a command as it is looked for: a name on PATH, or a path that starts from the options file."""
-    return str(options.path_of(text).absolute()) if "/" in text else text
-
-
 def _simulate(
-    options: Options,
-    platform: Platform,
-    workload: Workload,
+    setting: Setting,
+    options: OptionsFile,
+    machine: Machine,
+    load: Load,
     agent: Agent,
     progress: Progress | None,
     folder: Path,
-) -> Trace:
-    from hdrl.policies import simulate
-
+) -> Any:
     try:
-        return simulate(
-            platform,
-            workload,
-            policy=agent.policy,
+        return setting.simulate(
+            machine,
+            load,
+            agent.policy,
             seed=options.seed,
-            energy=options.energy,
-            compatibility=options.compatibility,
+            options=options,
             progress=progress.jobs if progress is not None else None,
-            **_outside(options, platform, folder),
+            folder=folder,
         )
     except HdrlError:
         raise

@@ -1,7 +1,6 @@
-"""From a Trace to numbers: pure functions, each with its formula and source."""
+"""From a Trace to numbers: pure functions, each with its formula and source, and the statistics of comparisons."""
 
-from hdrl.metrics.catalogue import ENERGY_METRICS, METRICS, MetricInfo, metrics_table
-from hdrl.metrics.compute import compute_metrics
+from hdrl.metrics.catalogue import MetricInfo, metrics_table
 from hdrl.metrics.formulas import (
     BOUND_S,
     bounded_slowdown,
@@ -13,20 +12,21 @@ from hdrl.metrics.formulas import (
     turnaround,
     utilization,
 )
+from hdrl.metrics.tasks import TASK_METRICS, UNRUN, task_metrics
 
 __all__ = [
     "BOUND_S",
-    "ENERGY_METRICS",
-    "METRICS",
     "MetricInfo",
+    "TASK_METRICS",
+    "UNRUN",
     "bounded_slowdown",
-    "compute_metrics",
     "covered_s",
     "energy_delay_product",
     "metrics_table",
     "ratio",
     "slowdown",
     "summary",
+    "task_metrics",
     "turnaround",
     "utilization",
 ]

@@ -1,21 +1,18 @@
-"""The options of an experiment: one JSON file, validated, with every default filled in.
+"""Options files and sweep files: what those of all settings have in common, and how their mistakes are told."""
 
-The file is that of HDeepRM, in its two documented versions (0.1.0b1 with ``pybatsim.agent.policy_pair``,
-0.3.1 with ``pybatsim.env.actions`` and ``pybatsim.agent.type``), with keys of our own beside them.
-"""
-
+from hdrl.options.block import Block
+from hdrl.options.file import AgentChoice, ExperimentOptions, OptionsFile, PolicyAgent
 from hdrl.options.learning import EpisodeOptions, LearningOptions
-from hdrl.options.model import COMPATIBILITY_MODES, Options, RealBatsimOptions, WorkloadOptions
-from hdrl.options.reading import options_schema, parse_options, read_options
+from hdrl.options.sweep import Sweep, Windows
 
 __all__ = [
-    "RealBatsimOptions",
-    "COMPATIBILITY_MODES",
+    "AgentChoice",
+    "Block",
     "EpisodeOptions",
+    "ExperimentOptions",
     "LearningOptions",
-    "Options",
-    "WorkloadOptions",
-    "options_schema",
-    "parse_options",
-    "read_options",
+    "OptionsFile",
+    "PolicyAgent",
+    "Sweep",
+    "Windows",
 ]

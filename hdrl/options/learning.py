@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from hdrl.options.block import Block
+from hdrl.windows import PARTS
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Range = tuple[Fraction, Fraction]
@@ -23,9 +24,13 @@ class EpisodeOptions(Block):
     start: Literal["random", "consecutive"] = Field(
         default="random", description="Where the windows of training lie: drawn anew, or one after the other."
     )
-    train: Range = Field(default=(0.0, 0.6), description="Part of the workload to train on, as two fractions of it.")
-    validation: Range = Field(default=(0.6, 0.7), description="Part of the workload to choose the best model on.")
-    test: Range = Field(default=(0.7, 1.0), description="Part of the workload to test on.")
+    train: Range = Field(
+        default=PARTS["train"], description="Part of the workload to train on, as two fractions of it."
+    )
+    validation: Range = Field(
+        default=PARTS["validation"], description="Part of the workload to choose the best model on."
+    )
+    test: Range = Field(default=PARTS["test"], description="Part of the workload to test on.")
 
     @model_validator(mode="before")
     @classmethod
@@ -55,8 +60,8 @@ class LearningOptions(Block):
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the algorithm by name, instead of its defaults."
     )
-    environment: Literal["policy_pair", "job_pick"] = Field(
-        default="policy_pair", description="What the agent does: choose among policy pairs, or pick jobs."
+    environment: str | None = Field(
+        default=None, description="In which environment the agent decides; by default the setting's first."
     )
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the environment by name, instead of its defaults."

@@ -1,68 +1,18 @@
-"""From a file and overrides to `Options`: every mistake in it is one line."""
+"""From what a file holds to options: every mistake in it is one line."""
 
 from __future__ import annotations
 
-import copy
 import json
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hdrl.errors import OptionsError, suggest
-from hdrl.files import read_json
-from hdrl.options.learning import EpisodeOptions, LearningOptions
-from hdrl.options.model import (
-    AgentOptions,
-    DecisionOptions,
-    EnvironmentOptions,
-    Options,
-    RealBatsimOptions,
-    WorkloadOptions,
-)
 
-_OTHER_NAMES = {
-    "learning_rate": "lr",
-    "hidden_units": "hidden",
-    "discount": "gamma",
-    "discount_factor": "gamma",
-    "policy": "policy_pair",
-    "n_jobs": "nb_jobs",
-    "jobs": "nb_jobs",
-    "n_resources": "nb_resources",
-    "cores": "nb_resources",
-    "platform": "platform_file_path",
-    "platform_path": "platform_file_path",
-    "workload_path": "workload_file_path",
-    "environment": "env",
-    "reward": "objective",
-    "nbruns": "runs",
-    "n_runs": "runs",
-    "custom_workload": "custom",
-    "runtime": "run_time",
-    "timeout": "timeout_s",
-    "socket": "endpoint",
-    "args": "arguments",
-    "num_envs": "n_envs",
-    "epochs": "iterations",
-    "hyperparameters": "settings",
-    "length": "n_jobs",
-    "window": "n_jobs",
-}
-"""What people call the keys, for suggestions only."""
-
-_BLOCKS: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("", Options),
-    ("pybatsim", DecisionOptions),
-    ("pybatsim.env", EnvironmentOptions),
-    ("pybatsim.agent", AgentOptions),
-    ("workload", WorkloadOptions),
-    ("batsim", RealBatsimOptions),
-    ("learning", LearningOptions),
-    ("learning.episodes", EpisodeOptions),
-)
+M = TypeVar("M", bound=BaseModel)
 
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "int_type": lambda _: "a whole number",
@@ -76,6 +26,8 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "string_too_short": lambda _: "text that is not empty",
     "string_pattern_mismatch": lambda _: "a path without the character NUL",
     "list_type": lambda _: "a list",
+    "too_short": lambda context: f"at least {context['min_length']}",
+    "too_long": lambda context: f"at most {context['max_length']}",
     "dict_type": lambda _: "an object",
     "model_type": lambda _: "an object",
     "model_attributes_type": lambda _: "an object",
@@ -87,42 +39,19 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
 """What was expected instead, by pydantic's type of error."""
 
 
-def read_options(path: str | Path, *, overrides: Sequence[str] = ()) -> Options:
-    """Read an options file.
+def validated(model: type[M], data: object, where: str, changed: Iterable[str] = ()) -> M:
+    """Return what a JSON file holds as options, or say its first mistake in a line.
 
     Parameters
     ----------
-    path
-        The file; relative paths within it start from its folder.
-    overrides
-        Changes such as ``"pybatsim.agent.gamma=0.99"``: a key and a JSON value, or else text.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read or is no JSON.
-    OptionsError
-        If a key or value is wrong.
-    """
-    path = Path(path)
-    return parse_options(read_json(path), where=str(path), folder=path.parent, overrides=overrides)
-
-
-def parse_options(
-    data: object, *, where: str = "options", folder: str | Path = ".", overrides: Sequence[str] = ()
-) -> Options:
-    """Make options from what a JSON file holds.
-
-    Parameters
-    ----------
+    model
+        What the file may hold.
     data
-        The content of an options file; it is not changed.
+        What it holds.
     where
         Name of the source for messages.
-    folder
-        Folder that relative paths start from.
-    overrides
-        Changes such as ``"pybatsim.agent.gamma=0.99"``.
+    changed
+        Keys that the command line has changed, for messages.
 
     Raises
     ------
@@ -131,22 +60,38 @@ def parse_options(
     """
     if not isinstance(data, Mapping):
         raise OptionsError(f"{where}: holds {_shown(data)}, expected an object of options")
-    merged: dict[str, Any] = copy.deepcopy(dict(data))
-    changed = [_override(merged, text) for text in overrides]
     try:
-        return Options.model_validate(merged).placed(where, Path(folder))
+        return model.model_validate(dict(data))
     except ValidationError as error:
-        raise OptionsError(_first_line(error, where, changed)) from None
+        raise OptionsError(_Problems(model).first_line(error, where, changed)) from None
 
 
-def options_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the options file."""
-    schema = Options.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a file.
+
+    Parameters
+    ----------
+    model
+        What the file may hold.
+    """
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 
 
-def _override(data: dict[str, Any], text: str) -> str:
-    """Apply one ``key.path=value`` and return the key."""
+def override(data: dict[str, Any], text: str) -> str:
+    """Apply one ``key.path=value`` and return the key.
+
+    Parameters
+    ----------
+    data
+        What is changed.
+    text
+        The change; the value is JSON, or else text.
+
+    Raises
+    ------
+    OptionsError
+        If it is no change, or a block on the way is a value.
+    """
     key, separator, value = text.partition("=")
     key = key.strip()
     names = key.split(".")
@@ -173,72 +118,89 @@ def _value(text: str) -> object:
         return text
 
 
-def _first_line(error: ValidationError, where: str, changed: Iterable[str]) -> str:
-    """Say the first mistake in one line, and how many there are beside it."""
-    problems = error.errors(include_url=False)
-    # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
-    places = {_path(problem["loc"]) for problem in problems}
-    first = problems[0]
-    path = _path(first["loc"])
-    if any(path == key or path.startswith((f"{key}.", f"{key}[")) for key in changed):
-        where = "--set"
-    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-    return f"{where}: {_describe(first, path)}{more}"
+class _Problems:
+    """The mistakes of a file in words, from what pydantic tells of them.
+
+    Parameters
+    ----------
+    model
+        What the file may hold.
+    """
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self._blocks = dict(_blocks(model, ""))
+        self._other_names: Mapping[str, str] = getattr(model, "other_names", {})
+
+    def first_line(self, error: ValidationError, where: str, changed: Iterable[str]) -> str:
+        """Say the first mistake in one line, and how many there are beside it."""
+        problems = error.errors(include_url=False)
+        # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
+        places = {_path(problem["loc"]) for problem in problems}
+        first = problems[0]
+        path = _path(first["loc"])
+        if any(path == key or path.startswith((f"{key}.", f"{key}[")) for key in changed):
+            where = "--set"
+        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+        return f"{where}: {self._describe(first, path)}{more}"
+
+    def _describe(self, problem: ErrorDetails, path: str) -> str:
+        kind = problem["type"]
+        context = problem.get("ctx", {})
+        if kind == "extra_forbidden":
+            return self._unknown_key(problem["loc"])
+        if kind == "missing":
+            return f"{path} is missing, expected {self._description(path)}"
+        if kind == "value_error":
+            return str(context.get("error", problem["msg"]))
+        if kind == "literal_error":
+            choices = [choice.strip("' ") for choice in context["expected"].replace(" or ", ", ").split(",")]
+            value = problem["input"]
+            hint = suggest(value, choices) if isinstance(value, str) else f"known: {', '.join(choices)}"
+            if problem["loc"][-1] == "[key]":
+                return f"{_path(problem['loc'][:-2])} has no selection {_shown(value)}; {hint}"
+            return f"{path} is {_shown(value)}; {hint}"
+        if kind == "too_short" and not problem["input"]:
+            return f"{path} is empty, expected at least one entry"
+        expected = _EXPECTED[kind](context) if kind in _EXPECTED else problem["msg"]
+        return f"{path} is {_shown(problem['input'])}, expected {expected}"
+
+    def _unknown_key(self, loc: tuple[int | str, ...]) -> str:
+        """Name the key that does not exist, and the one that was meant."""
+        name = str(loc[-1])
+        block = _path(loc[:-1])
+        elsewhere = [place for place, model in self._blocks.items() if name in model.model_fields]
+        if elsewhere:
+            hint = f"it belongs {f'to {elsewhere[0]}' if elsewhere[0] else 'at the top'}"
+        else:
+            known = self._keys_of(block)
+            aliases = {alias: key for alias, key in self._other_names.items() if key in known}
+            hint = suggest(name, known)
+            if not hint.startswith("did you mean") and aliases:
+                close = suggest(name, aliases)
+                meant = next((key for alias, key in aliases.items() if close == f"did you mean {alias!r}?"), None)
+                hint = f"did you mean {meant!r}?" if meant else hint
+        return f"{block or 'the file'} has no key {_shown(name)}; {hint}"
+
+    def _keys_of(self, block: str) -> list[str]:
+        return list(self._blocks[block].model_fields) if block in self._blocks else []
+
+    def _description(self, path: str) -> str:
+        """Return what a key means, in the words of the model."""
+        block, _, name = path.rpartition(".")
+        model = self._blocks.get(block)
+        if model is None or name not in model.model_fields:
+            return "a value"
+        text = model.model_fields[name].description or "a value"
+        return text[0].lower() + text[1:].rstrip(".")
 
 
-def _describe(problem: ErrorDetails, path: str) -> str:
-    kind = problem["type"]
-    context = problem.get("ctx", {})
-    if kind == "extra_forbidden":
-        return _unknown_key(problem["loc"])
-    if kind == "missing":
-        return f"{path} is missing, expected {_description(path)}"
-    if kind == "value_error":
-        return str(context.get("error", problem["msg"]))
-    if kind == "literal_error":
-        choices = [choice.strip("' ") for choice in context["expected"].replace(" or ", ", ").split(",")]
-        value = problem["input"]
-        hint = suggest(value, choices) if isinstance(value, str) else f"known: {', '.join(choices)}"
-        if problem["loc"][-1] == "[key]":
-            return f"{_path(problem['loc'][:-2])} has no selection {_shown(value)}; {hint}"
-        return f"{path} is {_shown(value)}; {hint}"
-    expected = _EXPECTED[kind](context) if kind in _EXPECTED else problem["msg"]
-    return f"{path} is {_shown(problem['input'])}, expected {expected}"
-
-
-def _unknown_key(loc: tuple[int | str, ...]) -> str:
-    """Name the key that does not exist, and the one that was meant."""
-    name = str(loc[-1])
-    block = _path(loc[:-1])
-    elsewhere = [place for place, model in _BLOCKS if name in model.model_fields]
-    if elsewhere:
-        hint = f"it belongs {f'to {elsewhere[0]}' if elsewhere[0] else 'at the top'}"
-    else:
-        known = _keys_of(block)
-        aliases = {alias: key for alias, key in _OTHER_NAMES.items() if key in known}
-        hint = suggest(name, known)
-        if not hint.startswith("did you mean") and aliases:
-            close = suggest(name, aliases)
-            meant = next((key for alias, key in aliases.items() if close == f"did you mean {alias!r}?"), None)
-            hint = f"did you mean {meant!r}?" if meant else hint
-    return f"{block or 'the file'} has no key {_shown(name)}; {hint}"
-
-
-def _keys_of(block: str) -> list[str]:
-    for place, model in _BLOCKS:
-        if place == block:
-            return list(model.model_fields)
-    return ["selection", "void"]
-
-
-def _description(path: str) -> str:
-    """Return what a key means, in the words of the model."""
-    block, _, name = path.rpartition(".")
-    for place, model in _BLOCKS:
-        if place == block and name in model.model_fields:
-            text = model.model_fields[name].description or "a value"
-            return text[0].lower() + text[1:].rstrip(".")
-    return "a value"
+def _blocks(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield the blocks of a file with the places where they stand."""
+    yield path, model
+    for name, field in model.model_fields.items():
+        for kind in (field.annotation, *typing.get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from _blocks(kind, f"{path}.{name}" if path else name)
 
 
 def _path(loc: Sequence[int | str]) -> str:

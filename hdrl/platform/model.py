@@ -7,10 +7,12 @@ Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (i
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.hashing import sha256_of
 from hdrl.platform.pstates import PStateRules
 
 IntArray = NDArray[np.int32]
@@ -189,6 +191,28 @@ class Platform:
     def has_power(self) -> bool:
         """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
         return not bool(np.any(np.isnan(self.full_w)))
+
+    @property
+    def n_units(self) -> int:
+        """Number of cores: what a task can hold."""
+        return self.n_cores
+
+    @property
+    def unit_kinds(self) -> dict[str, int]:
+        """How many cores there are of each speed, the fastest first, called by it: ``{"12.8 Gflop/s": 64}``."""
+        speeds, n_of_speed = np.unique(self.speed_flops[:, 0] / 1e9, return_counts=True)
+        named = zip(speeds.tolist()[::-1], n_of_speed.tolist()[::-1], strict=True)
+        return {f"{speed:g} Gflop/s": number for speed, number in named}
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that a simulation depends on; files that describe it in different ways share it."""
+        arrays = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        rest = [self.core_names, self.loopback_s, self.loopback_latency_s]
+        return sha256_of([(name, value) for name, value in arrays if isinstance(value, np.ndarray)], rest)
+
+    def facts(self) -> dict[str, Any]:
+        """Return its name and size, for the provenance of a run."""
+        return {"name": self.name, "n_cores": self.n_cores}
 
     def __eq__(self, other: object) -> bool:
         """Tell whether all fields are equal, arrays element by element (and NaN equal to NaN)."""

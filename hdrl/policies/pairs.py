@@ -62,7 +62,7 @@ from dataclasses import dataclass
 
 from hdrl.errors import UnknownName
 from hdrl.kernel import codes
-from hdrl.options import model as options
+from hdrl.settings.batch import options
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
 """Number of each job selection in the kernel (``JOB_*`` in `hdrl.kernel.codes`)."""

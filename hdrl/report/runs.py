@@ -259,7 +259,7 @@ def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
     name
         A name for the run; that of the policy by default.
     """
-    from hdrl.metrics import compute_metrics
+    from hdrl.settings.batch.metrics import compute_metrics
 
     records, jobs = trace.records, trace.workload.jobs
     has_started = records["start_s"] >= 0

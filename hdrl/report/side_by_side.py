@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hdrl.errors import OptionsError, UnknownName
-from hdrl.metrics import METRICS, energy_delay_product, ratio, summary
+from hdrl.metrics import energy_delay_product, ratio, summary
 from hdrl.report.data import job_values
 from hdrl.report.runs import RunData, read_runs
+from hdrl.settings.batch.metrics import METRICS
 from hdrl.simulation.readers import read_out_schedule
 
 ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")

@@ -1,1 +1,1 @@
-"""The worlds that schedulers are compared in, a folder for each; none of them knows another."""
+"""The settings that come with hdrl, a folder each; `hdrl.setting.SETTINGS` finds them by name."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.platform.model import Platform
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState
 from hdrl.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 class JobState(IntEnum):
     """Where a job is; the names are Batsim's."""
 
-    NOT_SUBMITTED = 0
-    SUBMITTED = 1
-    RUNNING = 2
-    COMPLETED_SUCCESSFULLY = 3
-    COMPLETED_FAILED = 4
-    COMPLETED_WALLTIME_REACHED = 5
-    COMPLETED_KILLED = 6
-    REJECTED = 7
+    NOT_SUBMITTED = TaskState.NOT_RELEASED
+    SUBMITTED = TaskState.WAITING
+    RUNNING = TaskState.RUNNING
+    COMPLETED_SUCCESSFULLY = TaskState.DONE
+    COMPLETED_FAILED = TaskState.FAILED
+    COMPLETED_WALLTIME_REACHED = TaskState.OVERRAN
+    COMPLETED_KILLED = TaskState.KILLED
+    REJECTED = TaskState.REJECTED
 
 
 RECORD_DTYPE = np.dtype(
@@ -157,6 +158,61 @@ class Trace:
     def has_energy(self) -> bool:
         """Whether energy was accounted for."""
         return len(self.energy) > 0 or bool(np.any(self.records["energy_j"] >= 0))
+
+    @property
+    def machine(self) -> Platform:
+        """The platform, as traces of all settings call it."""
+        return self.platform
+
+    @property
+    def load(self) -> Workload:
+        """The workload, as traces of all settings call it."""
+        return self.workload
+
+    @property
+    def tasks(self) -> NDArray[np.void]:
+        """What became of each job, as an array of `hdrl.trace.TASK_DTYPE`."""
+        jobs, records = self.workload.jobs, self.records
+        tasks = np.zeros(len(jobs), dtype=TASK_DTYPE)
+        tasks["release_s"], tasks["start_s"] = jobs["submit_s"], records["start_s"]
+        tasks["end_s"] = np.where(records["run_s"] >= 0, records["start_s"] + records["run_s"], -1.0)
+        tasks["deadline_s"] = np.inf
+        tasks["state"], tasks["requested_s"] = records["state"], jobs["requested_time_s"]
+        tasks["user"], tasks["kind"] = jobs["user"], jobs["executable"]
+        return tasks
+
+    @property
+    def stays(self) -> NDArray[np.void]:
+        """When jobs held cores, as an array of `hdrl.trace.STAY_DTYPE`, by start."""
+        records = self.records
+        held = np.flatnonzero(records["n_cores"] > 0)
+        held = held[np.argsort(records["start_s"][held], kind="stable")]
+        stays = np.zeros(len(held), dtype=STAY_DTYPE)
+        stays["task"], stays["start_s"], stays["pace"] = held, records["start_s"][held], 1.0
+        stays["end_s"] = self.tasks["end_s"][held]
+        stays["first_unit"], stays["n_units"] = records["first_core"][held], records["n_cores"][held]
+        return stays
+
+    @property
+    def stay_units(self) -> NDArray[np.int32]:
+        """The cores of all stays."""
+        return self.allocated_cores
+
+    @property
+    def signals(self) -> dict[str, Signal]:
+        """How many hosts compute over time."""
+        states = self.machine_states
+        return {"computing": Signal(states["time_s"], states["computing"].astype(np.float64), "hosts")}
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """How often cores, memory and bandwidth did not suffice."""
+        log = self.overutilization
+        return {
+            "core_shortages": float(len(log.core_s)),
+            "memory_shortages": float(len(log.memory_s)),
+            "bandwidth_overcommitments": float(len(log.bandwidth_start_s)),
+        }
 
     def cores_of(self, job: int) -> NDArray[np.int32]:
         """Return the core ids on which a job ran, ascending; empty if it never started.

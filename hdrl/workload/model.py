@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
+from hdrl.hashing import columns, sha256_of
 
 NO_WALLTIME = -1.0
 UNKNOWN = -1
@@ -100,6 +101,16 @@ class Workload:
     def n_jobs(self) -> int:
         """Number of jobs."""
         return len(self.jobs)
+
+    @property
+    def n_items(self) -> int:
+        """Number of jobs: what is released, waits and runs."""
+        return len(self.jobs)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the jobs and profiles; the name and the origin do not count."""
+        arrays = [*columns(self.jobs), *columns(self.steps), ("first_step", self.first_step)]
+        return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 
     def submission_order(self) -> NDArray[np.int64]:
         """Job indices in Batsim's order of submission: by date, then by full id *as text* (``w0!10`` before ``w0!2``).

@@ -13,7 +13,6 @@ from hdrl.batsim.real import BatsimSettings
 from hdrl.batsim.results import read_log
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.errors import DecisionError, HdrlError, SimulationError, UnknownName
-from hdrl.experiment.run.inputs import shipped_workloads
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
 from hdrl.policies import pair_names, simulate
@@ -44,6 +43,7 @@ from hdrl.testing.worlds import Job, Node, Processor
 from hdrl.workload import read_workload
 from hdrl.workload.batsim_json import merge
 from hdrl.workload.model import Workload
+from hdrl.workload.read import shipped_workloads
 
 from .stand_ins import batsim_command
 

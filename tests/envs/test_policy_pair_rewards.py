@@ -12,7 +12,7 @@ import pytest
 import hdrl
 from hdrl.envs.policy_pair import PolicyPairEnv
 from hdrl.envs.rewards import OBJECTIVES, rewards_table
-from hdrl.options.model import Objective
+from hdrl.settings.batch.options import Objective
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
 
 HDEEPRM = "hdeeprm"

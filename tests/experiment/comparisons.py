@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from hdrl.experiment.compare.sweep import Sweep, make_sweep
+from hdrl.experiment.run.inputs import make_sweep
+from hdrl.options.sweep import Sweep
 from hdrl.workload import lublin_log, write_swf
 
 N_JOBS = 240

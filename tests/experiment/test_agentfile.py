@@ -7,7 +7,7 @@ import pytest
 
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment import AgentError, load_agent, run_experiment
-from hdrl.options import read_options
+from hdrl.experiment.run.inputs import read_options
 from hdrl.policies import OwnPriority
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))

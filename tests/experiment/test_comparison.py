@@ -114,7 +114,7 @@ def test_the_same_bytes_for_any_number_of_workers(sweep, tmp_path: Path):
 
 
 def test_the_sweep_in_the_folder_repeats_it(sweep, tmp_path: Path):
-    from hdrl.experiment.compare.sweep import read_sweep
+    from hdrl.experiment.run.inputs import read_sweep
 
     run_comparison(sweep(tmp_path), out=tmp_path / "one", n_workers=1)
     run_comparison(read_sweep(tmp_path / "one" / "sweep.json"), out=tmp_path / "two", n_workers=1)
@@ -123,7 +123,7 @@ def test_the_sweep_in_the_folder_repeats_it(sweep, tmp_path: Path):
 
 def test_what_was_interrupted_continues_and_gives_the_same_bytes(sweep, tmp_path: Path, monkeypatch):
     run_comparison(sweep(tmp_path), out=tmp_path / "whole", n_workers=1)
-    simulate, n_simulated = PointRunner._simulate, []
+    simulate, n_simulated = PointRunner._result, []
 
     def stops_after_nine(self, *arguments):
         if len(n_simulated) == 9:
@@ -131,7 +131,7 @@ def test_what_was_interrupted_continues_and_gives_the_same_bytes(sweep, tmp_path
         n_simulated.append(1)
         return simulate(self, *arguments)
 
-    monkeypatch.setattr(PointRunner, "_simulate", stops_after_nine)
+    monkeypatch.setattr(PointRunner, "_result", stops_after_nine)
     with pytest.raises(KeyboardInterrupt):
         run_comparison(sweep(tmp_path), out=tmp_path / "parts", n_workers=1)
     assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["points.jsonl", "sweep.json"]
@@ -140,7 +140,7 @@ def test_what_was_interrupted_continues_and_gives_the_same_bytes(sweep, tmp_path
     with (tmp_path / "parts" / "points.jsonl").open("a") as file:
         file.write('{"point": "torn')
     again, said = [], []
-    monkeypatch.setattr(PointRunner, "_simulate", lambda self, *rest: again.append(1) or simulate(self, *rest))
+    monkeypatch.setattr(PointRunner, "_result", lambda self, *rest: again.append(1) or simulate(self, *rest))
     result = run_comparison(
         sweep(tmp_path), out=tmp_path / "parts", n_workers=1, progress=CompareProgress(said.append, lambda a, b: None)
     )
@@ -152,7 +152,7 @@ def test_what_was_interrupted_continues_and_gives_the_same_bytes(sweep, tmp_path
 def test_a_finished_comparison_is_not_done_again(sweep, tmp_path: Path, monkeypatch):
     first = run_comparison(sweep(tmp_path), out=tmp_path / "out", n_workers=1)
     before = content(tmp_path / "out")
-    monkeypatch.setattr(PointRunner, "_simulate", None)
+    monkeypatch.setattr(PointRunner, "_result", None)
     again = run_comparison(sweep(tmp_path), out=tmp_path / "out", n_workers=1)
     assert again.n_simulated == 0
     assert content(tmp_path / "out") == before

@@ -12,8 +12,7 @@ import hdrl
 from hdrl.errors import HdrlError, OptionsError
 from hdrl.experiment import evaluate_model, run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
-from hdrl.experiment.compare.sweep import make_sweep
-from hdrl.options import parse_options
+from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.workload import lublin_log, write_swf
 
 

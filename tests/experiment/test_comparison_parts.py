@@ -4,12 +4,13 @@ import dataclasses
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
-from hdrl.experiment.compare.candidates import Candidate, groups, read_candidates
+from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions
 from hdrl.experiment.compare.points import Point, batches
@@ -22,8 +23,15 @@ from hdrl.experiment.compare.summary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.compare.sweep import make_sweep, read_sweep, sweep_schema
-from hdrl.metrics import METRICS
+from hdrl.experiment.run.inputs import make_sweep, read_sweep
+from hdrl.options.reading import schema_of
+from hdrl.setting import SETTINGS
+from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.policybook import BatchPolicies
+from hdrl.settings.batch.sweep import BatchSweep
+
+BATCH = SETTINGS["batch"]
+
 
 MINIMAL = {"platform": "gaia", "candidates": ["sjf+easy"], "workloads": ["lublin_gaia_1000"]}
 
@@ -38,17 +46,17 @@ def sweep(folder: Path | None = None, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"candidate": ["fcfs"]}, "the sweep has no key 'candidate'; did you mean 'candidates'?"),
+        ({"candidate": ["fcfs"]}, "the file has no key 'candidate'; did you mean 'candidates'?"),
         ({"windows": {"length": 5, "counts": 3}}, "windows has no key 'counts'; did you mean 'count'?"),
         ({"workload": {"memry": "none"}}, "workload has no key 'memry'; did you mean 'memory'?"),
-        ({"windows": {"length": 0}}, "windows.length is 0: should be greater than or equal to 1"),
+        ({"windows": {"length": 0}}, "windows.length is 0, expected at least 1"),
         ({"windows": {}}, "windows.length is missing"),
-        ({"candidates": []}, "candidates is a list: list should have at least 1 item"),
-        ({"seeds": "three"}, "seeds is 'three': should be a valid integer"),
+        ({"candidates": []}, "candidates is empty, expected at least one entry"),
+        ({"seeds": "three"}, "seeds is 'three', expected a whole number"),
         ({"metrics": ["mean_slowdwn"]}, "no metric 'mean_slowdwn'; did you mean 'mean_slowdown'?"),
         ({"metrics": ["energy_j", "energy_j"]}, "metrics names one twice"),
         ({"range": [0.7, 0.7]}, "range is [0.7, 0.7], expected the smaller share first"),
-        ({"range": [0.7, 1.2]}, "range[1] is 1.2: should be less than or equal to 1"),
+        ({"range": [0.7, 1.2]}, "range[1] is 1.2, expected at most 1"),
         ({"workloads": []}, "there is nothing to simulate: give workloads, or loads"),
         ({"loads": [0.7]}, "loads need windows with a length"),
         ({"windows": {"length": 5, "count": 2, "starts": [1]}}, "windows.starts cannot be empty, and says how many"),
@@ -63,17 +71,23 @@ def test_mistakes_in_a_sweep_are_one_line(changes, message: str):
     assert "\n" not in text
 
 
+def completed(given: BatchSweep, *, has_power: bool) -> BatchSweep:
+    """Return a sweep with the defaults filled in for a platform whose power is known, or not."""
+    machine = SimpleNamespace(has_power=has_power)
+    return given.completed(machine, baseline="fcfs+easy", metrics=BATCH.default_metrics)
+
+
 @pytest.mark.parametrize(
     ("asked", "has_power", "expected"),
     [(None, True, True), (None, False, False), (False, True, False), (True, True, True)],
 )
 def test_energy_is_summarised_where_it_is_accounted_for(asked, has_power, expected):
-    found = sweep(energy=asked).completed(has_power=has_power)
+    found = completed(sweep(energy=asked), has_power=has_power)
     assert found.energy is expected
     assert found.metrics is not None
     assert found.metrics[0] == "mean_bounded_slowdown"
     assert ("energy_j" in found.metrics) is expected
-    assert found.completed(has_power=has_power) == found, "what is written in the folder can be run again"
+    assert completed(found, has_power=has_power) == found, "what is written in the folder can be run again"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +97,7 @@ def test_energy_is_summarised_where_it_is_accounted_for(asked, has_power, expect
 def test_energy_that_nobody_knows_cannot_be_summarised(asked, has_power, why: str):
     wanted = sweep(energy=asked, platform="homogeneous:16", metrics=["mean_wait_s", "energy_delay_product_js"])
     with pytest.raises(OptionsError) as caught:
-        wanted.completed(has_power=has_power)
+        completed(wanted, has_power=has_power)
     assert str(caught.value) == f"sweep.json: metrics names energy_delay_product_js, but there is no energy: {why}"
 
 
@@ -120,7 +134,7 @@ def test_a_sweep_moves_with_its_paths(tmp_path: Path, monkeypatch):
 
 
 def test_the_schema_describes_every_key():
-    schema = sweep_schema()
+    schema = schema_of(BatchSweep)
     assert all(field.get("description") for field in schema["properties"].values())
 
 
@@ -128,7 +142,7 @@ def test_the_schema_describes_every_key():
 
 
 def test_groups_and_patterns():
-    known = groups()
+    known = BatchPolicies().groups()
     assert len(known["pairs36"]) == 36
     assert len(known["heuristics"]) >= 14 * 3
     assert {"fcfs+easy", "f4+easy_sjbf", "wfp3+easy_priority"} <= set(known["heuristics"])
@@ -185,7 +199,7 @@ class Jobs:
     """Stands in for a workload."""
 
     def __init__(self, n_jobs: int, name: str = "log") -> None:
-        self.n_jobs, self.name = n_jobs, name
+        self.n_items, self.name = n_jobs, name
 
 
 def starts(n_jobs: int = 1000, **changes) -> list[int]:
@@ -220,7 +234,7 @@ def test_windows_never_share_jobs(count: int, n_jobs: int):
         ({"windows": {"length": 100, "count": 4}, "range": [0.7, 1.0]}, "room for 3 windows of 100 jobs"),
         ({"windows": {"length": 100, "starts": [901]}}, "has 1,000 jobs, but windows.starts has 901"),
         ({"windows": {"length": 100, "starts": [10], "warm_up": 11}}, "needs 11 jobs before it"),
-        ({"range": [0.0001, 0.0002]}, "no job between the shares"),
+        ({"range": [0.0001, 0.0002]}, r"range is \[0.0001, 0.0002\], which holds none of the 1,000 jobs of"),
     ],
 )
 def test_windows_that_do_not_exist(changes, message: str):
@@ -279,12 +293,14 @@ def test_the_training_part():
 
 def test_the_best_is_the_least_geometric_mean():
     values = {"a": [1.0, 100.0], "b": [11.0, 11.0], "c": [math.nan, 1.0]}
-    chosen = choose_baseline(values, "mean_bounded_slowdown", 10)
+    chosen = choose_baseline(values, "mean_bounded_slowdown", METRICS["mean_bounded_slowdown"], 10)
     assert chosen.chosen == "a", "geometric means 10 and 11; one that failed cannot be chosen"
-    assert choose_baseline(values, "utilization", 10).chosen == "b", "more is better"
-    assert choose_baseline({"a": [0.0, 3.0], "b": [1.0, 1.0]}, "mean_wait_s", 1).chosen == "b", "arithmetic with zeros"
+    assert choose_baseline(values, "utilization", METRICS["utilization"], 10).chosen == "b", "more is better"
+    assert (
+        choose_baseline({"a": [0.0, 3.0], "b": [1.0, 1.0]}, "mean_wait_s", METRICS["mean_wait_s"], 1).chosen == "b"
+    ), "arithmetic with zeros"
     with pytest.raises(OptionsError, match="none of 1 candidates has a mean_wait_s"):
-        choose_baseline({"a": [math.nan]}, "mean_wait_s", 1)
+        choose_baseline({"a": [math.nan]}, "mean_wait_s", METRICS["mean_wait_s"], 1)
 
 
 # The table, verdicts and warnings
@@ -311,7 +327,9 @@ def measured(workloads=None, unrun=None, failed=None, **values) -> Measured:
         is_failed[name][0] = True
         tables[name]["mean_bounded_slowdown"][0] = math.nan
     n = len(next(iter(values.values())))
-    return Measured(tuple(values), "base", tuple(workloads or ["log"] * n), tables, is_failed)
+    return Measured(
+        tuple(values), "base", tuple(workloads or ["log"] * n), tables, is_failed, METRICS, SETTINGS["batch"].unrun
+    )
 
 
 def rows_of(numbers: Measured, *metrics: str):
@@ -323,14 +341,21 @@ def warned(numbers: Measured, cases=None, loads=None, candidates=(), **more) -> 
     cases = CASES[: len(numbers.workloads)] if cases is None else cases
     loads = np.full(len(cases), 0.8) if loads is None else np.asarray(loads)
     found = cautions(
-        numbers, rows, metric="mean_bounded_slowdown", cases=cases, loads=loads, candidates=candidates, **more
+        numbers,
+        rows,
+        metric="mean_bounded_slowdown",
+        cases=cases,
+        loads=loads,
+        candidates=candidates,
+        classic={name for names in BATCH.policies.groups().values() for name in names},
+        **more,
     )
     return {caution.kind: caution.text for caution in found}
 
 
 def sentence(numbers: Measured, among: int = 1) -> str:
     (row,) = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
-    return verdict(row, "base", among=among)
+    return verdict(row, "base", METRICS[row.metric], among=among)
 
 
 def test_a_verdict():

@@ -14,8 +14,8 @@ import hdrl  # noqa: E402
 from hdrl.errors import HdrlError  # noqa: E402
 from hdrl.experiment import AgentError, evaluate_model, load_agent, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.experiment import RunResult  # noqa: E402
+from hdrl.experiment.run.inputs import parse_options, read_options  # noqa: E402
 from hdrl.experiment.train.hdeeprmlearner import HDeepRMEnvironment  # noqa: E402
-from hdrl.options import parse_options, read_options  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)

@@ -18,9 +18,10 @@ import hdrl  # noqa: E402
 from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
 from hdrl.experiment import Model, Progress, evaluate_model, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.experiment import RunResult  # noqa: E402
+from hdrl.experiment.run.inputs import parse_options, read_options  # noqa: E402
 from hdrl.experiment.train.learning import built_in_agent, make_agent  # noqa: E402
 from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
-from hdrl.options import Options, parse_options, read_options  # noqa: E402
+from hdrl.settings.batch.options import Options  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl  # noqa: E402
 from hdrl.experiment import run_experiment  # noqa: E402
-from hdrl.experiment.train import run as trainingrun  # noqa: E402
-from hdrl.options import parse_options  # noqa: E402
+from hdrl.experiment.run.inputs import parse_options  # noqa: E402
+from hdrl.settings.batch.setting import BatchSetting  # noqa: E402
 from hdrl.testing import worlds as small_worlds  # noqa: E402
 
 PAIRS = ["high_gflops", "high_cores", "high_mem_bw", "low_power"]
@@ -47,8 +47,8 @@ def one_thread() -> Iterator[None]:
 def test_the_best_pair_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, algorithm: str, seed: int):
     maker, objective, metric, best = WORLDS[name]
     world = getattr(small_worlds, maker)()
-    monkeypatch.setattr(trainingrun, "load_platform", lambda options: world.platform)
-    monkeypatch.setattr(trainingrun, "load_workload", lambda options, platform: world.workload)
+    monkeypatch.setattr(BatchSetting, "machine", lambda self, options: world.platform)
+    monkeypatch.setattr(BatchSetting, "load", lambda self, options, machine: world.workload)
     iterations, settings = ALGORITHMS[algorithm]
     options = parse_options(
         {

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 import hdrl.experiment.reproduce.reproduce as module
 from hdrl.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.experiment.compare.sweep import read_sweep
 from hdrl.experiment.reproduce.protocols import PROTOCOLS
 from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,
@@ -23,9 +22,9 @@ from hdrl.experiment.reproduce.recipe import (
 )
 from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiment.reproduce.resulttable import Reference, differences, read_reference, write_results
+from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.main import cli
-from hdrl.metrics import METRICS
-from hdrl.options import read_options
+from hdrl.settings.batch.metrics import METRICS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"
 EXPERIMENTS = sorted(shipped_experiments())

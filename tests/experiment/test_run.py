@@ -11,9 +11,11 @@ import pytest
 from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
 from hdrl.experiment.run.folder import new_folder
-from hdrl.experiment.run.inputs import load_platform, load_workload, shipped_workloads
-from hdrl.experiment.run.provenance import platform_sha256, without_places, workload_sha256
-from hdrl.options import Options, read_options
+from hdrl.experiment.run.inputs import read_options
+from hdrl.experiment.run.provenance import without_places
+from hdrl.settings.batch.inputs import platform_of, workload_of
+from hdrl.settings.batch.options import Options
+from hdrl.workload.read import shipped_workloads
 
 FILES = {
     "metrics.json",
@@ -99,7 +101,7 @@ def test_provenance_says_what_was_run(small_world: Path, stand_in, tmp_path: Pat
     assert set(told["versions"]) == {"hdrl", "python", "numpy", "numba"}
     assert told["versions"]["numpy"] == np.__version__
     assert told["options"]["sha256"] == resolve_options(options).sha256()
-    assert told["platform"]["sha256"] == platform_sha256(load_platform(options))
+    assert told["platform"]["sha256"] == platform_of(options).sha256()
     assert told["agent"] == {"name": "classic", "policy": "first-high_gflops", "sha256": None}
 
 
@@ -273,7 +275,7 @@ def test_the_custom_workload_comes_first(small_world: Path):
     }
     small_world.with_name("own.json").write_text(json.dumps(custom))
     options = read_options(small_world, overrides=["workload.custom=own.json"])
-    workload = load_workload(options, load_platform(options))
+    workload = workload_of(options, platform_of(options))
     assert workload.n_jobs == 1
     assert workload.jobs["requested_time_s"].tolist() == [5.0]
 
@@ -283,19 +285,19 @@ def test_shipped_workloads_are_found_by_name(small_world: Path):
     options = read_options(
         small_world, overrides=["platform_file_path=gaia", "workload_file_path=lublin_gaia_1000", "nb_jobs=10"]
     )
-    assert load_workload(options, load_platform(options)).n_jobs == 10
+    assert workload_of(options, platform_of(options)).n_jobs == 10
 
 
 def test_hashes_see_what_matters(small_world: Path):
     options = read_options(small_world)
-    platform = load_platform(options)
-    other = load_platform(read_options(small_world, overrides=["contention=none"]))
-    assert platform_sha256(platform) == platform_sha256(load_platform(options))
-    assert platform_sha256(platform) != platform_sha256(other)
-    workload = load_workload(options, platform)
-    fewer = load_workload(read_options(small_world, overrides=["nb_jobs=2"]), platform)
-    assert workload_sha256(workload) == workload_sha256(load_workload(options, platform))
-    assert workload_sha256(workload) != workload_sha256(fewer)
+    platform = platform_of(options)
+    other = platform_of(read_options(small_world, overrides=["contention=none"]))
+    assert platform.sha256() == platform_of(options).sha256()
+    assert platform.sha256() != other.sha256()
+    workload = workload_of(options, platform)
+    fewer = workload_of(read_options(small_world, overrides=["nb_jobs=2"]), platform)
+    assert workload.sha256() == workload_of(options, platform).sha256()
+    assert workload.sha256() != fewer.sha256()
 
 
 def test_places_are_forgotten():

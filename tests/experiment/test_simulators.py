@@ -8,7 +8,7 @@ import pytest
 
 from hdrl.errors import HdrlError, OptionsError
 from hdrl.experiment import run_experiment
-from hdrl.options import read_options
+from hdrl.experiment.run.inputs import read_options
 
 COMMON = {
     "metrics.json",

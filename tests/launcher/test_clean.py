@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 import hdrl.experiment.run.clean as cleaning
 from hdrl.errors import OutputError
 from hdrl.experiment import run_experiment
+from hdrl.experiment.run.inputs import read_options
 from hdrl.launcher.main import cli
-from hdrl.options import read_options
 
 FILES = {
     "metrics.json",

@@ -134,7 +134,7 @@ def test_many_rows_are_cut(folder: Path):
         ),
         ("fcfs -p homogeneous:16 -w log.swf --metrics slow", "compare: no metric 'slow'"),
         ("fcfs -p homogeneous:16 -w log.swf --set seed", "--set seed: expected KEY=VALUE"),
-        ("fcfs -p homogeneous:16 -w log.swf --set sed=1", "compare: the sweep has no key 'sed'; did you mean 'seed'?"),
+        ("fcfs -p homogeneous:16 -w log.swf --set sed=1", "compare: the file has no key 'sed'; did you mean 'seed'?"),
         (
             "fcfs -p homogeneous:16 -w log.swf --set seed=1 --set seed.x=2",
             "--set seed.x=2: seed has been set as a whole",

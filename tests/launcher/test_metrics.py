@@ -11,6 +11,7 @@ import hdrl
 from hdrl.launcher.main import cli
 from hdrl.report.runs import read_run
 from hdrl.report.side_by_side import run_metrics, side_by_side
+from hdrl.settings.batch.metrics import METRICS
 from hdrl.simulation import write_batsim_files
 
 
@@ -62,7 +63,7 @@ def test_chosen_metrics_come_with_the_counts_that_they_need(runs):
     assert list(table)[-1] == "p95_wait_s"
     assert "n_unfinished" in table
     assert "energy_j" not in table
-    assert set(rows(metrics("a", "--all").output)) == set(hdrl.metrics.METRICS)
+    assert set(rows(metrics("a", "--all").output)) == set(METRICS)
 
 
 def test_the_best_is_marked_by_what_better_means(runs):

@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.experiment import run_experiment
+from hdrl.experiment.run.inputs import read_options
 from hdrl.launcher.main import cli
 from hdrl.launcher.plot import BY
-from hdrl.options import read_options
 from hdrl.report.groups import GROUPINGS
 from hdrl.report.kinds import KINDS
 

@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hdrl.errors import HdrlError, OptionsError, ReadError
-from hdrl.options import Options, options_schema, parse_options, read_options
+from hdrl.experiment.run.inputs import parse_options, read_options
+from hdrl.options.reading import schema_of
+from hdrl.settings.batch.options import Options
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
@@ -55,14 +57,14 @@ def refusal(data: object, *overrides: str) -> str:
 
 def test_0_1_0_names_its_policy():
     options = parse_options(VERSION_0_1_0)
-    assert options.policy_pair() == "first-low_energy"
+    assert options.policy() == "first-low_energy"
     assert options.agent_type == "CLASSIC"
     assert (options.seed, options.nb_jobs) == (20091995, 1000)
 
 
 def test_0_3_1_has_one_action():
     options = parse_options(VERSION_0_3_1)
-    assert options.policy_pair() == "shortest-high_mem_bw"
+    assert options.policy() == "shortest-high_mem_bw"
     assert options.seed == 2009, "the copy that HDeepRM leaves under pybatsim must not count"
 
 
@@ -79,7 +81,7 @@ def test_defaults_are_filled_in():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_are_good(path: Path):
     options = read_options(path)
-    assert options.agent_type == "LEARNING" or options.policy_pair()
+    assert options.agent_type == "LEARNING" or options.policy()
     workload = options.workload.custom or options.workload_file_path
     assert options.path_of(workload).parent.resolve() == ROOT / "workloads"
 
@@ -177,7 +179,7 @@ def test_overrides_are_typed():
     )
     assert (options.seed, options.pybatsim.agent.gamma, options.energy) == (5, 0.9, False)
     assert options.platform_file_path == "mc2"
-    assert options.policy_pair() == "first-random"
+    assert options.policy() == "first-random"
 
 
 def test_parsing_does_not_change_its_input():
@@ -191,15 +193,15 @@ def test_several_pairs_need_a_choice():
     several["pybatsim"]["env"]["actions"]["selection"] = [{"first": ["high_mem", "random"]}, {"smallest": ["random"]}]
     options = parse_options(several, where="options.json")
     with pytest.raises(OptionsError, match=r"needs exactly one policy pair, .* has 3; .*--set pybatsim.agent.policy_"):
-        options.policy_pair()
+        options.policy()
     compatible = parse_options(several, overrides=["compatibility=hdeeprm-0.3.1"])
-    assert compatible.policy_pair() == "first-high_mem", "HDeepRM's classic agent always takes action 0"
+    assert compatible.policy() == "first-high_mem", "HDeepRM's classic agent always takes action 0"
     chosen = parse_options(several, overrides=["pybatsim.agent.policy_pair=smallest-random"])
-    assert chosen.policy_pair() == "smallest-random"
+    assert chosen.policy() == "smallest-random"
 
 
 def test_all_pairs_in_compatibility_mode_mean_the_first():
-    assert parse_options(LEAST, overrides=["compatibility=hdeeprm-0.3.1"]).policy_pair() == "random-random"
+    assert parse_options(LEAST, overrides=["compatibility=hdeeprm-0.3.1"]).policy() == "random-random"
 
 
 def test_compatibility_leaves_no_choice_of_workload_models():
@@ -215,7 +217,7 @@ def test_no_pair_is_refused(compatibility: str):
         LEAST, overrides=["pybatsim.env.actions.selection=[]", f"compatibility={compatibility}"], where="options.json"
     )
     with pytest.raises(OptionsError, match="selection has 0"):
-        options.policy_pair()
+        options.policy()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_changed_options_are_checked_and_keep_their_place(tmp_path: Path):
 
 
 def test_schema_describes_every_key():
-    schema = options_schema()
+    schema = schema_of(Options)
     assert schema["additionalProperties"] is False
     blocks = [schema, *schema["$defs"].values()]
     lacking = [

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.options import LearningOptions, Options, RealBatsimOptions, WorkloadOptions
+from hdrl.options import LearningOptions
+from hdrl.settings.batch.options import Options, RealBatsimOptions, WorkloadOptions
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, ReadError, suggest
-from hdrl.experiment.compare.sweep import Sweep
-from hdrl.policies import normalise_policy_name, pair_names, policy_names, priority_names
+from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
+from hdrl.options.sweep import Sweep
+from hdrl.setting import PolicyBook, Setting, find_setting
 
-BACKFILL_ORDERS = ("easy", "easy_sjbf", "easy_priority")
 MODEL_SUFFIXES = (".pt", ".safetensors")
 PATTERN = frozenset("*?[")
 
@@ -55,6 +55,31 @@ class Candidate:
         """Whether it is a Python file."""
         return bool(self.files) and not self.is_model
 
+    def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
+        """Return who decides, loaded anew: what a policy remembers must not pass from one simulation to the next.
+
+        Parameters
+        ----------
+        setting
+            The setting.
+        seed
+            Number of the seed: of several trainings, each seed has its own.
+        options
+            The sweep, for what it says of simulations.
+
+        Raises
+        ------
+        HdrlError
+            If a file cannot be read, or holds nothing that decides.
+        """
+        if self.is_model:
+            from hdrl.experiment.train.modeluse import Model
+
+            return ModelDecider(Model(self.files[seed % len(self.files)], setting=setting))
+        if self.is_file:
+            return decider_of_file(Path(self.files[0]), self.suffix, setting, options)
+        return PolicyDecider(setting, self.policy, options=options)
+
     def identity(self) -> dict[str, Any]:
         """Return what makes it what it is, without places."""
         return {
@@ -64,20 +89,6 @@ class Candidate:
             "sha256": list(self.sha256),
             "n_seeds": self.n_seeds,
         }
-
-
-def groups() -> dict[str, list[str]]:
-    """Return the policies that a word stands for.
-
-    ``pairs36``: the pairs of HDeepRM. ``priorities``: every priority without backfilling. ``heuristics``: every
-    priority under EASY with each order of backfilling, the opponents that a learned policy has to beat.
-    """
-    priorities = [name for name in priority_names() if "+" not in name]
-    return {
-        "pairs36": pair_names(),
-        "priorities": priorities,
-        "heuristics": [f"{name}+{order}" for name in priorities for order in BACKFILL_ORDERS],
-    }
 
 
 def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[Candidate]:
@@ -100,8 +111,9 @@ def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[
         If a pattern fits nothing, or two candidates have the same name.
     """
     found: dict[str, Candidate] = {}
+    policies = find_setting(sweep.setting_name).policies
     for text in sweep.candidates if written is None else written:
-        for candidate in _read(sweep, text):
+        for candidate in _read(sweep, policies, text):
             before = found.setdefault(candidate.name, candidate)
             if before.identity() != candidate.identity():
                 raise OptionsError(
@@ -110,20 +122,20 @@ def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[
     return list(found.values())
 
 
-def _read(sweep: Sweep, text: str) -> list[Candidate]:
+def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
     label, _, what = text.rpartition("=")
     base, suffix = _split(what)
     if base:
         return _files(sweep, label, base, suffix)
     if label:
-        return [_policy(sweep, label, normalise_policy_name(what))]
-    known = groups()
+        return [_policy(sweep, policies, label, policies.read(what))]
+    known = policies.groups()
     if what in known:
-        return [_policy(sweep, name, name) for name in known[what]]
+        return [_policy(sweep, policies, name, name) for name in known[what]]
     if PATTERN & set(what):
-        return [_policy(sweep, name, name) for name in _matching(sweep, what)]
-    name = normalise_policy_name(what)
-    return [_policy(sweep, name, name)]
+        return [_policy(sweep, policies, name, name) for name in _matching(sweep, policies, what)]
+    name = policies.read(what)
+    return [_policy(sweep, policies, name, name)]
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -135,16 +147,16 @@ def _split(text: str) -> tuple[str, str]:
     return "", ""
 
 
-def _policy(sweep: Sweep, label: str, name: str) -> Candidate:
+def _policy(sweep: Sweep, policies: PolicyBook, label: str, name: str) -> Candidate:
     # Only what draws has results that depend on the seed.
-    return Candidate(label, policy=name, n_seeds=sweep.seeds if "random" in name else 1)
+    return Candidate(label, policy=name, n_seeds=sweep.seeds if policies.draws(name) else 1)
 
 
-def _matching(sweep: Sweep, pattern: str) -> list[str]:
-    names = [name for name in policy_names() if fnmatch.fnmatchcase(name, pattern)]
+def _matching(sweep: Sweep, policies: PolicyBook, pattern: str) -> list[str]:
+    names = [name for name in policies.names() if fnmatch.fnmatchcase(name, pattern)]
     if not names:
         raise OptionsError(
-            f"{sweep.where}: no policy fits {pattern!r}; {suggest(pattern, [*groups(), *policy_names()])}"
+            f"{sweep.where}: no policy fits {pattern!r}; {suggest(pattern, [*policies.groups(), *policies.names()])}"
         )
     return names
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.compare.sweep import Sweep
-from hdrl.platform.model import Platform
+from hdrl.options.sweep import Sweep, Windows
 from hdrl.seeding import seed_sequence
-from hdrl.workload.fit import check_fits
-from hdrl.workload.lublin import lublin_workload
-from hdrl.workload.model import Workload
-from hdrl.workload.read import read_workload
+from hdrl.setting import Load, Machine, Setting, find_setting
+from hdrl.windows import (
+    Places,
+    Shares,
+    after_warm_up,
+    is_inside,
+    n_side_by_side,
+    overlap,
+    range_of_shares,
+    side_by_side,
+)
 
 TEST, TRAIN = "test", "train"
 
@@ -51,66 +55,44 @@ class Case:
     load: float = 0.0
     seed: int = 0
 
-    def jobs(self, platform: Platform, workloads: Sequence[Workload], sweep: Sweep) -> Workload:
-        """Return the jobs to simulate: those that warm the machine up first.
+    def items(self, setting: Setting, machine: Machine, workloads: Sequence[Load], sweep: Sweep) -> Load:
+        """Return what is simulated: the items that warm the machine up come first.
 
         Parameters
         ----------
-        platform, workloads, sweep
+        setting, machine, workloads, sweep
             What the case belongs to.
         """
         if self.source >= 0:
             return workloads[self.source].window(self.first_job - self.warm_up, self.n_jobs + self.warm_up)
-        choices = sweep.workload
-        generated = lublin_workload(
-            platform,
-            self.n_jobs + self.warm_up,
-            seed=self.seed,
-            load=self.load,
-            estimates=sweep.generated_estimates,
-            walltime=choices.walltime,
-            bandwidth=choices.bandwidth,
-        )
-        return check_fits(generated, platform, oversized=choices.oversized)
+        n_items = self.n_jobs + self.warm_up
+        return setting.generate(sweep, machine, n_items, offered_load=self.load, seed=self.seed)
 
 
-def read_workloads(sweep: Sweep, platform: Platform) -> list[Workload]:
-    """Read the workloads of a sweep, and check that the platform can run them.
+def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
+    """Read the loads of a sweep, and check that the machine can serve them.
 
     Parameters
     ----------
-    sweep
-        The sweep.
-    platform
-        Its platform.
+    sweep, setting
+        The sweep and its setting.
+    machine
+        What is compared on.
 
     Raises
     ------
     HdrlError
-        If one cannot be read, or holds jobs that can never run, or two have the same name.
+        If one cannot be read, or holds items that can never run, or two have the same name.
     """
-    choices = sweep.workload
-    result: list[Workload] = []
-    for text in sweep.workloads:
-        workload = read_workload(
-            sweep.file_or_name(text),
-            platform,
-            n_jobs=sweep.nb_jobs,
-            run_time=choices.run_time,
-            memory=choices.memory,
-            bandwidth=choices.bandwidth,
-            estimates=choices.estimates,
-            walltime=choices.walltime,
-            walltime_factor=choices.walltime_factor,
-            seed=sweep.seed,
-        )
-        if workload.name in (other.name for other in result):
-            raise OptionsError(f"{sweep.where}: two workloads are called {workload.name!r}")
-        result.append(check_fits(workload, platform, oversized=choices.oversized))
-    return result
+    loads = setting.loads(sweep, machine)
+    names = [load.name for load in loads]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionsError(f"{sweep.where}: two workloads are called {name!r}")
+    return loads
 
 
-def test_cases(sweep: Sweep, workloads: Sequence[Workload]) -> list[Case]:
+def test_cases(sweep: Sweep, workloads: Sequence[Load]) -> list[Case]:
     """Return the cases that candidates are judged by.
 
     Parameters
@@ -129,7 +111,7 @@ def test_cases(sweep: Sweep, workloads: Sequence[Workload]) -> list[Case]:
 test_cases.__test__ = False  # type: ignore[attr-defined]  # no test, whatever pytest thinks of its name
 
 
-def train_cases(sweep: Sweep, workloads: Sequence[Workload], shares: tuple[float, float]) -> list[Case]:
+def train_cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float]) -> list[Case]:
     """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds.
 
     Parameters
@@ -167,33 +149,36 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     found = []
     ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
     for before, after in itertools.pairwise(ordered):
-        if before.source == after.source and before.first_job + before.n_jobs > after.first_job:
+        if before.source == after.source and overlap(_counting(before), _counting(after)):
             found.append((before, after))
     return found
 
 
-def _cases(sweep: Sweep, workloads: Sequence[Workload], shares: tuple[float, float], part: str) -> list[Case]:
+def _counting(case: Case) -> Places:
+    """Return the range of the jobs that count."""
+    return case.first_job, case.first_job + case.n_jobs
+
+
+def _cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float], part: str) -> list[Case]:
     cases: list[Case] = []
     for source, workload in enumerate(workloads):
-        cases += _windows(sweep, workload, source, shares)
+        cases += _windows(sweep, workload, source, shares, part)
     for load in sweep.loads:
         cases += _generated(sweep, load, part)
     return cases
 
 
-def _windows(sweep: Sweep, workload: Workload, source: int, shares: tuple[float, float]) -> list[Case]:
-    begin, end = (round(share * workload.n_jobs) for share in shares)
+def _windows(sweep: Sweep, workload: Load, source: int, shares: Shares, part: str) -> list[Case]:
+    what = f"{sweep.where}: {'range' if part == TEST else 'baseline'}"
+    places = range_of_shares(shares, workload.n_items, what=what, items=f"jobs of {workload.name}")
     windows = sweep.windows
     if windows is None:
-        if begin >= end:
-            raise OptionsError(f"{sweep.where}: {workload.name}: no job between the shares {shares[0]} and {shares[1]}")
-        return [Case(workload.name, source, 0, begin, end - begin)]
-    begin = max(begin, windows.warm_up)
-    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, begin, end)
+        return [Case(workload.name, source, 0, places[0], places[1] - places[0])]
+    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, windows, places)
     for start in starts:
-        if start - windows.warm_up < 0 or start + windows.length > workload.n_jobs:
+        if not is_inside((start - windows.warm_up, start + windows.length), (0, workload.n_items)):
             raise OptionsError(
-                f"{sweep.where}: {workload.name} has {workload.n_jobs:,} jobs, but windows.starts has {start}, which "
+                f"{sweep.where}: {workload.name} has {workload.n_items:,} jobs, but windows.starts has {start}, which "
                 f"needs {windows.warm_up:,} jobs before it and {windows.length:,} from it on"
             )
     return [
@@ -202,27 +187,24 @@ def _windows(sweep: Sweep, workload: Workload, source: int, shares: tuple[float,
     ]
 
 
-def _side_by_side(sweep: Sweep, workload: Workload, begin: int, end: int) -> list[int]:
+def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, places: Places) -> list[int]:
     """Return the starts of windows that share no job, spread evenly over the part."""
-    if sweep.windows is None:
-        raise ValueError("no windows")
-    length, count = sweep.windows.length, sweep.windows.count
-    n_fitting = max(0, end - begin) // length
+    places = after_warm_up(places, windows.warm_up)
+    length, count = windows.length, windows.count
+    n_fitting = n_side_by_side(places, length)
     if n_fitting == 0 or (count or 1) > n_fitting:
         raise OptionsError(
-            f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job {begin:,} "
-            f"and job {end:,}, expected {count or 'at least one'}; take shorter ones, or name windows.starts"
+            f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job "
+            f"{places[0]:,} and job {places[1]:,}, expected {count or 'at least one'}; take shorter ones, or name "
+            "windows.starts"
         )
-    if count is None:
-        return [begin + number * length for number in range(n_fitting)]
-    spare = end - begin - count * length
-    return [begin + number * length + (number * spare) // max(1, count - 1) for number in range(count)]
+    return side_by_side(places, length, count)
 
 
 def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
     if sweep.windows is None:
         raise ValueError("no windows")
-    name = f"lublin@{load:g}"
+    name = f"{find_setting(sweep.setting_name).generator}@{load:g}"
     return [
         Case(
             name,
@@ -236,14 +218,3 @@ def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
         )
         for number in range(sweep.windows.count or 1)
     ]
-
-
-def case_key(case: Case) -> dict[str, Any]:
-    """Return a case as plain values, for files.
-
-    Parameters
-    ----------
-    case
-        The case.
-    """
-    return dataclasses.asdict(case)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.experiment.compare.candidates import Candidate, groups
+from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, overlapping
 from hdrl.experiment.compare.summary import (
-    UNRUN,
     Measured,
     SummaryRow,
     deciding_rows,
@@ -59,6 +58,8 @@ def cautions(
     exact: Sequence[str] = (),
     trained_on: Mapping[str, str] | None = None,
     training: Sequence[Case] = (),
+    classic: Collection[str] = (),
+    of_setting: Sequence[tuple[str, str]] = (),
 ) -> list[Caution]:
     """Return everything that a reader must be warned of.
 
@@ -80,6 +81,10 @@ def cautions(
         By name of a model, which of these windows it was trained on, in words.
     training
         Windows by which the baseline was chosen.
+    classic
+        Names of the classic policies: a learned one must beat the best of them.
+    of_setting
+        What the setting warns of besides: kinds and sentences.
     """
     deciding = deciding_rows(rows, metric)
     return [
@@ -89,11 +94,12 @@ def cautions(
         *_clairvoyant(measured, clairvoyant),
         *_exact(exact),
         *_overload(cases, loads),
-        *_few_windows(deciding),
+        *_few_windows(measured, deciding),
         *_few_trainings(candidates),
-        *_weak_baseline(measured, deciding),
+        *_weak_baseline(measured, deciding, classic),
         *_chosen_on_test(cases, training),
         *_best_of_many(deciding),
+        *(Caution(kind, text) for kind, text in of_setting),
     ]
 
 
@@ -107,7 +113,7 @@ def _unrun(measured: Measured) -> Iterator[Caution]:
                 f"{name} could not be simulated to the end in {n_failed} of {n_points} simulations (column problem of "
                 "results.csv): it has no numbers in the table",
             )
-        counts = {kind: float(np.nansum(measured.values[name][kind])) for kind in UNRUN}
+        counts = {kind: float(np.nansum(measured.values[name][kind])) for kind in measured.unrun}
         if any(counts.values()):
             words = ", ".join(f"{int(n):,} {metric_words(kind)}" for kind, n in counts.items() if n)
             yield Caution("unrun", f"{name} left jobs unrun ({words}): its means are those of the jobs that it chose")
@@ -155,9 +161,9 @@ def _overload(cases: Sequence[Case], loads: NDArray[np.float64]) -> Iterator[Cau
         )
 
 
-def _few_windows(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
+def _few_windows(measured: Measured, deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
     for row in deciding:
-        if is_better(row) is None:
+        if is_better(row, measured.metrics[row.metric]) is None:
             continue
         needed = windows_needed(row.ratio, cautious_log_sd(row.log_sd, row.n_windows))
         if row.n_windows < needed:
@@ -181,12 +187,10 @@ def _few_trainings(candidates: Sequence[Candidate]) -> Iterator[Caution]:
             )
 
 
-def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
-    known = groups()
-    classic = {*known["heuristics"], *known["priorities"], *known["pairs36"]}
+def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow], classic: Collection[str]) -> Iterator[Caution]:
     if measured.baseline not in classic:
         return
-    stronger = [row for row in deciding if row.candidate in classic and is_better(row)]
+    stronger = [row for row in deciding if row.candidate in classic and is_better(row, measured.metrics[row.metric])]
     others = [row for row in deciding if row.candidate not in classic]
     if stronger and others:
         best = min(stronger, key=lambda row: abs(math.log(row.ratio)) * -1)

@@ -15,10 +15,10 @@ import numpy as np
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, read_workloads, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison, write_comparison
-from hdrl.experiment.compare.knowledge import check_files, clairvoyant_names, exact_estimates, trained_on
+from hdrl.experiment.compare.knowledge import deciders_of_files, see_too_much, trained_on
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import (
     PointStore,
@@ -33,12 +33,11 @@ from hdrl.experiment.compare.summary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.compare.sweep import Sweep
-from hdrl.experiment.run.provenance import platform_sha256, versions, without_places, workload_sha256
+from hdrl.experiment.decider import Decider
+from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
-from hdrl.metrics import METRICS
-from hdrl.platform.pstates import pstate_rules
-from hdrl.platform.reader import read_platform
+from hdrl.options.sweep import Sweep
+from hdrl.setting import Setting, find_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -101,13 +100,13 @@ def run_comparison(
         check_identity(out, found, plan.identity)
         return read_comparison(out)
     began_s = time.perf_counter()
-    store = PointStore(out, plan.identity)
+    store = PointStore(out, plan.identity, plan.setting.metrics)
     try:
         write_json(out / "sweep.json", plan.sweep.moved_to(out))
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
-        _warm_up(tell, plan.candidates)
+        _warm_up(plan, tell)
         work = _Work(plan, store, n_workers or default_workers(), on, tell)
         result = _finish(plan, work, out)
         n_simulated = len(store.results) - n_before
@@ -129,12 +128,14 @@ class _Plan:
     """Everything that is known before the first simulation."""
 
     sweep: Sweep
+    setting: Setting
     runner: PointRunner
     candidates: tuple[Candidate, ...]
     opponents: tuple[Candidate, ...]
     baseline: str
     n_test: int
     identity: dict[str, Any]
+    deciders: dict[str, list[Decider]]
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -149,9 +150,9 @@ class _Plan:
 
 def _plan(sweep: Sweep) -> _Plan:
     """Read all that the sweep names, and say what is to be simulated."""
-    rules = pstate_rules(sweep.contention)
-    platform = read_platform(sweep.file_or_name(sweep.platform), rules=rules)
-    sweep = sweep.completed(has_power=platform.has_power)
+    setting = find_setting(sweep.setting_name, sweep.folder)
+    machine = setting.machine(sweep)
+    sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
     candidates = read_candidates(sweep)
     shares = training_shares(sweep)
     baseline, opponents = "", []
@@ -159,40 +160,35 @@ def _plan(sweep: Sweep) -> _Plan:
         candidates, baseline = _with_baseline(sweep, candidates)
     else:
         opponents = read_candidates(sweep, [sweep.opponents])
-    workloads = read_workloads(sweep, platform)
+    workloads = read_loads(sweep, setting, machine)
     cases = test_cases(sweep, workloads)
     training = train_cases(sweep, workloads, shares) if shares is not None else []
-    check_files(candidates)
+    deciders = deciders_of_files(candidates, setting)
     everybody = {candidate.name: candidate for candidate in (*opponents, *candidates)}
     runner = PointRunner(
         sweep=sweep,
-        platform=platform,
+        machine=machine,
         workloads=tuple(workloads),
         cases=(*cases, *training),
         candidates=tuple(everybody.values()),
-        energy=bool(sweep.energy),
     )
     identity = {
         "sweep": sweep.sha256(),
-        "platform": {"name": platform.name, "n_cores": platform.n_cores, "sha256": platform_sha256(platform)},
-        "workloads": [
-            {"name": one.name, "n_jobs": one.n_jobs, "n_dropped": dict(one.n_dropped), "sha256": workload_sha256(one)}
-            | {"origin": without_places(one.origin)}
-            for one in workloads
-        ],
+        "platform": {**machine.facts(), "sha256": machine.sha256()},
+        "workloads": [inputs_of(machine, one)["workload"] for one in workloads],
         "candidates": {name: candidate.identity() for name, candidate in everybody.items()},
         "versions": versions(),
     }
     # As a file would give it back.
     identity = json.loads(json.dumps(identity))
-    return _Plan(sweep, runner, tuple(candidates), tuple(opponents), baseline, len(cases), identity)
+    return _Plan(sweep, setting, runner, tuple(candidates), tuple(opponents), baseline, len(cases), identity, deciders)
 
 
 def _with_baseline(sweep: Sweep, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     """Return the candidates with the baseline among them, and its name."""
     if sweep.baseline in (candidate.name for candidate in candidates):
-        return list(candidates), sweep.baseline
-    found = read_candidates(sweep, [sweep.baseline])
+        return list(candidates), str(sweep.baseline)
+    found = read_candidates(sweep, [str(sweep.baseline)])
     if len(found) != 1:
         raise OptionsError(
             f"{sweep.where}: baseline {sweep.baseline!r} stands for {len(found)} candidates, expected one"
@@ -252,11 +248,12 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         baseline = chosen.name
     results = work.results(candidates, range(n_test))
     measured = _measured(plan, candidates, baseline, results)
-    metrics = sweep.summarised
+    metrics = sweep.metrics or list(plan.setting.default_metrics)
     rows = summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
     metric = metrics[0]
     deciding = deciding_rows(rows, metric)
-    best = best_row(deciding)
+    info = plan.setting.metrics[metric]
+    best = best_row(deciding, info)
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
     found = cautions(
         measured,
@@ -265,21 +262,24 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         cases=plan.cases,
         loads=case_loads,
         candidates=candidates,
-        clairvoyant=clairvoyant_names(candidates),
-        exact=exact_estimates(sweep, plan.runner.workloads),
-        trained_on=trained_on(candidates, plan.cases, plan.runner.workloads),
+        clairvoyant=see_too_much(plan.deciders, candidates, plan.setting),
+        exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
+        trained_on=trained_on(plan.deciders, plan.cases, plan.runner.workloads),
         training=plan.training,
+        classic={name for names in plan.setting.policies.groups().values() for name in names},
+        of_setting=plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
     )
     comparison = Comparison(
         folder=out,
         baseline=baseline,
         metric=metric,
-        verdict="" if best is None else verdict(best, baseline, among=len(deciding)),
-        verdicts=tuple(verdict(row, baseline) for row in deciding),
+        verdict="" if best is None else verdict(best, baseline, info, among=len(deciding)),
+        verdicts=tuple(verdict(row, baseline, info) for row in deciding),
         cautions=tuple(found),
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
+        metrics=plan.setting.metrics,
     )
     write_comparison(plan.runner, comparison, results, selection, plan.identity)
     return comparison
@@ -287,11 +287,11 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
 
 def _select(plan: _Plan, work: _Work) -> Selection:
     results = work.results(plan.opponents, range(plan.n_test, len(plan.runner.cases)))
-    metric = plan.sweep.summarised[0]
+    metric = (plan.sweep.metrics or plan.setting.default_metrics)[0]
     values: dict[str, list[float]] = {candidate.name: [] for candidate in plan.opponents}
     for point, result in sorted(results.items()):
         values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])
-    return choose_baseline(values, metric, sum(case.n_jobs for case in plan.training))
+    return choose_baseline(values, metric, plan.setting.metrics[metric], sum(case.n_jobs for case in plan.training))
 
 
 def _load_of(results: Mapping[Point, PointResult], case: int) -> float:
@@ -310,7 +310,7 @@ def _measured(
             for case in range(plan.n_test)
         ]
         values[candidate.name] = {
-            name: np.array([[one.metrics[name] for one in row] for row in of]) for name in METRICS
+            name: np.array([[one.metrics[name] for one in row] for row in of]) for name in plan.setting.metrics
         }
         is_failed[candidate.name] = np.array([[bool(one.problem) for one in row] for row in of])
     return Measured(
@@ -319,6 +319,8 @@ def _measured(
         workloads=tuple(case.workload for case in plan.cases),
         values=values,
         is_failed=is_failed,
+        metrics=plan.setting.metrics,
+        unrun=plan.setting.unrun,
     )
 
 
@@ -330,14 +332,9 @@ def _check_statistics() -> None:
         raise MissingExtra("scipy", "report") from None
 
 
-def _warm_up(tell: CompareProgress, candidates: Sequence[Candidate]) -> None:
+def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
     """Compile what the candidates need here, once, instead of in every worker."""
-    from hdrl.kernel import warm_up, warm_up_conservative
-    from hdrl.policies import is_conservative
-
-    warm_up(tell.message)
-    if any(is_conservative(candidate.policy + candidate.suffix) for candidate in candidates):
-        warm_up_conservative(tell.message)
+    plan.setting.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
 
 
 def _ignore(*_: object) -> None:

@@ -15,9 +15,11 @@ from hdrl.experiment.compare.points import Point, PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import write_csv, write_parquet
 from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
+from hdrl.experiment.run.inputs import setting_of
 from hdrl.files import read_json, write_json
+from hdrl.metrics.catalogue import MetricInfo
 
-SUMMARY_FILE = "summary.json"
+SUMMARY_FILE, SWEEP_FILE = "summary.json", "sweep.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Comparison:
         The table.
     n_points, n_simulated
         Points that it consists of, and those that had to be simulated now.
+    metrics
+        What every metric of the setting means.
     """
 
     folder: Path
@@ -53,6 +57,7 @@ class Comparison:
     rows: tuple[SummaryRow, ...]
     n_points: int
     n_simulated: int
+    metrics: Mapping[str, MetricInfo]
 
 
 def read_comparison(folder: str | Path) -> Comparison:
@@ -87,7 +92,26 @@ def _comparison(folder: Path, data: Mapping[str, Any]) -> Comparison:
         rows=tuple(_row(row) for row in data["rows"]),
         n_points=data["n_points"],
         n_simulated=0,
+        metrics=metrics_of(folder),
     )
+
+
+def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
+    """Return what the metrics of a comparison mean, those of its setting.
+
+    Parameters
+    ----------
+    folder
+        Its folder.
+
+    Raises
+    ------
+    HdrlError
+        If its setting cannot be found.
+    """
+    path = folder / SWEEP_FILE
+    setting, _ = setting_of(read_json(path) if path.is_file() else {}, folder)
+    return setting.metrics
 
 
 def _row(data: Mapping[str, Any]) -> SummaryRow:

@@ -1,131 +1,81 @@
-"""What files of candidates hold: something that decides, and whether it knows what it should not."""
+"""What candidates know that others do not: true run times, or the very windows that judge them."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
-from hdrl.experiment.compare.sweep import Sweep
-from hdrl.experiment.run.agentfile import AgentKind, Policy, load_agent
-from hdrl.experiment.run.provenance import workload_sha256
-from hdrl.policies import is_clairvoyant
-from hdrl.policies.clairvoyance import EXACT_ESTIMATES
-from hdrl.workload.model import Workload
+from hdrl.experiment.decider import Decider
+from hdrl.setting import Load, Setting
 
 
-def check_files(candidates: Sequence[Candidate]) -> None:
-    """Check before anything is simulated that the files of candidates can be used.
+def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
+    """Return what the files of candidates hold, by name of the candidate, before anything is simulated.
 
     Parameters
     ----------
     candidates
         The candidates.
+    setting
+        The setting.
 
     Raises
     ------
     HdrlError
         If a Python file defines no policy, or a model cannot be read.
     """
-    for candidate in candidates:
-        if candidate.is_file:
-            policy_of(candidate)
-        if candidate.is_model:
-            from hdrl.experiment.train.modeluse import Model
-
-            for file in candidate.files:
-                Model(file)
-
-
-def policy_of(candidate: Candidate) -> Policy:
-    """Return what a Python file decides by, loaded anew.
-
-    Parameters
-    ----------
-    candidate
-        The candidate.
-
-    Raises
-    ------
-    HdrlError
-        If the file defines nothing of the kind.
-    """
-    path = Path(candidate.files[0])
-    agent = load_agent(path, lambda: _no_pair(path))
-    if agent.kind is not AgentKind.POLICY:
-        raise OptionsError(f"{path}: an agent that learns is compared by its model (*.pt), which hdrl-launch trains")
-    return f"{path}{candidate.suffix}" if candidate.suffix else agent.policy
-
-
-def _no_pair(path: Path) -> str:
-    raise OptionsError(f"{path}: an agent that asks for a policy pair cannot be compared by itself; write policy(view)")
-
-
-def clairvoyant_names(candidates: Sequence[Candidate]) -> list[str]:
-    """Return the names of the candidates that say they see true run times.
-
-    Parameters
-    ----------
-    candidates
-        The candidates; a Python file says so by ``clairvoyant = True``, on its function or in the file.
-    """
-    return [
-        candidate.name
+    return {
+        candidate.name: [candidate.decider(setting, seed) for seed in range(len(candidate.files))]
         for candidate in candidates
-        if candidate.is_file and is_clairvoyant(policy_of(dataclasses.replace(candidate, suffix="")))
-    ]
+        if candidate.files
+    }
 
 
-def exact_estimates(sweep: Sweep, workloads: Sequence[Workload]) -> list[str]:
-    """Return the names of the workloads whose requested times are the run times.
+def see_too_much(
+    deciders: Mapping[str, Sequence[Decider]], candidates: Sequence[Candidate], setting: Setting
+) -> list[str]:
+    """Return the names of the candidates that say they see what no scheduler sees.
 
     Parameters
     ----------
-    sweep, workloads
-        What is compared.
+    deciders
+        What files hold; a Python file says so by ``clairvoyant = True``, on its function or in the file.
+    candidates
+        The candidates.
+    setting
+        The setting.
     """
-    names = [workload.name for workload in workloads if workload.origin.get("estimates") == EXACT_ESTIMATES]
-    return names + (
-        [f"lublin@{load:g}" for load in sweep.loads] if sweep.generated_estimates == EXACT_ESTIMATES else []
-    )
+    named = {one.name: [one.decider(setting)] for one in candidates if not one.files}
+    everybody = {**named, **deciders}
+    return [one.name for one in candidates if any(each.knows().sees_too_much for each in everybody[one.name])]
 
 
-def trained_on(candidates: Sequence[Candidate], cases: Sequence[Case], workloads: Sequence[Workload]) -> dict[str, str]:
+def trained_on(
+    deciders: Mapping[str, Sequence[Decider]], cases: Sequence[Case], workloads: Sequence[Load]
+) -> dict[str, str]:
     """Return which of the windows models were trained on, in words, by name of the candidate.
 
     Parameters
     ----------
-    candidates, cases, workloads
-        What is compared.
+    deciders
+        What the files of candidates hold.
+    cases, workloads
+        What is compared on.
     """
-    models = [candidate for candidate in candidates if candidate.is_model]
-    hashes = [workload_sha256(workload) for workload in workloads] if models else []
+    records = {name: [one.knows() for one in those] for name, those in deciders.items()}
+    models = {name: those for name, those in records.items() if any(one.is_trained for one in those)}
+    hashes = [workload.sha256() for workload in workloads] if models else []
     found = {}
-    for candidate in models:
-        words = {_words(_record(file), cases, workloads, hashes) for file in candidate.files} - {""}
+    for name, those in models.items():
+        words = {_words(one.trained_on, cases, workloads, hashes) for one in those} - {""}
         if words:
-            found[candidate.name] = sorted(words)[0]
+            found[name] = sorted(words)[0]
     return found
 
 
-def _record(file: str) -> Mapping[str, Any]:
-    """Return what a model file says of its training."""
-    from hdrl.experiment.train.learning import require_torch
-
-    require_torch()
-    from hdrl.learn.checkpoint import load_checkpoint
-
-    record = load_checkpoint(file).notes.get("trained_on", {})
-    return record if isinstance(record, Mapping) else {}
-
-
-def _words(
-    record: Mapping[str, Any], cases: Sequence[Case], workloads: Sequence[Workload], hashes: Sequence[str]
-) -> str:
+def _words(record: Mapping[str, Any], cases: Sequence[Case], workloads: Sequence[Load], hashes: Sequence[str]) -> str:
     """Say which windows hold jobs of a training; empty if none does."""
     if not {"workload_sha256", "first_job", "last_job"} <= set(record):
         return "jobs that its file does not tell: nobody knows whether they are in these windows"

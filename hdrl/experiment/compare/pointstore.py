@@ -13,7 +13,6 @@ from typing import IO, Any
 from hdrl.errors import MissingExtra, OutputError
 from hdrl.experiment.compare.points import PointResult
 from hdrl.files import atomic_write, atomic_write_bytes, read_json
-from hdrl.metrics import METRICS
 
 POINTS_FILE = "points.jsonl"
 PROVENANCE_FILE = "provenance.json"
@@ -28,6 +27,8 @@ class PointStore:
         Folder of the comparison; it is made if need be.
     identity
         What makes the comparison what it is; a folder of another one is refused.
+    metrics
+        Names of the metrics of a point.
 
     Raises
     ------
@@ -35,7 +36,8 @@ class PointStore:
         If the folder cannot be written, holds something else, or another process works in it.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, Any], metrics: Iterable[str]) -> None:
+        self._metrics = tuple(metrics)
         self._path = folder / POINTS_FILE
         self._results: dict[str, PointResult] = {}
         try:
@@ -76,7 +78,7 @@ class PointStore:
         """
         self._results.update(results)
         for key, result in results.items():
-            values = [result.metrics[name] for name in METRICS]
+            values = [result.metrics[name] for name in self._metrics]
             numbers = [value if math.isfinite(value) else None for value in (result.offered_load, *values)]
             self._write({"point": key, "numbers": numbers, "problem": result.problem}, flush=False)
         self._flush()
@@ -129,7 +131,7 @@ class PointStore:
                 if is_first:
                     check_identity(folder, dict(line["identity"]), identity)
                 else:
-                    self._results[line["point"]] = _result(line)
+                    self._results[line["point"]] = self._result(line)
             except (ValueError, KeyError, TypeError):
                 raise OutputError(f"{self._path}:{number}: is no line of a comparison; expected a new folder") from None
             is_first = False
@@ -139,10 +141,9 @@ class PointStore:
         if is_first:
             self._write({"identity": identity})
 
-
-def _result(line: Mapping[str, Any]) -> PointResult:
-    load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
-    return PointResult(dict(zip(METRICS, values, strict=True)), load, str(line["problem"]))
+    def _result(self, line: Mapping[str, Any]) -> PointResult:
+        load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
+        return PointResult(dict(zip(self._metrics, values, strict=True)), load, str(line["problem"]))
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.compare.sweep import Sweep
-from hdrl.metrics import METRICS
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.options.sweep import Sweep
 
 BEST = "best"
 
@@ -68,7 +68,7 @@ def training_shares(sweep: Sweep) -> tuple[float, float] | None:
     OptionsError
         If the part is no part, or there is nothing before the range.
     """
-    word, *ends = sweep.baseline.split(":")
+    word, *ends = (sweep.baseline or "").split(":")
     if word != BEST:
         return None
     if not ends:
@@ -88,7 +88,7 @@ def training_shares(sweep: Sweep) -> tuple[float, float] | None:
     return begin, end
 
 
-def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, n_jobs: int) -> Selection:
+def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, info: MetricInfo, n_jobs: int) -> Selection:
     """Choose the candidate with the best geometric mean; the first of equal ones.
 
     Parameters
@@ -97,6 +97,8 @@ def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, n_jobs: 
         The metric in each training window (and seed), by candidate.
     metric
         Its name.
+    info
+        What it means.
     n_jobs
         Jobs of these windows.
 
@@ -110,7 +112,7 @@ def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, n_jobs: 
     for name, row in values.items():
         table = np.asarray(row, dtype=np.float64)
         means[name] = float(np.exp(np.mean(np.log(table)))) if is_positive else float(np.mean(table))
-    sign = -1.0 if METRICS[metric].lower_is_better is False else 1.0
+    sign = -1.0 if info.lower_is_better is False else 1.0
     usable = {name: sign * mean for name, mean in means.items() if not math.isnan(mean)}
     if not usable:
         raise OptionsError(f"baseline 'best': none of {len(means)} candidates has a {metric} on the training part")

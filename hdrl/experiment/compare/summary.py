@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.metrics import METRICS
+from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import cautious_log_sd, smallest_visible_change
 from hdrl.metrics.statistics import Bootstrap, Interval, holm, log_sd, wilcoxon_p
 
@@ -22,9 +22,6 @@ SIGNIFICANT = 0.05
 
 SHORTEST_S = 1e-6
 """Times below this count as zero, in seconds."""
-
-UNRUN = ("n_rejected", "n_unfinished", "n_not_started")
-"""Counts of jobs that a candidate did not bring to an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,10 @@ class Measured:
         By candidate and metric, an array of shape ``(n_windows, n_seeds)``.
     is_failed
         By candidate, where it could not be simulated to its end, same shape.
+    metrics
+        What every metric means.
+    unrun
+        Metrics that count items which were not brought to an end.
     """
 
     candidates: tuple[str, ...]
@@ -50,6 +51,8 @@ class Measured:
     workloads: tuple[str, ...]
     values: Mapping[str, Mapping[str, FloatArray]]
     is_failed: Mapping[str, NDArray[np.bool_]]
+    metrics: Mapping[str, MetricInfo]
+    unrun: Sequence[str]
 
     @property
     def workload_names(self) -> list[str]:
@@ -74,7 +77,7 @@ class Measured:
         candidate
             Its name.
         """
-        return _n_unrun(self.values[candidate], self.is_failed[candidate])
+        return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ def summarise(
 
 def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> Iterator[SummaryRow]:
     windows = measured.windows_of(part)
-    info = METRICS[metric]
+    info = measured.metrics[metric]
     tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
     exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
@@ -194,7 +197,7 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> I
             worst=float(worst_last[-1]),
             log_sd=log_sd(table, base) if is_pair else math.nan,
             n_jobs=int(values["n_jobs"].sum()),
-            n_unfinished=int(_n_unrun(values, is_failed)),
+            n_unfinished=int(_n_unrun(measured, values, is_failed)),
             n_failed=int(np.count_nonzero(is_failed)),
         )
 
@@ -212,8 +215,8 @@ def _quantile(ordered: FloatArray, share: float) -> float:
     return float(ordered[below] + (position - below) * (ordered[above] - ordered[below]))
 
 
-def _n_unrun(values: Mapping[str, FloatArray], is_failed: NDArray[np.bool_]) -> float:
-    unrun = sum(np.nan_to_num(values[name]) for name in UNRUN)
+def _n_unrun(measured: Measured, values: Mapping[str, FloatArray], is_failed: NDArray[np.bool_]) -> float:
+    unrun = sum((np.nan_to_num(values[name]) for name in measured.unrun), np.zeros(is_failed.shape))
     return float(np.where(is_failed, values["n_jobs"], unrun).sum())
 
 
@@ -260,7 +263,7 @@ def number_words(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def is_better(row: SummaryRow) -> bool | None:
+def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
 
     It was shown if the interval of the ratio excludes 1 and the adjusted p-value is below 5 %.
@@ -269,13 +272,15 @@ def is_better(row: SummaryRow) -> bool | None:
     ----------
     row
         The candidate's row.
+    info
+        What its metric means.
     """
     if math.isnan(row.ratio_low) or not row.p_holm < SIGNIFICANT or row.ratio_low <= 1 <= row.ratio_high:
         return None
-    return (row.ratio < 1) == (METRICS[row.metric].lower_is_better is not False)
+    return (row.ratio < 1) == (info.lower_is_better is not False)
 
 
-def verdict(row: SummaryRow, baseline: str, *, among: int = 1) -> str:
+def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
     Parameters
@@ -284,6 +289,8 @@ def verdict(row: SummaryRow, baseline: str, *, among: int = 1) -> str:
         Its row over all workloads, of the metric that decides.
     baseline
         Name of the baseline.
+    info
+        What its metric means.
     among
         Of how many candidates it is the best.
     """
@@ -299,11 +306,11 @@ def verdict(row: SummaryRow, baseline: str, *, among: int = 1) -> str:
         return f"{start} {end}: one window shows nothing beyond itself{_unrun_words(row)}."
     interval = f"[{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
     p = f"(p {_p_words(row.p_holm)})"
-    return f"{start} {interval} {end} {p}: {_conclusion(row)}{_unrun_words(row)}."
+    return f"{start} {interval} {end} {p}: {_conclusion(row, info)}{_unrun_words(row)}."
 
 
-def _conclusion(row: SummaryRow) -> str:
-    better = is_better(row)
+def _conclusion(row: SummaryRow, info: MetricInfo) -> str:
+    better = is_better(row, info)
     if better is not None:
         return "better" if better else "worse"
     change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows))
@@ -331,17 +338,19 @@ def deciding_rows(rows: Sequence[SummaryRow], metric: str) -> list[SummaryRow]:
     return [row for row in rows if row.workload == ALL and row.metric == metric and not row.is_baseline]
 
 
-def best_row(rows: Sequence[SummaryRow]) -> SummaryRow | None:
+def best_row(rows: Sequence[SummaryRow], info: MetricInfo) -> SummaryRow | None:
     """Return the row with the best ratio; the first of all if none has a ratio, ``None`` without rows.
 
     Parameters
     ----------
     rows
         Rows of one metric.
+    info
+        What it means.
     """
     if not rows:
         return None
-    sign = -1.0 if METRICS[rows[0].metric].lower_is_better is False else 1.0
+    sign = -1.0 if info.lower_is_better is False else 1.0
     # What left jobs unrun is the best only if all did.
     known = [row for row in rows if not math.isnan(row.ratio)]
     return min(known, key=lambda row: (row.n_unfinished > 0, sign * row.ratio), default=rows[0])

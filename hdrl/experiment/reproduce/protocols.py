@@ -40,7 +40,7 @@ def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
 
 def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
     """Return the mean over simulations of their mean bounded slowdown."""
-    from hdrl.metrics import compute_metrics
+    from hdrl.settings.batch.metrics import compute_metrics
 
     return float(np.mean([compute_metrics(trace)["mean_bounded_slowdown"] for trace in played]))
 
@@ -100,12 +100,12 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Pla
         Not used: a protocol of fixed priorities.
     """
     del models
-    from hdrl.experiment.compare.candidates import BACKFILL_ORDERS, groups
     from hdrl.policies import simulate
+    from hdrl.settings.batch.policybook import BACKFILL_ORDERS, BatchPolicies
 
     platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}
-    for priority in groups()["priorities"]:
+    for priority in BatchPolicies().groups()["priorities"]:
         for order in BACKFILL_ORDERS:
             policy = f"{priority}+{order}"
             played = (simulate(platform, sequence, policy, energy=False) for sequence in sequences)

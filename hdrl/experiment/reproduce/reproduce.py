@@ -11,15 +11,16 @@ from typing import Any
 from hdrl.distributed import run_tasks
 from hdrl.errors import OutputError
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
-from hdrl.experiment.compare.sweep import Sweep, read_sweep
 from hdrl.experiment.experiment import run_experiment
 from hdrl.experiment.reproduce.protocols import PROTOCOLS
 from hdrl.experiment.reproduce.recipe import REFERENCE, Experiment, find_traces, trace_folders
 from hdrl.experiment.reproduce.resulttable import Difference, Place, differences, read_reference, write_results
+from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.provenance import versions
 from hdrl.files import read_json, write_json
-from hdrl.options import Options, read_options
+from hdrl.options.sweep import Sweep
+from hdrl.settings.batch.options import Options
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"

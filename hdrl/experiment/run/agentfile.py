@@ -25,14 +25,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.errors import HdrlError
 from hdrl.pyfiles import AgentError, blame, one_line, run_file, split_policy_file
+from hdrl.setting import BATCH, SETTINGS
 
 if TYPE_CHECKING:
-    from hdrl.policies.priorities import OwnPriority
+    from hdrl.setting import PolicyBook
 
 __all__ = ["Agent", "AgentError", "AgentKind", "blame", "load_agent"]
 
-Policy: TypeAlias = "str | OwnPriority | Callable[[Any], Any]"
-"""A policy by name, a priority, or a function from a view to decisions."""
+Policy: TypeAlias = Any
+"""The name of a policy, or what a setting makes of a Python file: a priority, a function from a view to decisions."""
 
 LEARNING_METHODS = ("act", "learn", "memory", "state_dict", "load_state_dict")
 """What a class that learns has, whatever it derives from."""
@@ -77,7 +78,13 @@ class Agent:
     learner: type[Any] | None = None
 
 
-def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first: bool = False) -> Agent:
+def load_agent(
+    path: str | Path,
+    policy_pair: Callable[[], str],
+    *,
+    policies: PolicyBook | None = None,
+    takes_first: bool = False,
+) -> Agent:
     """Load an agent from a Python file.
 
     Parameters
@@ -86,6 +93,8 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
         The file, with backfilling behind a priority: ``my.py+easy``.
     policy_pair
         Gives the policy pair of the options; only asked if the file defines a classic agent.
+    policies
+        Policies of the setting, which say what a function of the file is; by default those of batch jobs.
     takes_first
         Whether of several classes the alphabetically first counts, as in HDeepRM.
 
@@ -96,12 +105,10 @@ def load_agent(path: str | Path, policy_pair: Callable[[], str], *, takes_first:
     AgentError
         If it is no Python, fails, or does not define exactly one agent.
     """
-    from hdrl.policies.pyfile import policy_of
-
     base, suffix = split_policy_file(str(path))
     path = Path(base)
     module, digest = run_file(path)
-    policy = policy_of(module, path, suffix)
+    policy = (policies or SETTINGS[BATCH].policies).of_module(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
         classes = sorted(classes, key=lambda cls: cls.__name__)[:1]

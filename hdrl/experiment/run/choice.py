@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
-from hdrl.options import Options
+from hdrl.options.file import OptionsFile
+from hdrl.pyfiles import is_policy_file
 from hdrl.seeding import seed_sequence
+from hdrl.setting import find_setting
 
 
-def run_seeds(options: Options) -> list[int]:
+def run_seeds(options: OptionsFile) -> list[int]:
     """Return the seed of each run.
 
     A single run has the seed of the options. Of several, run ``i`` has the first 32 bits of the stream
-    ``run/<i>``; in the compatibility mode all have the same seed, as in HDeepRM.
+    ``run/<i>``; where the seed repeats, as in HDeepRM, all have the same.
 
     Parameters
     ----------
     options
         The options.
     """
-    if options.runs == 1 or options.compatibility is not None:
+    if options.runs == 1 or options.repeats_seed:
         return [options.seed] * options.runs
     return [int(seed_sequence(options.seed, f"run/{index}").generate_state(1)[0]) for index in range(options.runs)]
 
 
-def resolve_options(options: Options) -> Options:
+def resolve_options(options: OptionsFile) -> OptionsFile:
     """Return the options with all that they imply made explicit, so that equal experiments have equal options.
 
     The kind of agent, the policy of the classic agent by today's name, and no copy of the seed.
@@ -39,14 +41,14 @@ def resolve_options(options: Options) -> Options:
     OptionsError
         If a classic agent without a file does not have exactly one policy.
     """
+    options = options.explicit()
     agent: dict[str, object] = {"type": options.agent_type}
-    if options.agent_type == "CLASSIC" and options.pybatsim.agent.file is None:
-        agent["policy_pair"] = _classic_policy(options)
-    decisions = options.pybatsim.model_dump()
-    return options.changed(pybatsim=decisions | {"seed": None, "agent": decisions["agent"] | agent})
+    if options.agent_type == "CLASSIC" and options.agent_options.file is None:
+        agent[options.policy_key] = _classic_policy(options)
+    return options.with_agent(**agent)
 
 
-def choose_agent(options: Options) -> Agent:
+def choose_agent(options: OptionsFile) -> Agent:
     """Return the agent that the options ask for.
 
     Parameters
@@ -61,10 +63,14 @@ def choose_agent(options: Options) -> Agent:
     HdrlError
         If the agent file is wrong.
     """
-    given = options.pybatsim.agent
+    given = options.agent_options
     if given.file is not None:
-        compatible = options.compatibility is not None
-        agent = load_agent(options.path_of(given.file), lambda: _classic_policy(options), takes_first=compatible)
+        agent = load_agent(
+            options.path_of(given.file),
+            lambda: _classic_policy(options),
+            policies=find_setting(options.setting_name).policies,
+            takes_first=options.takes_first_agent,
+        )
     elif options.learning.algorithm is not None:
         from hdrl.experiment.train.learning import built_in_agent
 
@@ -82,12 +88,12 @@ def choose_agent(options: Options) -> Agent:
         for key, model in (("input_model", given.input_model), ("output_model", given.output_model)):
             if model is not None:
                 raise OptionsError(
-                    f"{options.where}: pybatsim.agent.{key} is {model!r}, but a classic agent has no model"
+                    f"{options.where}: {options.agent_block}.{key} is {model!r}, but a classic agent has no model"
                 )
     return agent
 
 
-def may_learn(options: Options) -> bool:
+def may_learn(options: OptionsFile) -> bool:
     """Tell whether the agent of options may be one that learns: a file decides itself.
 
     Parameters
@@ -95,10 +101,10 @@ def may_learn(options: Options) -> bool:
     options
         The options.
     """
-    return options.agent_type == "LEARNING" or options.pybatsim.agent.file is not None
+    return options.agent_type == "LEARNING" or options.agent_options.file is not None
 
 
-def with_kind(options: Options, agent: Agent) -> Options:
+def with_kind(options: OptionsFile, agent: Agent) -> OptionsFile:
     """Return the options with the kind that the agent is of: in a file, the class decides.
 
     Parameters
@@ -108,21 +114,14 @@ def with_kind(options: Options, agent: Agent) -> Options:
     agent
         Their agent.
     """
-    kind = "CLASSIC" if agent.kind is AgentKind.POLICY else "LEARNING"
-    decisions = options.pybatsim.model_dump()
-    return options.changed(pybatsim=decisions | {"agent": decisions["agent"] | {"type": kind}})
+    return options.with_agent(type="CLASSIC" if agent.kind is AgentKind.POLICY else "LEARNING")
 
 
-def _classic_policy(options: Options) -> str:
-    from hdrl.policies import normalise_policy_name
-    from hdrl.pyfiles import is_policy_file
-
-    written = options.policy_pair()
+def _classic_policy(options: OptionsFile) -> str:
+    written, key = options.policy(), f"{options.agent_block}.{options.policy_key}"
     if is_policy_file(written):
-        raise OptionsError(
-            f"{options.where}: pybatsim.agent.policy_pair is {written!r}; a Python file goes into pybatsim.agent.file"
-        )
+        raise OptionsError(f"{options.where}: {key} is {written!r}; a Python file goes into {options.agent_block}.file")
     try:
-        return normalise_policy_name(written)
+        return find_setting(options.setting_name).policies.read(written)
     except UnknownName as error:
-        raise OptionsError(f"{options.where}: pybatsim.agent.policy_pair: {error}") from None
+        raise OptionsError(f"{options.where}: {key}: {error}") from None

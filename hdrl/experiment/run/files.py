@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hdrl.metrics import METRICS
+from hdrl.settings.batch.metrics import METRICS
 from hdrl.simulation.outputs import ENERGY_COLUMNS, JOB_COLUMNS, MACHINE_STATE_COLUMNS, PSTATE_CHANGE_COLUMNS
 
 Form = Callable[[str], bool]

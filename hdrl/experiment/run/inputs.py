@@ -1,118 +1,187 @@
-"""The platform and the workload that options ask for."""
+"""Options and sweeps from files and command lines: the setting that they name says what they may hold."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from hdrl.errors import OptionsError, UnknownName, suggest
-from hdrl.options import Options
-from hdrl.platform.model import Platform
-from hdrl.platform.pstates import pstate_rules
-from hdrl.platform.reader import read_platform
-from hdrl.workload import model as workload_model
-from hdrl.workload.fit import check_fits
-from hdrl.workload.model import Workload
-from hdrl.workload.read import read_workload
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.files import read_json
+from hdrl.options.file import OptionsFile
+from hdrl.options.reading import override, validated
+from hdrl.options.sweep import Sweep, from_here
+from hdrl.setting import BATCH, Setting, find_setting
 
-WORKLOAD_FOLDER = Path(workload_model.__file__).parent
-INSTALLED_FOLDER = WORKLOAD_FOLDER / "shipped"
-CHECKOUT_FOLDER = WORKLOAD_FOLDER.parents[1] / "workloads"
-WORKLOAD_SUFFIXES = (".swf", ".swf.gz", ".json", ".json.gz")
+SETTING_KEY = "setting"
 
 
-def load_platform(options: Options) -> Platform:
-    """Read the platform of an experiment.
+def setting_of(data: object, folder: Path, given: str | None = None) -> tuple[Setting, str]:
+    """Return the setting that an options or a sweep file names, and what it calls it.
 
     Parameters
     ----------
-    options
-        The options; ``platform_file_path`` is a file, or the name of a shipped platform.
+    data
+        What the file holds.
+    folder
+        Folder that relative paths start from.
+    given
+        What the command line says instead; its paths start from the current folder.
+
+    Raises
+    ------
+    HdrlError
+        If there is no such setting.
+    """
+    if given is not None:
+        return find_setting(given), str(Path(given).absolute()) if given.endswith(".py") else given
+    named = data.get(SETTING_KEY, BATCH) if isinstance(data, Mapping) else BATCH
+    if not isinstance(named, str):
+        raise OptionsError(f"{SETTING_KEY} is {named!r}, expected the name of a setting")
+    return find_setting(named, folder), named
+
+
+def read_options(path: str | Path, *, overrides: Sequence[str] = (), setting: str | None = None) -> OptionsFile:
+    """Read an options file.
+
+    Parameters
+    ----------
+    path
+        The file; relative paths within it start from its folder.
+    overrides
+        Changes such as ``"learning.iterations=20"``: a key and a JSON value, or else text. ``agent.`` stands for the
+        block of the agent, wherever the setting's files have it.
+    setting
+        The setting, instead of the one that the file names.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read or is no JSON.
+    OptionsError
+        If a key or value is wrong.
+    """
+    path = Path(path)
+    return parse_options(read_json(path), where=str(path), folder=path.parent, overrides=overrides, setting=setting)
+
+
+def parse_options(
+    data: object,
+    *,
+    where: str = "options",
+    folder: str | Path = ".",
+    overrides: Sequence[str] = (),
+    setting: str | None = None,
+) -> OptionsFile:
+    """Make options from what a JSON file holds.
+
+    Parameters
+    ----------
+    data
+        The content of an options file; it is not changed.
+    where
+        Name of the source for messages.
+    folder
+        Folder that relative paths start from.
+    overrides
+        Changes, see `read_options`.
+    setting
+        The setting, instead of the one that the data name.
 
     Raises
     ------
     OptionsError
-        If the platform does not have as many cores as the options say.
-    HdrlError
-        If the platform cannot be read.
+        If a key or value is wrong.
     """
-    rules = pstate_rules(options.contention, compatibility=options.compatibility)
-    platform = read_platform(_file_or_name(options, options.platform_file_path), rules=rules)
-    if options.nb_resources is not None and options.nb_resources != platform.n_cores:
-        raise OptionsError(
-            f"{options.where}: nb_resources is {options.nb_resources}, but platform {platform.name!r} has "
-            f"{platform.n_cores} cores"
-        )
-    return platform
+    try:
+        found, name = setting_of(data, Path(folder), setting)
+    except (OptionsError, UnknownName) as error:
+        raise OptionsError(f"{where}: {error}") from None
+    model = found.Options
+    merged: Any = copy.deepcopy(dict(data)) if isinstance(data, Mapping) else data
+    changed: list[str] = []
+    if isinstance(merged, dict):
+        _name_setting(merged, model, name)
+        changed = [override(merged, _placed(text, model)) for text in overrides]
+    return validated(model, merged, where, changed).placed(where, Path(folder))
 
 
-def load_workload(options: Options, platform: Platform) -> Workload:
-    """Read or generate the workload of an experiment, and check that its jobs can run.
+def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, setting: str | None = None) -> Sweep:
+    """Read a sweep file.
 
     Parameters
     ----------
-    options
-        The options.
-    platform
-        The platform that it will run on.
+    path
+        The file, JSON; relative paths within it start from its folder.
+    changes
+        Values by key that replace those of the file, within a block only those of the named keys; relative paths in
+        them start from the current folder.
+    setting
+        The setting, instead of the one that the file names.
 
     Raises
     ------
-    HdrlError
-        If the workload cannot be read, or a job of it can never run.
+    ReadError
+        If the file cannot be read or is no JSON.
+    OptionsError
+        If a key or value is wrong.
     """
-    choices = options.workload
+    path = Path(path)
+    data = read_json(path)
+    if not isinstance(data, Mapping):
+        raise OptionsError(f"{path}: expected an object that describes a comparison")
+    merged = dict(data)
+    for key, value in (changes or {}).items():
+        ours, theirs = from_here(key, value), data.get(key)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            ours = {**theirs, **ours}
+        merged[key] = ours
+    return make_sweep(merged, where=str(path), folder=path.parent, setting=setting)
+
+
+def make_sweep(
+    data: Mapping[str, Any], *, where: str = "sweep", folder: str | Path = ".", setting: str | None = None
+) -> Sweep:
+    """Make a sweep of plain values.
+
+    Parameters
+    ----------
+    data
+        What a sweep file holds.
+    where
+        Name of the source for messages.
+    folder
+        Folder that relative paths start from.
+    setting
+        The setting, instead of the one that the data name.
+
+    Raises
+    ------
+    OptionsError
+        If a key or value is wrong.
+    """
     try:
-        if choices.custom is not None:
-            # All of it: nb_jobs says how many jobs to make of a log.
-            workload = read_workload(options.path_of(choices.custom), platform, custom=True)
-        else:
-            workload = read_workload(
-                _workload_file(options),
-                platform,
-                n_jobs=options.nb_jobs,
-                start=choices.start,
-                compatibility=options.compatibility,
-                run_time=choices.run_time,
-                memory=choices.memory,
-                bandwidth=choices.bandwidth,
-                estimates=choices.estimates,
-                walltime=choices.walltime,
-                walltime_factor=choices.walltime_factor,
-                shift=choices.shift,
-                seed=options.seed,
-            )
-    except UnknownName as error:
-        raise OptionsError(f"{options.where}: workload: {error}") from None
-    return check_fits(workload, platform, oversized=choices.oversized)
+        found, name = setting_of(data, Path(folder), setting)
+    except (OptionsError, UnknownName) as error:
+        raise OptionsError(f"{where}: {error}") from None
+    merged = dict(data)
+    _name_setting(merged, found.Sweep, name)
+    sweep = validated(found.Sweep, merged, where).placed(where, Path(folder))
+    for metric in sweep.metrics or ():
+        if metric not in found.metrics:
+            raise OptionsError(f"{where}: {UnknownName('metric', metric, found.metrics)}")
+    return sweep
 
 
-def shipped_workloads() -> dict[str, Path]:
-    """Return the workloads that come with hdrl: their files by name, sorted.
-
-    They are in ``workloads/`` of a checkout, and beside `hdrl.workload` where hdrl is installed.
-    """
-    folder = INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else CHECKOUT_FOLDER
-    files = [path for path in sorted(folder.glob("*")) if path.name.endswith(WORKLOAD_SUFFIXES)]
-    return {path.name.split(".")[0]: path for path in files if not path.name.endswith(".recipe.json")}
+def _name_setting(data: dict[str, Any], model: type[OptionsFile | Sweep], name: str) -> None:
+    """Write the setting's name where files of the setting have it."""
+    data.pop(SETTING_KEY, None)
+    if SETTING_KEY in model.model_fields:
+        data[SETTING_KEY] = name
 
 
-def _workload_file(options: Options) -> Path:
-    text = options.workload_file_path
-    named = _file_or_name(options, text)
-    if isinstance(named, Path):
-        return named
-    shipped = shipped_workloads()
-    if named not in shipped:
-        raise OptionsError(
-            f"{options.where}: workload_file_path is {text!r}: no such file, and no shipped workload of that name; "
-            f"{suggest(text, shipped)}"
-        )
-    return shipped[named]
-
-
-def _file_or_name(options: Options, text: str) -> str | Path:
-    """Return the path of a file, or the text itself where it can only be the name of something shipped."""
-    path = options.path_of(text)
-    if "/" not in text and "." not in text and not path.is_file():
-        return text
-    return path
+def _placed(text: str, model: type[OptionsFile]) -> str:
+    """Return a change with the block of the agent by the name that the setting's files have for it."""
+    block = "agent."
+    return f"{model.agent_block}.{text.removeprefix(block)}" if text.startswith(block) else text

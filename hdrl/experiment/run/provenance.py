@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import platform as python_platform
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hdrl.platform.model import Platform
+from hdrl.trace.model import Load, Machine
 from hdrl.version import VERSION
-from hdrl.workload.model import Workload
 
 
 def versions(*, torch: bool = False) -> dict[str, str]:
@@ -33,40 +30,6 @@ def versions(*, torch: bool = False) -> dict[str, str]:
     }
 
 
-def platform_sha256(platform: Platform) -> str:
-    """Return the SHA-256 of everything in a platform that a simulation depends on.
-
-    Parameters
-    ----------
-    platform
-        The platform; files that describe it in different ways have the same hash.
-    """
-    digest = hashlib.sha256()
-    for field in dataclasses.fields(platform):
-        value = getattr(platform, field.name)
-        if isinstance(value, np.ndarray):
-            _add_array(digest, field.name, value)
-    _add_text(digest, [platform.core_names, platform.loopback_s, platform.loopback_latency_s])
-    return digest.hexdigest()
-
-
-def workload_sha256(workload: Workload) -> str:
-    """Return the SHA-256 of the jobs and profiles of a workload.
-
-    Parameters
-    ----------
-    workload
-        The workload; its name and origin do not count.
-    """
-    digest = hashlib.sha256()
-    for array in (workload.jobs, workload.steps):
-        for name in array.dtype.names or ():
-            _add_array(digest, name, array[name])
-    _add_array(digest, "first_step", workload.first_step)
-    _add_text(digest, [workload.job_ids, workload.profile_names, workload.sources])
-    return digest.hexdigest()
-
-
 def without_places(value: object) -> Any:
     """Return a value made of dicts and lists with all absolute paths in it cut to their last part.
 
@@ -75,7 +38,7 @@ def without_places(value: object) -> Any:
     value
         What `json.dumps` takes, paths and NumPy scalars besides.
     """
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): without_places(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [without_places(inner) for inner in value]
@@ -87,10 +50,21 @@ def without_places(value: object) -> Any:
     return value
 
 
-def _add_array(digest: Any, name: str, array: np.ndarray[Any, Any]) -> None:
-    digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-    digest.update(np.ascontiguousarray(array).tobytes())
+def inputs_of(machine: Machine, load: Load) -> dict[str, Any]:
+    """Return what was simulated on what, with hashes.
 
-
-def _add_text(digest: Any, value: object) -> None:
-    digest.update(json.dumps(value).encode())
+    Parameters
+    ----------
+    machine, load
+        The machine and the load.
+    """
+    return {
+        "platform": {**machine.facts(), "sha256": machine.sha256()},
+        "workload": {
+            "name": load.name,
+            "n_jobs": load.n_items,
+            "n_dropped": dict(load.n_dropped),
+            "sha256": load.sha256(),
+            "origin": without_places(load.origin),
+        },
+    }

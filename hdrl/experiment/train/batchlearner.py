@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import HdrlError, LearningError
 from hdrl.experiment.run.agentfile import AgentError, blame
 from hdrl.experiment.train.learner import EpisodeEnv, EpisodeRow, Iteration
+from hdrl.setting import Trace
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
     from hdrl.learn.train import Iteration as Trained
-    from hdrl.simulation.trace import Trace
 
 NOT_RESULTS = ("r", "l", "t", "env")
 """What environments tell of an episode besides its results: copies of return and length, the wall clock, who it was."""

@@ -5,87 +5,104 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hdrl.errors import OptionsError, suggest
-from hdrl.options import Options
-
-if TYPE_CHECKING:
-    from hdrl.platform.model import Platform
-    from hdrl.workload.model import Workload
-
-IDS = {"policy_pair": "hdrl/PolicyPair-v0", "job_pick": "hdrl/JobPick-v0"}
-"""Registered names of the environments, by their names in options."""
-
-GIVEN = (
-    *("platform", "workload", "n_procs", "n_jobs", "start", "part"),
-    *("num_envs", "autoreset_mode", "copy", "render_mode"),
-)
-"""Arguments that other options amount to."""
+from hdrl.errors import OptionsError, UnknownName, suggest
+from hdrl.options.file import OptionsFile
+from hdrl.setting import BATCH, SETTINGS, EnvironmentSpec, Load, Machine, Setting, find_setting
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentSpec:
-    """An environment without the platform and the jobs that it simulates.
+class Environment:
+    """An environment without the machine and the load that it simulates.
 
     Attributes
     ----------
-    id
-        Its registered name.
+    spec
+        What kind it is.
     arguments
         Its arguments, as JSON.
     """
 
-    id: str
+    spec: EnvironmentSpec
     arguments: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Its registered name."""
+        return self.spec.id
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it stands in a model file."""
         return {"id": self.id, "arguments": self.arguments}
 
-    def single(self, platform: Platform, workload: Workload, **arguments: Any) -> Any:
+    def single(self, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a single environment.
 
         Parameters
         ----------
-        platform, workload
+        machine, load
             What it simulates.
-        **arguments
-            Further arguments, for instance which jobs an episode holds.
+        **window
+            Which items an episode holds; all of them if nothing is said.
         """
-        given = {**self._whole(), **self.arguments, **arguments}
-        return _creator(self.id, "entry_point")(platform=platform, workload=workload, **given)
+        given = {**self.spec.places(machine, load, window or None), **self.arguments}
+        return _creator(self.id, "entry_point")(**given)
 
-    def batch(self, n_envs: int, platform: Platform, workload: Workload, **arguments: Any) -> Any:
+    def batch(self, n_envs: int, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a batch of environments.
 
         Parameters
         ----------
         n_envs
             How many.
-        platform, workload
+        machine, load
             What they simulate.
-        **arguments
-            Further arguments, for instance which jobs an episode holds.
+        **window
+            Which items an episode holds; all of them if nothing is said.
         """
-        make = _creator(self.id, "vector_entry_point")
-        given = {**self._whole(), **self.arguments, **arguments}
-        return make(num_envs=n_envs, platform=platform, workload=workload, **given)
+        given = {**self.spec.places(machine, load, window or None), **self.arguments}
+        return _creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
+
+    def player(self, machine: Machine, load: Load) -> Any:
+        """Make an environment in which a model decides about a whole load, under the physics of all candidates.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        """
+        return self.spec.player(machine, load, self.arguments)
+
+    def check_exact(self, machine: Machine, load: Load, where: str) -> None:
+        """Refuse a machine and a load that it cannot simulate exactly.
+
+        Parameters
+        ----------
+        machine, load
+            What it is to simulate.
+        where
+            Name of the source for messages.
+
+        Raises
+        ------
+        OptionsError
+            If it cannot.
+        """
+        why = self.spec.refuses(machine, load, self.arguments)
+        if why is not None:
+            raise OptionsError(f"{where}: {self.id} cannot simulate {load.name} on {machine.name}: {why}")
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
-        if self.id != IDS["policy_pair"]:
-            return ()
-        from hdrl.envs.policy_pair_arguments import action_names
+        return self.spec.action_names(self.arguments)
 
-        return tuple(action_names(self.arguments["actions"], void=self.arguments["void"]))
-
-    def _whole(self) -> dict[str, Any]:
-        """Return the arguments that make an episode of all jobs."""
-        return {"n_jobs": "all"} if self.id == IDS["job_pick"] else {}
+    def goal(self) -> tuple[str, int]:
+        """Return the metric that an episode is for, and 1 where more of it is better, else -1."""
+        return self.spec.goal(self.arguments)
 
 
-def environment_of(options: Options) -> EnvironmentSpec:
+def environment_of(options: OptionsFile) -> Environment:
     """Return the environment that options ask for.
 
     Parameters
@@ -96,35 +113,41 @@ def environment_of(options: Options) -> EnvironmentSpec:
     Raises
     ------
     OptionsError
-        If an argument of it does not exist.
+        If there is no such environment, or an argument of it does not exist.
     """
-    name = options.learning.environment
-    arguments = dict(options.learning.arguments)
-    for key in arguments:
-        _check_argument(options, IDS[name], key)
-    if name == "policy_pair":
-        env = options.pybatsim.env
-        arguments = {
-            "objective": env.objective,
-            "actions": env.actions.pairs(),
-            "void": env.actions.void,
-            "observation": env.observation,
-            "queue_sensitivity": env.queue_sensitivity,
-            "energy": options.energy,
-            "compatibility": options.compatibility,
-        } | arguments
-    return EnvironmentSpec(IDS[name], arguments)
+    known = find_setting(options.setting_name).environments
+    name = options.learning.environment or next(iter(known), "")
+    if name not in known:
+        raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")
+    spec = known[name]
+    for key in options.learning.arguments:
+        _check_argument(options, spec, key)
+    return Environment(spec, {**spec.arguments(options), **options.learning.arguments})
 
 
-def environment_from(data: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return the environment that a model file says it was trained on.
+def environment_from(data: Mapping[str, Any], where: str, setting: Setting | None = None) -> Environment:
+    """Return the environment that a model file says it was trained in.
 
     Parameters
     ----------
     data
-        What `EnvironmentSpec.as_json` returned.
+        What `Environment.as_json` returned.
+    where
+        Name of the file, for messages.
+    setting
+        The setting; batch jobs by default.
+
+    Raises
+    ------
+    OptionsError
+        If the setting has no such environment.
     """
-    return EnvironmentSpec(str(data["id"]), dict(data["arguments"]))
+    setting = setting or SETTINGS[BATCH]
+    spec = next((one for one in setting.environments.values() if one.id == data["id"]), None)
+    if spec is None:
+        known = [one.id for one in setting.environments.values()]
+        raise OptionsError(f"{where}: {UnknownName('environment', str(data['id']), known)}")
+    return Environment(spec, dict(data["arguments"]))
 
 
 def _creator(environment: str, entry: str) -> Any:
@@ -137,9 +160,9 @@ def _creator(environment: str, entry: str) -> Any:
     return load_env_creator(found) if isinstance(found, str) else found
 
 
-def _check_argument(options: Options, environment: str, key: str) -> None:
-    parameters = inspect.signature(_creator(environment, "vector_entry_point")).parameters
+def _check_argument(options: OptionsFile, spec: EnvironmentSpec, key: str) -> None:
+    parameters = inspect.signature(_creator(spec.id, "vector_entry_point")).parameters
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    known = [name for name, one in parameters.items() if name not in GIVEN and one.kind in kinds]
+    known = [name for name, one in parameters.items() if name not in spec.given and one.kind in kinds]
     if key not in known:
         raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")

@@ -17,11 +17,10 @@ from hdrl.errors import HdrlError
 from hdrl.experiment.run.agentfile import Agent, AgentError, blame
 from hdrl.experiment.train.learner import EpisodeEnv, EpisodeRow, Iteration, episode_row
 from hdrl.experiment.train.lentrandom import LentRandomness
+from hdrl.setting import Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from hdrl.simulation.trace import Trace
 
 
 class HDeepRMEnvironment:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from hdrl.simulation.trace import Trace
+from hdrl.setting import Trace
 
 EpisodeRow = dict[str, float]
 """A finished episode: ``return``, ``length`` and its results by name."""

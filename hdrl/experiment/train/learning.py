@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import MissingExtra, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import Agent, AgentError, AgentKind, blame
-from hdrl.experiment.train.environments import EnvironmentSpec
-from hdrl.options import Options
+from hdrl.experiment.train.environments import Environment
+from hdrl.options.file import OptionsFile
 from hdrl.seeding import seed_sequence
+from hdrl.setting import Load, Machine
+from hdrl.windows import range_of_shares
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.modelfile import AnyLearner
     from hdrl.learn.agent import Agent as LearningAgent
-    from hdrl.platform.model import Platform
-    from hdrl.workload.model import Workload
 
 
 def stream_seed(seed: int, name: str) -> int:
@@ -59,7 +59,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def built_in_agent(options: Options, name: str) -> Agent:
+def built_in_agent(options: OptionsFile, name: str) -> Agent:
     """Return a built-in learning agent.
 
     Parameters
@@ -126,7 +126,7 @@ def make_agent(
     return made
 
 
-def settings_of(options: Options, agent: Agent) -> dict[str, Any]:
+def settings_of(options: OptionsFile, agent: Agent) -> dict[str, Any]:
     """Return the settings of an agent of our API: those of the preset, of ``pybatsim.agent``, of ``learning.settings``.
 
     Parameters
@@ -144,7 +144,7 @@ def settings_of(options: Options, agent: Agent) -> dict[str, Any]:
 
         settings |= ALGORITHMS[agent.name].settings
     known = agent.learner.Config.model_fields
-    given = options.pybatsim.agent
+    given = options.agent_options
     for name, value in (("hidden", given.hidden), ("lr", given.lr), ("gamma", given.gamma)):
         if value is not None and name in known:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value
@@ -152,11 +152,11 @@ def settings_of(options: Options, agent: Agent) -> dict[str, Any]:
 
 
 def make_learner(
-    options: Options,
+    options: OptionsFile,
     agent: Agent,
-    spec: EnvironmentSpec,
-    platform: Platform,
-    workload: Workload,
+    spec: Environment,
+    machine: Machine,
+    load: Load,
 ) -> AnyLearner:
     """Make the learner of a training, with its environments.
 
@@ -168,7 +168,7 @@ def make_learner(
         The agent.
     spec
         Its environment.
-    platform, workload
+    machine, load
         What is simulated.
 
     Raises
@@ -182,32 +182,32 @@ def make_learner(
 
     seed = stream_seed(options.seed, "train")
     validates = options.learning.validation_every is not None
-    training = episode_arguments(options, "train", workload)
-    validation = episode_arguments(options, "validation", workload) if validates else {}
+    training = episode_arguments(options, "train", load)
+    validation = episode_arguments(options, "validation", load) if validates else {}
     if agent.kind is AgentKind.HDEEPRM:
         _check_hdeeprm(options, agent)
         return HDeepRMLearner(
             agent,
             hdeeprm_settings(options),
-            spec.single(platform, workload, **training),
-            validation_env=spec.single(platform, workload, **validation) if validates else None,
+            spec.single(machine, load, **training),
+            validation_env=spec.single(machine, load, **validation) if validates else None,
             seed=seed,
         )
     n_validation = min(options.learning.n_validation_episodes, 64)
-    envs = spec.batch(options.learning.n_envs, platform, workload, **training)
+    envs = spec.batch(options.learning.n_envs, machine, load, **training)
     spaces = envs.single_observation_space, envs.single_action_space
     where = f"{options.where}: learning.settings"
     made = make_agent(agent, settings_of(options, agent), spaces, seed=options.seed, where=where)
     return BatchLearner(
         made,
         envs,
-        validation_envs=spec.batch(n_validation, platform, workload, **validation) if validates else None,
+        validation_envs=spec.batch(n_validation, machine, load, **validation) if validates else None,
         seed=seed,
         path=agent.path,
     )
 
 
-def hdeeprm_settings(options: Options) -> Any:
+def hdeeprm_settings(options: OptionsFile) -> Any:
     """Return what options say to an agent of HDeepRM's API.
 
     Parameters
@@ -217,12 +217,12 @@ def hdeeprm_settings(options: Options) -> Any:
     """
     from hdrl.experiment.train.hdeeprmlearner import HDeepRMSettings
 
-    given = options.pybatsim.agent
+    given = options.agent_options
     chosen = {name: getattr(given, name) for name in ("gamma", "hidden", "lr") if getattr(given, name) is not None}
-    return HDeepRMSettings(**chosen, samples_in_test=options.compatibility is not None)
+    return HDeepRMSettings(**chosen, samples_in_test=options.tests_by_drawing)
 
 
-def episode_arguments(options: Options, name: str, workload: Workload) -> dict[str, Any]:
+def episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str, Any]:
     """Return the arguments of an environment that say which jobs an episode holds.
 
     Parameters
@@ -242,10 +242,10 @@ def episode_arguments(options: Options, name: str, workload: Workload) -> dict[s
     episodes = options.learning.episodes
     if episodes.n_jobs is None:
         return {}
-    first, last = job_range(options, name, workload)
+    first, last = job_range(options, name, load)
     if last - first < episodes.n_jobs:
         raise OptionsError(
-            f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {workload.n_jobs:,} jobs, "
+            f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {load.n_items:,} jobs, "
             f"expected at least learning.episodes.n_jobs = {episodes.n_jobs:,}"
         )
     # Validations draw their windows too: always the same ones, since they have the same seed.
@@ -253,7 +253,7 @@ def episode_arguments(options: Options, name: str, workload: Workload) -> dict[s
     return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
 
 
-def job_range(options: Options, name: str, workload: Workload) -> tuple[int, int]:
+def job_range(options: OptionsFile, name: str, load: Load) -> tuple[int, int]:
     """Return a range as numbers of jobs: the first, and the one after the last.
 
     Parameters
@@ -271,18 +271,13 @@ def job_range(options: Options, name: str, workload: Workload) -> tuple[int, int
         If no job is in it.
     """
     if options.learning.episodes.n_jobs is None:
-        return 0, workload.n_jobs
-    low, high = getattr(options.learning.episodes, name)
-    first, last = round(low * workload.n_jobs), round(high * workload.n_jobs)
-    if first == last:
-        raise OptionsError(
-            f"{options.where}: learning.episodes.{name} is [{low:g}, {high:g}], which holds none of the"
-            f" {workload.n_jobs:,} jobs, expected a wider range"
-        )
-    return first, last
+        return 0, load.n_items
+    shares = getattr(options.learning.episodes, name)
+    what = f"{options.where}: learning.episodes.{name}"
+    return range_of_shares(shares, load.n_items, what=what, items=f"jobs of {load.name}")
 
 
-def test_jobs(options: Options, workload: Workload) -> Workload:
+def test_jobs(options: OptionsFile, load: Load) -> Load:
     """Return the jobs of a test: all, or those of the range ``test`` where episodes are windows.
 
     Parameters
@@ -293,15 +288,15 @@ def test_jobs(options: Options, workload: Workload) -> Workload:
         The workload.
     """
     if options.learning.episodes.n_jobs is None:
-        return workload
-    first, last = job_range(options, "test", workload)
-    return workload.window(first, last - first)
+        return load
+    first, last = job_range(options, "test", load)
+    return load.window(first, last - first)
 
 
 test_jobs.__test__ = False  # type: ignore[attr-defined]  # no test, whatever pytest thinks of its name
 
 
-def _check_hdeeprm(options: Options, agent: Agent) -> None:
+def _check_hdeeprm(options: OptionsFile, agent: Agent) -> None:
     """Refuse what agents of HDeepRM's API cannot do."""
     if options.learning.settings:
         raise OptionsError(

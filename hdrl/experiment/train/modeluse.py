@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
-from hdrl.experiment.train.environments import EnvironmentSpec, environment_from, environment_of
+from hdrl.experiment.train.environments import Environment, environment_from, environment_of
 from hdrl.experiment.train.learning import (
     hdeeprm_settings,
     make_agent,
@@ -18,14 +18,12 @@ from hdrl.experiment.train.learning import (
     test_jobs,
 )
 from hdrl.experiment.train.modelfile import FILE, read_model
-from hdrl.options import Options
+from hdrl.options.file import OptionsFile
+from hdrl.setting import Load, Machine, Setting, Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.modelfile import AnyLearner
     from hdrl.learn.checkpoint import Checkpoint
-    from hdrl.platform.model import Platform
-    from hdrl.simulation.trace import Trace
-    from hdrl.workload.model import Workload
 
 
 class Model:
@@ -37,6 +35,8 @@ class Model:
         The model file.
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
+    setting
+        The setting that it decides in; batch jobs by default.
 
     Attributes
     ----------
@@ -58,7 +58,9 @@ class Model:
         If torch is not installed.
     """
 
-    def __init__(self, path: str | Path, *, agent_file: str | Path | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, agent_file: str | Path | None = None, setting: Setting | None = None
+    ) -> None:
         require_torch()
         from hdrl.learn.checkpoint import load_checkpoint
 
@@ -67,14 +69,14 @@ class Model:
         self.algorithm = self._checkpoint.algorithm
         self.trained_on: Mapping[str, Any] = self._checkpoint.notes.get("trained_on", {})
         self._agent = self._find_agent(agent_file)
-        self._spec = environment_from(self._checkpoint.environment)
+        self._spec = environment_from(self._checkpoint.environment, str(self.path), setting)
 
-    def play(self, platform: Platform, workload: Workload, *, seed: int = 0) -> Trace:
+    def play(self, machine: Machine, load: Load, *, seed: int = 0) -> Trace:
         """Simulate the jobs of a workload with the best actions.
 
         Parameters
         ----------
-        platform, workload
+        machine, load
             What is simulated; the platform must have as many nodes, processors and cores as the one of the training,
             unless the observation leaves them out.
         seed
@@ -85,7 +87,7 @@ class Model:
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
-        env = self._spec.single(platform, workload)
+        env = self._spec.player(machine, load)
         try:
             with one_thread():
                 return self._learner(env, seed).play(env, seed)
@@ -133,8 +135,8 @@ class Model:
 
 def evaluate_model(
     path: str | Path,
-    platform: Platform,
-    workload: Workload,
+    machine: Machine,
+    load: Load,
     *,
     seed: int = 0,
     agent_file: str | Path | None = None,
@@ -145,7 +147,7 @@ def evaluate_model(
     ----------
     path
         The model file; it says what agent it is of and in which environment that decides.
-    platform, workload
+    machine, load
         What is simulated.
     seed
         Seed of what is random in the environment.
@@ -157,10 +159,10 @@ def evaluate_model(
     HdrlError
         If a file cannot be read, or the model does not fit the platform.
     """
-    return Model(path, agent_file=agent_file).play(platform, workload, seed=seed)
+    return Model(path, agent_file=agent_file).play(machine, load, seed=seed)
 
 
-def play_options(options: Options, agent: Agent, platform: Platform, workload: Workload) -> Trace:
+def play_options(options: OptionsFile, agent: Agent, machine: Machine, load: Load) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
     Parameters
@@ -169,7 +171,7 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
         The options.
     agent
         The agent.
-    platform, workload
+    machine, load
         What is simulated.
 
     Raises
@@ -182,7 +184,7 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
     from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
     spec = environment_of(options)
-    env = spec.single(platform, test_jobs(options, workload))
+    env = spec.player(machine, test_jobs(options, load))
     spaces = env.observation_space, env.action_space
     learner: AnyLearner
     if agent.kind is AgentKind.HDEEPRM:
@@ -199,32 +201,35 @@ def play_options(options: Options, agent: Agent, platform: Platform, workload: W
         env.close()
 
 
-def _settings(options: Options, agent: Agent) -> dict[str, Any]:
+def _settings(options: OptionsFile, agent: Agent) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
-    given = options.pybatsim.agent.input_model
+    given = options.agent_options.input_model
     if given is None:
         return settings_of(options, agent)
     _, checkpoint = read_model(options.path_of(given), agent)
     return dict(checkpoint.config) if checkpoint is not None else settings_of(options, agent)
 
 
-def _load(options: Options, agent: Agent, learner: AnyLearner, spec: EnvironmentSpec, spaces: tuple[Any, Any]) -> None:
+def _load(options: OptionsFile, agent: Agent, learner: AnyLearner, spec: Environment, spaces: tuple[Any, Any]) -> None:
     from hdrl.learn.spaces import check_same_spaces
 
-    given = options.pybatsim.agent.input_model
+    given = options.agent_options.input_model
     if given is None:
         if agent.name == "random":
             return
-        raise OptionsError(f"{options.where}: pybatsim.agent.run is 'test', which needs a model (--inmodel FILE)")
+        raise OptionsError(
+            f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE)"
+        )
     path = options.path_of(given)
     model, checkpoint = read_model(path, agent)
     if checkpoint is not None:
         check_same_spaces(checkpoint.spaces(), spaces, str(path))
-        _check_same_meaning(environment_from(checkpoint.environment), spec, path)
+        trained = environment_from(checkpoint.environment, str(path), find_setting(options.setting_name))
+        _check_same_meaning(trained, spec, path)
     learner.load_model(model, str(path))
 
 
-def _check_same_meaning(trained: EnvironmentSpec, now: EnvironmentSpec, path: Path) -> None:
+def _check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
     """Refuse a model whose actions or observations mean something else here."""
     if trained.id != now.id:
         raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")

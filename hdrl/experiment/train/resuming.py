@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
 from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.inputs import parse_options
 from hdrl.files import read_json, write_json
-from hdrl.options import Options, parse_options
+from hdrl.options.file import OptionsFile
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
@@ -17,18 +18,16 @@ if TYPE_CHECKING:
 RESUME_FILE = "resume.json"
 """The options with the folder that their paths start from, which is a matter of this machine."""
 
-MAY_CHANGE = (
-    "runs",
-    "learning.iterations",
-    "learning.checkpoint_every",
-    "learning.tensorboard",
-    "pybatsim.agent.output_model",
-    "pybatsim.log_level",
+MAY_CHANGE = frozenset(
+    (
+        *("runs", "learning.iterations", "learning.checkpoint_every", "learning.tensorboard"),
+        *("agent.output_model", "pybatsim.agent.output_model", "pybatsim.log_level"),
+    )
 )
-"""Options that may differ when a training goes on: how long it takes, and what is told of it."""
+"""Options that may differ when a training is resumed: how long it takes, and what is told of it."""
 
 
-def write_resume_file(folder: Path, options: Options) -> None:
+def write_resume_file(folder: Path, options: OptionsFile) -> None:
     """Note what a training was asked for, so that its folder is all that going on needs.
 
     Parameters
@@ -46,7 +45,7 @@ def write_resume_file(folder: Path, options: Options) -> None:
     write_json(folder / RESUME_FILE, data)
 
 
-def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Options:
+def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> OptionsFile:
     """Return the options of a training to go on with.
 
     Parameters
@@ -103,7 +102,7 @@ def read_resumed(path: Path, agent: Agent) -> Checkpoint:
     return checkpoint
 
 
-def check_same_training(options: Options, jobs: Mapping[str, Any], before: Mapping[str, Any], folder: Path) -> None:
+def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: Mapping[str, Any], folder: Path) -> None:
     """Refuse to go on with a training that is another one now.
 
     Parameters

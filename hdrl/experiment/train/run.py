@@ -16,23 +16,19 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import OptionsError, OutputError
 from hdrl.experiment.run.agentfile import Agent
 from hdrl.experiment.run.folder import check_free
-from hdrl.experiment.run.inputs import load_platform, load_workload
-from hdrl.experiment.run.provenance import workload_sha256
-from hdrl.experiment.train.environments import EnvironmentSpec, environment_of
+from hdrl.experiment.train.environments import Environment, environment_of
 from hdrl.experiment.train.learner import EpisodeRow
 from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_learner, read_model
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.files import write_json
-from hdrl.options import Options
+from hdrl.options.file import OptionsFile
+from hdrl.setting import Load, Machine, Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.run.progress import Progress
     from hdrl.experiment.train.modelfile import AnyLearner
-    from hdrl.platform.model import Platform
-    from hdrl.simulation.trace import Trace
-    from hdrl.workload.model import Workload
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
@@ -89,20 +85,30 @@ class TrainingRun:
     """
 
     def __init__(
-        self, options: Options, agent: Agent, folder: Path, *, resumes: bool = False, progress: Progress | None = None
+        self,
+        options: OptionsFile,
+        agent: Agent,
+        folder: Path,
+        *,
+        resumes: bool = False,
+        progress: Progress | None = None,
     ) -> None:
-        _check_simulator(options)
+        why_not = options.no_learning()
+        if why_not is not None:
+            raise OptionsError(f"{options.where}: {why_not}")
         if not resumes:
             check_free(folder)
         self.options, self.agent, self.folder, self.progress = options, agent, folder, progress
-        self.platform: Platform = load_platform(options)
-        self.workload: Workload = load_workload(options, self.platform)
-        self.spec: EnvironmentSpec = environment_of(options)
-        self.learner: AnyLearner = make_learner(options, agent, self.spec, self.platform, self.workload)
+        setting = find_setting(options.setting_name)
+        self.machine: Machine = setting.machine(options)
+        self.load: Load = setting.load(options, self.machine)
+        self.spec: Environment = environment_of(options)
+        self.spec.check_exact(self.machine, self.load, options.where)
+        self.learner: AnyLearner = make_learner(options, agent, self.spec, self.machine, self.load)
         self._trained_on = self._training_jobs()
-        job_range(options, "test", self.workload)  # an empty one would be found after the training
+        job_range(options, "test", self.load)  # an empty one would be found after the training
         _warm_output(options)
-        given = options.pybatsim.agent.input_model
+        given = options.agent_options.input_model
         if given is not None:
             path = options.path_of(given)
             model, _ = read_model(path, agent)
@@ -148,14 +154,14 @@ class TrainingRun:
             shutil.copyfile(self.folder / BEST_FILE, self.folder / MODEL_FILE)
         else:
             self._save_model(MODEL_FILE)
-        output = self.options.pybatsim.agent.output_model
+        output = self.options.agent_options.output_model
         if output is not None:
             _copy_atomically(self.folder / MODEL_FILE, self.options.path_of(output))
         trace = None
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.agent)
             self.learner.load_model(model, MODEL_FILE)
-            env = self.spec.single(self.platform, test_jobs(self.options, self.workload))
+            env = self.spec.player(self.machine, test_jobs(self.options, self.load))
             with one_thread():
                 trace = self.learner.play(env, self.options.seed)
         return Trained(
@@ -211,44 +217,26 @@ class TrainingRun:
 
     def _training_jobs(self) -> dict[str, Any]:
         """Return on which jobs the model is trained, so that nobody tests it on the same ones by accident."""
-        first, last = job_range(self.options, "train", self.workload)
+        first, last = job_range(self.options, "train", self.load)
         return {
-            "workload": self.workload.name,
-            "workload_sha256": workload_sha256(self.workload),
-            "n_jobs": self.workload.n_jobs,
+            "workload": self.load.name,
+            "workload_sha256": self.load.sha256(),
+            "n_jobs": self.load.n_items,
             "first_job": first,
             "last_job": last - 1,
-            "platform": self.platform.name,
+            "platform": self.machine.name,
         }
 
     def _score(self, episodes: list[EpisodeRow]) -> float:
         """Return how good a validation was, the more the better."""
-        metric, sign = _goal(self.spec)
+        metric, sign = self.spec.goal()
         values = [sign * row[metric] if metric in row else row["return"] for row in episodes]
         return sum(values) / len(values)
 
 
-def _goal(spec: EnvironmentSpec) -> tuple[str, int]:
-    """Return the metric that an environment's objective is, and 1 where more of it is better, else -1."""
-    if "PolicyPair" not in spec.id:
-        return "return", 1
-    from hdrl.envs.rewards import read_objective
-
-    objective = read_objective(spec.arguments["objective"])
-    return objective.metric, objective.sign
-
-
-def _check_simulator(options: Options) -> None:
-    if options.simulator != "embedded":
-        raise OptionsError(
-            f"{options.where}: simulator is {options.simulator!r}, but agents that learn decide in the embedded "
-            "simulator only"
-        )
-
-
-def _warm_output(options: Options) -> None:
+def _warm_output(options: OptionsFile) -> None:
     """Refuse a model file that cannot be written before hours are spent on it."""
-    output = options.pybatsim.agent.output_model
+    output = options.agent_options.output_model
     if output is not None and not options.path_of(output).parent.is_dir():
         raise OutputError(f"{options.path_of(output)}: cannot be written (no such folder)")
 

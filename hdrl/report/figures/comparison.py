@@ -43,7 +43,7 @@ def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = N
     UnknownName
         If it has no such metric.
     """
-    from hdrl.metrics import METRICS
+    from hdrl.settings.batch.metrics import METRICS
 
     rows = read_summary(folder, of)
     info = METRICS.get(rows[0].metric)

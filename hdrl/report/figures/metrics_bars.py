@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hdrl.metrics import METRICS
 from hdrl.report.style import PALETTE, canvas, colour, plain_numbers, shortened, si_unit, time_unit, verbatim
+from hdrl.settings.batch.metrics import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

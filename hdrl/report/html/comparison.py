@@ -18,7 +18,6 @@ from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.comparison import SUMMARY_FILE, Comparison, read_comparison
 from hdrl.experiment.compare.summary import ALL, SummaryRow, best_row, deciding_rows, is_better, verdict
 from hdrl.files import read_json, read_text
-from hdrl.metrics import METRICS
 from hdrl.report.html.figures import Figures
 from hdrl.report.html.findings import Findings
 from hdrl.report.html.intervals import Scale, axis_cell, interval_cell
@@ -26,6 +25,7 @@ from hdrl.report.html.markup import Markup, joined, tag
 from hdrl.report.html.numbers import Form, listed, metric_form, metric_label, ratio_text
 from hdrl.report.html.packing import Pack
 from hdrl.report.html.tables import code_table, download, table
+from hdrl.settings.batch.metrics import METRICS
 
 MOST_CURVES = 8
 """Candidates whose windows are drawn: the best ones."""
@@ -141,11 +141,12 @@ def findings_of_comparison(compared: Compared) -> Findings:
         question = f"Does {rows[0].candidate} beat {result.baseline} in {label}?"
     elif rows:
         question = f"Does any of {len(rows)} candidates beat {result.baseline} in {label}?"
-    best = best_row(rows)
+    info = result.metrics[result.metric]
+    best = best_row(rows, info)
     answer = result.verdict
     if metric != result.metric and best is not None:
-        answer = verdict(best, result.baseline, among=len(rows))
-    shown = sum(is_better(row) is True for row in rows)
+        answer = verdict(best, result.baseline, info, among=len(rows))
+    shown = sum(is_better(row, info) is True for row in rows)
     certainty = (
         f"Ratios are geometric means over windows with {compared.confidence:.0%} intervals of a bootstrap; p-values "
         "are Wilcoxon's, after Holm."
@@ -295,7 +296,7 @@ def _table(compared: Compared, metric: str, workload: str) -> Markup:
 
 
 def _row(row: SummaryRow, form: Form, scale: Scale) -> Markup:
-    better = is_better(row)
+    better = is_better(row, METRICS[row.metric])
     ratio = [tag("td", "baseline", class_="number interval")]
     if not row.is_baseline:
         text = tag("b", ratio_text(row.ratio)) if better else ratio_text(row.ratio)

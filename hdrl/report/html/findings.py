@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hdrl.metrics import METRICS
 from hdrl.report.html.numbers import listed, metric_form, metric_label, ratio_text
 from hdrl.report.html.sources import UNRUN, Run
+from hdrl.settings.batch.metrics import METRICS
 
 LOAD_LIMIT = 1.0
 """Offered load from which on a queue grows as long as jobs arrive."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hdrl.metrics import METRICS
+from hdrl.settings.batch.metrics import METRICS
 
 MISSING = "\N{EN DASH}"
 """What stands where a number does not exist."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import OutputError, ReadError, UnknownName
 from hdrl.experiment.compare.comparison import SUMMARY_FILE
 from hdrl.files import atomic_write
-from hdrl.metrics import METRICS
 from hdrl.report.html.figures import Figures, figures_of_runs, time_unit
 from hdrl.report.html.findings import Findings, findings_of_runs
 from hdrl.report.html.markup import Markup, joined, tag
 from hdrl.report.html.page import Panel, chart_panel, gantt_panel, page
 from hdrl.report.html.sources import Run, read_report_runs
 from hdrl.report.html.tables import headline_table, metrics_table, options_differences, options_files, origin_table
+from hdrl.settings.batch.metrics import METRICS
 
 if TYPE_CHECKING:
     from hdrl.report.html.comparison import Compared

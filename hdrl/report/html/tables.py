@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from hdrl.metrics import METRICS
 from hdrl.report.html.findings import best_of, is_comparable
 from hdrl.report.html.markup import Markup, joined, tag
 from hdrl.report.html.numbers import metric_form, metric_label
 from hdrl.report.html.sources import Run
+from hdrl.settings.batch.metrics import METRICS
 
 HEADLINES = (
     "mean_bounded_slowdown",

@@ -1,23 +1,23 @@
-"""What an options file may hold: every key with its type, range, default and meaning."""
+"""The options file of batch jobs, HDeepRM's with keys of our own: every key with its type, range, default and meaning.
+
+The file is that of HDeepRM in its two documented versions (0.1.0b1 with ``pybatsim.agent.policy_pair``, 0.3.1 with
+``pybatsim.env.actions`` and ``pybatsim.agent.type``).
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hdrl.errors import OptionsError
 from hdrl.options.block import Block
+from hdrl.options.file import AgentChoice, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
 """Names of the systems whose numbers can be reproduced, their errors included."""
-
-MAX_SEED = 2**32 - 1
-"""Seeds must fit the 32 bits that NumPy's older generators take, which the compatibility mode uses."""
 
 JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw"]
 CoreSelection = Literal[
@@ -44,10 +44,6 @@ CORE_SELECTIONS: tuple[CoreSelection, ...] = (
     "low_power",
 )
 """The selections of HDeepRM 0.3.1, in the order of its actions."""
-
-
-PathText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-"""A path; the one character that no system takes in a path is refused here."""
 
 
 def _all_selections() -> list[dict[JobSelection, list[CoreSelection]]]:
@@ -81,27 +77,18 @@ class EnvironmentOptions(Block):
     )
 
 
-class AgentOptions(Block):
+class AgentOptions(AgentChoice):
     """Who decides."""
 
-    type: Literal["CLASSIC", "LEARNING"] | None = Field(
-        default=None,
-        description="Kind of agent; if absent, LEARNING when hidden, lr or gamma is given without policy_pair.",
-    )
     policy_pair: str | None = Field(
         default=None, description="The policy of a classic agent, for instance shortest-high_gflops."
     )
-    run: Literal["train", "test"] = Field(default="train", description="Whether a learning agent learns.")
-    hidden: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="Units of each hidden layer."
-    )
-    lr: Annotated[float, Field(gt=0, le=1e6)] | None = Field(default=None, description="Learning rate; above 0.")
-    gamma: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="Discount of later rewards, 0 to 1."
-    )
-    file: PathText | None = Field(default=None, description="Python file that defines the agent.")
-    input_model: PathText | None = Field(default=None, description="Model file from which a learning agent starts.")
-    output_model: PathText | None = Field(default=None, description="Model file that a learning agent writes.")
+
+    @model_serializer(mode="wrap")
+    def _in_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keep the order that files have always had: the policy comes after the type."""
+        data = handler(self)
+        return {"type": data["type"], "policy_pair": data["policy_pair"], **data}
 
 
 class DecisionOptions(Block):
@@ -159,13 +146,56 @@ class RealBatsimOptions(Block):
     )
 
 
-class Options(Block):
-    """The options of one experiment; the same value gives the same results, byte by byte.
+class BatchLearningOptions(LearningOptions):
+    """How a learning agent learns."""
+
+    environment: Literal["policy_pair", "job_pick"] = Field(
+        default="policy_pair", description="What the agent does: choose among policy pairs, or pick jobs."
+    )
+
+
+class Options(OptionsFile):
+    """The options of one experiment with batch jobs; the same value gives the same results, byte by byte.
 
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them.
     """
 
-    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = Field(default=0, description="Seed of every random stream.")
+    agent_block: ClassVar[str] = "pybatsim.agent"
+    policy_key: ClassVar[str] = "policy_pair"
+    path_keys: ClassVar[tuple[str, ...]] = (
+        *("platform_file_path", "workload_file_path", "workload.custom", "batsim.executable", "batsim.folder"),
+        *("pybatsim.agent.file", "pybatsim.agent.input_model", "pybatsim.agent.output_model"),
+    )
+    other_names: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "lr",
+        "hidden_units": "hidden",
+        "discount": "gamma",
+        "discount_factor": "gamma",
+        "policy": "policy_pair",
+        "n_jobs": "nb_jobs",
+        "jobs": "nb_jobs",
+        "n_resources": "nb_resources",
+        "cores": "nb_resources",
+        "platform": "platform_file_path",
+        "platform_path": "platform_file_path",
+        "workload_path": "workload_file_path",
+        "environment": "env",
+        "reward": "objective",
+        "nbruns": "runs",
+        "n_runs": "runs",
+        "custom_workload": "custom",
+        "runtime": "run_time",
+        "timeout": "timeout_s",
+        "socket": "endpoint",
+        "args": "arguments",
+        "num_envs": "n_envs",
+        "epochs": "iterations",
+        "hyperparameters": "settings",
+        "length": "n_jobs",
+        "window": "n_jobs",
+    }
+
+    seed: Seed = Field(default=0, description="Seed of every random stream.")
     platform_file_path: Annotated[PathText, Field(min_length=1)] = Field(
         description="Platform file, relative to the options file, or the name of a shipped platform."
     )
@@ -189,13 +219,10 @@ class Options(Block):
     )
     energy: bool = Field(default=True, description="Whether energy is accounted for.")
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
-    learning: LearningOptions = Field(default_factory=LearningOptions, description="How to learn.")
+    learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="How to learn.")
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=1, description="Number of runs, each with a seed of its own; a training goes on from run to run."
     )
-
-    _folder: Path = PrivateAttr(default=Path())
-    _where: str = PrivateAttr(default="options")
 
     @model_validator(mode="after")
     def _has_workload(self) -> Self:
@@ -223,63 +250,58 @@ class Options(Block):
         return self
 
     @property
-    def where(self) -> str:
-        """Name of the source for messages, usually the path of the options file."""
-        return self._where
+    def setting_name(self) -> str:
+        """Name of the setting."""
+        return "batch"
 
     @property
-    def folder(self) -> Path:
-        """Folder that relative paths start from."""
-        return self._folder
-
-    def placed(self, where: str, folder: Path) -> Options:
-        """Return the same options as read from somewhere.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-        folder
-            Folder that relative paths start from.
-        """
-        copy = self.model_copy()
-        copy._where = where  # noqa: SLF001 (its own class)
-        copy._folder = folder  # noqa: SLF001
-        return copy
-
-    def path_of(self, text: str) -> Path:
-        """Return a path of the file, resolved against the folder of the options file.
-
-        Parameters
-        ----------
-        text
-            The path as written.
-        """
-        return self.folder / Path(text).expanduser()
-
-    def changed(self, **values: object) -> Options:
-        """Return the options with other values of top-level keys, checked again.
-
-        Parameters
-        ----------
-        values
-            New values by key.
-        """
-        data = self.model_dump() | values
-        return type(self).model_validate(data).placed(self.where, self.folder)
+    def agent_options(self) -> AgentOptions:
+        """Who decides."""
+        return self.pybatsim.agent
 
     @property
-    def agent_type(self) -> Literal["CLASSIC", "LEARNING"]:
-        """The kind of agent: as given, else what the other keys of the agent amount to."""
-        agent = self.pybatsim.agent
-        if agent.type is not None:
-            return agent.type
-        if self.learning.algorithm is not None:
-            return "LEARNING"
-        learns = agent.policy_pair is None and (agent.hidden, agent.lr, agent.gamma) != (None, None, None)
-        return "LEARNING" if learns else "CLASSIC"
+    def log_level(self) -> str:
+        """Least severity of what is logged."""
+        return self.pybatsim.log_level
 
-    def policy_pair(self) -> str:
+    @property
+    def repeats_seed(self) -> bool:
+        """Whether all runs have the same seed, as in HDeepRM."""
+        return self.compatibility is not None
+
+    @property
+    def takes_first_agent(self) -> bool:
+        """Whether of several agents in a file the alphabetically first counts, as in HDeepRM."""
+        return self.compatibility is not None
+
+    @property
+    def tests_by_drawing(self) -> bool:
+        """Whether agents of HDeepRM's API draw their actions when they are tested, too, as in HDeepRM."""
+        return self.compatibility is not None
+
+    def explicit(self) -> Self:
+        """Return the options without HDeepRM's copy of the seed."""
+        return self.changed(pybatsim=self.pybatsim.model_dump() | {"seed": None})
+
+    def no_learning(self) -> str | None:
+        """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
+        if self.simulator == "embedded":
+            return None
+        return f"simulator is {self.simulator!r}, but agents that learn decide in the embedded simulator only"
+
+    def unheard(self, n_items: int) -> str | None:
+        """Return in a sentence that there are fewer jobs than asked for, ``None`` if there are as many.
+
+        Parameters
+        ----------
+        n_items
+            How many the workload has.
+        """
+        if self.nb_jobs is None or self.workload.custom is not None or n_items >= self.nb_jobs:
+            return None
+        return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"
+
+    def policy(self) -> str:
         """Return the policy of the classic agent, as written.
 
         It is ``pybatsim.agent.policy_pair``, else the only pair of ``pybatsim.env.actions.selection``. Of several,
@@ -299,25 +321,3 @@ class Options(Block):
             f"{self.where}: a classic agent needs exactly one policy pair, pybatsim.env.actions.selection has "
             f"{len(pairs)}; choose one with --set pybatsim.agent.policy_pair=shortest-high_gflops"
         )
-
-    def portable(self) -> dict[str, Any]:
-        """Return the options as plain values without anything of this machine: absolute paths shrink to names."""
-        data = self.model_dump(mode="json")
-        for block, key in (
-            (data, "platform_file_path"),
-            (data, "workload_file_path"),
-            (data["workload"], "custom"),
-            (data["batsim"], "executable"),
-            (data["batsim"], "folder"),
-            (data["pybatsim"]["agent"], "file"),
-            (data["pybatsim"]["agent"], "input_model"),
-            (data["pybatsim"]["agent"], "output_model"),
-        ):
-            if block[key] is not None and Path(block[key]).is_absolute():
-                block[key] = Path(block[key]).name
-        return data
-
-    def sha256(self) -> str:
-        """Return the SHA-256 of the portable options, hexadecimal; equal options have equal hashes."""
-        text = json.dumps(self.portable(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,235 @@
+"""Who decides, whatever it came from: the name of a policy, a Python file, a model, an agent that options describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hdrl.errors import HdrlError, OptionsError
+from hdrl.experiment.run.agentfile import Agent, AgentKind, blame, load_agent
+from hdrl.options.file import OptionsFile
+from hdrl.setting import Load, Machine, Policy, Progress, Setting, find_setting
+
+if TYPE_CHECKING:
+    from hdrl.experiment.train.modeluse import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What a decider knows that others may not.
+
+    Attributes
+    ----------
+    sees_too_much
+        Whether it sees what no scheduler sees, true run times for instance.
+    trained_on
+        On which items it was trained, as a model file says it; empty for what was not trained, or if nobody knows.
+    is_trained
+        Whether it was trained at all.
+    """
+
+    sees_too_much: bool = False
+    trained_on: Mapping[str, Any] = field(default_factory=dict)
+    is_trained: bool = False
+
+
+class Decider(Protocol):
+    """Who decides in a simulation."""
+
+    def play(
+        self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
+    ) -> Any:
+        """Simulate a load on a machine.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        seed
+            Seed of what is random in deciding.
+        progress
+            Told how far it is, if it can be told.
+        folder
+            Where a simulator outside leaves its files.
+
+        Raises
+        ------
+        HdrlError
+            If it cannot decide there, or decides something impossible.
+        """
+
+    def knows(self) -> Knowledge:
+        """Return what it knows that others may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDecider:
+    """A policy that does not learn.
+
+    Attributes
+    ----------
+    setting
+        Its setting.
+    policy
+        Its name, or what the setting made of a Python file.
+    path
+        The Python file, for messages.
+    options
+        Options or a sweep, for what they say of simulations.
+    """
+
+    setting: Setting
+    policy: Policy
+    path: Path | None = None
+    options: Any = None
+
+    def play(
+        self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
+    ) -> Any:
+        """Simulate under the policy, see `Decider.play`.
+
+        Parameters
+        ----------
+        machine, load, seed, progress, folder
+            See there.
+
+        Raises
+        ------
+        AgentError
+            If the Python file fails.
+        """
+        try:
+            return self.setting.simulate(
+                machine, load, self.policy, seed=seed, options=self.options, progress=progress, folder=folder
+            )
+        except HdrlError:
+            raise
+        except Exception as error:
+            blamed = blame(error, self.path) if self.path is not None else None
+            if blamed is None:
+                raise
+            raise blamed from error
+
+    def knows(self) -> Knowledge:
+        """Return whether the policy sees too much."""
+        return Knowledge(sees_too_much=self.setting.policies.knows_too_much(self.policy))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDecider:
+    """A model file, in the environment that it was trained in.
+
+    Attributes
+    ----------
+    model
+        The model.
+    """
+
+    model: Model
+
+    def play(
+        self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
+    ) -> Any:
+        """Simulate with the best actions, see `Decider.play`.
+
+        Parameters
+        ----------
+        machine, load, seed, progress, folder
+            See there.
+        """
+        del progress, folder
+        return self.model.play(machine, load, seed=seed)
+
+    def knows(self) -> Knowledge:
+        """Return on what it was trained."""
+        record = self.model.trained_on
+        return Knowledge(trained_on=record if isinstance(record, Mapping) else {}, is_trained=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDecider:
+    """An agent that learns, tested as options say: with the model that they name, if any.
+
+    Attributes
+    ----------
+    options
+        The options.
+    agent
+        The agent.
+    """
+
+    options: OptionsFile
+    agent: Agent
+
+    def play(
+        self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
+    ) -> Any:
+        """Simulate with the best actions, see `Decider.play`.
+
+        Parameters
+        ----------
+        machine, load, seed, progress, folder
+            See there; the seed is that of the options.
+        """
+        from hdrl.experiment.train.modeluse import play_options
+
+        del seed, progress, folder
+        return play_options(self.options, self.agent, machine, load)
+
+    def knows(self) -> Knowledge:
+        """Return that it was trained."""
+        return Knowledge(is_trained=True)
+
+
+def decider_of(options: OptionsFile, agent: Agent) -> Decider:
+    """Return who decides under options.
+
+    Parameters
+    ----------
+    options
+        The options.
+    agent
+        Their agent.
+
+    Raises
+    ------
+    OptionsError
+        If it cannot decide there.
+    """
+    if agent.kind is AgentKind.POLICY:
+        return PolicyDecider(find_setting(options.setting_name), agent.policy, agent.path, options)
+    why_not = options.no_learning()
+    if why_not is not None:
+        raise OptionsError(f"{options.where}: {why_not}")
+    return AgentDecider(options, agent)
+
+
+def decider_of_file(path: Path, suffix: str, setting: Setting, options: Any = None) -> PolicyDecider:
+    """Return what a user's Python file decides by, loaded anew.
+
+    Parameters
+    ----------
+    path
+        The file.
+    suffix
+        What follows it: ``"+easy"``; empty if nothing does.
+    setting
+        The setting.
+    options
+        Options or a sweep, for what they say of simulations.
+
+    Raises
+    ------
+    HdrlError
+        If the file defines nothing of the kind.
+    """
+    agent = load_agent(f"{path}{suffix}", lambda: _no_pair(path), policies=setting.policies)
+    if agent.kind is not AgentKind.POLICY:
+        raise OptionsError(f"{path}: an agent that learns is compared by its model (*.pt), which hdrl-launch trains")
+    return PolicyDecider(setting, agent.policy, path, options)
+
+
+def _no_pair(path: Path) -> str:
+    raise OptionsError(f"{path}: an agent that asks for a policy pair cannot be compared by itself; write policy(view)")

@@ -1,0 +1,41 @@
+"""Hashes of arrays: equal content gives equal hashes, wherever it came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def sha256_of(arrays: Iterable[tuple[str, NDArray[Any]]], rest: object = None) -> str:
+    """Return the SHA-256 of named arrays and of something that JSON can hold, hexadecimal.
+
+    Parameters
+    ----------
+    arrays
+        Names and arrays, in a fixed order.
+    rest
+        Whatever else counts, as JSON; ``None``: nothing.
+    """
+    digest = hashlib.sha256()
+    for name, array in arrays:
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    if rest is not None:
+        digest.update(json.dumps(rest).encode())
+    return digest.hexdigest()
+
+
+def columns(table: NDArray[np.void]) -> list[tuple[str, NDArray[Any]]]:
+    """Return the columns of a structured array with their names.
+
+    Parameters
+    ----------
+    table
+        The array.
+    """
+    return [(column, table[column]) for column in table.dtype.names or ()]

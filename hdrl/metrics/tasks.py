@@ -1,0 +1,184 @@
+"""Metrics that every Trace has: how many tasks ended how, how long they waited and took, how busy the machine was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.formulas import FloatArray, bounded_slowdown, ratio, slowdown, summary, turnaround
+from hdrl.trace.model import TaskState, Trace
+
+QUEUEING = "common use in job scheduling"
+OWN = "hdrl"
+_JSSPP_1997 = "Feitelson et al., Theory and Practice in Parallel Job Scheduling, JSSPP 1997"
+
+STATISTICS = (
+    ("mean", "mean"),
+    ("median", "median"),
+    ("p95", "95th percentile (linear interpolation)"),
+    ("p99", "99th percentile (linear interpolation)"),
+    ("max", "maximum"),
+)
+"""What is told of a distribution, and in words."""
+
+
+def _count(formula: str, *, lower_is_better: bool | None, hides_zero: bool = False) -> MetricInfo:
+    return MetricInfo("1", formula, OWN, lower_is_better, hides_zero=hides_zero)
+
+
+def _wrong(formula: str) -> MetricInfo:
+    return _count(formula, lower_is_better=True, hides_zero=True)
+
+
+COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
+    {
+        "n_jobs": _count("jobs of the workload", lower_is_better=None),
+        "n_finished": _count("jobs that ran to an end, whatever end", lower_is_better=False),
+        "n_successful": _count("finished jobs that did all their work", lower_is_better=False),
+        "n_failed": _wrong("finished jobs that failed"),
+        "n_walltime_reached": _wrong("finished jobs that took longer than they may"),
+        "n_killed": _wrong("finished jobs that were killed"),
+        "n_rejected": _wrong("jobs that the policy rejected"),
+        "n_unfinished": _wrong("jobs still running at the end of the simulation"),
+        "n_not_started": _wrong("jobs neither started nor rejected at the end of the simulation"),
+        "success_rate": _count("n_successful / n_jobs", lower_is_better=False),
+    }
+)
+"""How many jobs ended how."""
+
+UNRUN = ("n_rejected", "n_unfinished", "n_not_started")
+"""Those of `COUNTS` that say which jobs were not brought to an end."""
+
+MACHINE: Mapping[str, MetricInfo] = MappingProxyType(
+    {
+        "makespan_s": MetricInfo("s", "last end of a job - first submission of a job", QUEUEING, lower_is_better=True),
+        "utilization": MetricInfo(
+            "1",
+            "sum over finished jobs of (units * time on them) / (units of the machine * makespan_s)",
+            QUEUEING,
+            lower_is_better=False,
+        ),
+        "throughput_jobs_per_h": MetricInfo("1/h", "3600 * n_finished / makespan_s", QUEUEING, lower_is_better=False),
+    }
+)
+"""How busy the machine was."""
+
+
+def _distributions() -> dict[str, MetricInfo]:
+    kinds = (
+        ("wait", "_s", "s", "start - submission", QUEUEING),
+        ("turnaround", "_s", "s", "end - submission", QUEUEING),
+        ("slowdown", "", "1", "(wait + run) / run", QUEUEING),
+        ("bounded_slowdown", "", "1", "max(1, (wait + run) / max(run, 10 s))", _JSSPP_1997),
+    )
+    return {
+        f"{statistic}_{kind}{suffix}": MetricInfo(
+            unit, f"{words} over finished jobs of {formula}", source, lower_is_better=True
+        )
+        for kind, suffix, unit, formula, source in kinds
+        for statistic, words in STATISTICS
+    }
+
+
+DISTRIBUTIONS: Mapping[str, MetricInfo] = MappingProxyType(_distributions())
+"""How long jobs waited and took; of a job that was interrupted, all time not on units is waiting."""
+
+TASK_METRICS: Mapping[str, MetricInfo] = MappingProxyType({**COUNTS, **MACHINE, **DISTRIBUTIONS})
+"""Every metric that `task_metrics` gives, in its order."""
+
+
+def count_states(state: NDArray[Any]) -> dict[str, float]:
+    """Return the metrics of `COUNTS`.
+
+    Parameters
+    ----------
+    state
+        The `TaskState` of each task.
+    """
+    n_in = np.bincount(state, minlength=len(TaskState))
+    n_finished = n_in[TaskState.DONE : TaskState.KILLED + 1].sum()
+    counts = {
+        "n_jobs": len(state),
+        "n_finished": n_finished,
+        "n_successful": n_in[TaskState.DONE],
+        "n_failed": n_in[TaskState.FAILED],
+        "n_walltime_reached": n_in[TaskState.OVERRAN],
+        "n_killed": n_in[TaskState.KILLED],
+        "n_rejected": n_in[TaskState.REJECTED],
+        "n_unfinished": n_in[TaskState.RUNNING],
+        "n_not_started": n_in[TaskState.NOT_RELEASED] + n_in[TaskState.WAITING],
+    }
+    result = {name: float(count) for name, count in counts.items()}
+    result["success_rate"] = ratio(result["n_successful"], result["n_jobs"])
+    return result
+
+
+def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
+    """Return the metrics of `DISTRIBUTIONS`.
+
+    Parameters
+    ----------
+    wait_s, run_s
+        Waiting and running time of each finished task in seconds, shape ``(n,)``.
+    """
+    distributions = (
+        ("wait", "_s", wait_s),
+        ("turnaround", "_s", turnaround(wait_s, run_s)),
+        ("slowdown", "", slowdown(wait_s, run_s)),
+        ("bounded_slowdown", "", bounded_slowdown(wait_s, run_s)),
+    )
+    return {
+        f"{statistic}_{kind}{suffix}": value
+        for kind, suffix, values in distributions
+        for statistic, value in summary(values).items()
+    }
+
+
+def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which tasks ran to an end, whatever end.
+
+    Parameters
+    ----------
+    state
+        The `TaskState` of each task.
+    """
+    finished: NDArray[np.bool_] = (state >= TaskState.DONE) & (state <= TaskState.KILLED)
+    return finished
+
+
+def task_metrics(trace: Trace) -> dict[str, float]:
+    """Return every metric of `TASK_METRICS` for one simulation.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+
+    Returns
+    -------
+    dict[str, float]
+        One number per name, in the order of `TASK_METRICS`; NaN where a number does not exist.
+    """
+    tasks, stays = trace.tasks, trace.stays
+    finished = is_finished(tasks["state"])
+    on_units_s = np.zeros(len(tasks))
+    ended = stays[stays["end_s"] >= 0]
+    np.add.at(on_units_s, ended["task"], ended["end_s"] - ended["start_s"])
+    unit_s = np.zeros(len(tasks))
+    np.add.at(unit_s, ended["task"], ended["n_units"] * (ended["end_s"] - ended["start_s"]))
+    took_s = tasks["end_s"][finished] - tasks["release_s"][finished]
+    run_s = on_units_s[finished]
+    last_end_s = float(np.max(tasks["end_s"][finished], initial=0.0))
+    makespan_s = last_end_s - float(np.min(tasks["release_s"])) if finished.any() else math.nan
+    result = count_states(tasks["state"])
+    result["makespan_s"] = makespan_s
+    result["utilization"] = ratio(float(np.sum(unit_s[finished])), trace.machine.n_units * makespan_s)
+    result["throughput_jobs_per_h"] = ratio(3600 * result["n_finished"], makespan_s)
+    result |= describe_times(np.maximum(0.0, took_s - run_s), run_s)
+    return {name: result[name] for name in TASK_METRICS}

@@ -1,0 +1,300 @@
+"""What all options files have in common: where they come from, their agent, their seed, their learning."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from hdrl.errors import OptionsError
+from hdrl.options.block import Block
+from hdrl.options.learning import LearningOptions
+
+MAX_SEED = 2**32 - 1
+"""Seeds must fit the 32 bits that NumPy's older generators take."""
+
+PathText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""A path; the one character that no system takes in a path is refused here."""
+
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+
+AgentType = Literal["CLASSIC", "LEARNING"]
+
+
+class AgentChoice(Block):
+    """Who decides: what the agents of all settings can be asked."""
+
+    type: AgentType | None = Field(
+        default=None,
+        description="Kind of agent; if absent, LEARNING when hidden, lr or gamma is given without a policy.",
+    )
+    run: Literal["train", "test"] = Field(default="train", description="Whether a learning agent learns.")
+    hidden: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="Units of each hidden layer."
+    )
+    lr: Annotated[float, Field(gt=0, le=1e6)] | None = Field(default=None, description="Learning rate; above 0.")
+    gamma: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="Discount of later rewards, 0 to 1."
+    )
+    file: PathText | None = Field(default=None, description="Python file that defines the agent.")
+    input_model: PathText | None = Field(default=None, description="Model file from which a learning agent starts.")
+    output_model: PathText | None = Field(default=None, description="Model file that a learning agent writes.")
+
+
+class OptionsFile(Block):
+    """The options of one experiment; the same value gives the same results, byte by byte.
+
+    Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them. A setting derives its
+    options from this class or, unless its files have a form already, from `ExperimentOptions`.
+    """
+
+    if TYPE_CHECKING:  # each setting places these keys where its files have them
+        seed: int
+        runs: int
+        learning: LearningOptions
+
+    agent_block: ClassVar[str] = "agent"
+    """Where in the file the agent is."""
+
+    policy_key: ClassVar[str] = "policy"
+    """What the agent's block calls the policy of a classic agent."""
+
+    path_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys whose values are paths, with dots between the names of blocks."""
+
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """What people call the keys, for suggestions."""
+
+    _folder: Path = PrivateAttr(default=Path())
+    _where: str = PrivateAttr(default="options")
+
+    @property
+    def where(self) -> str:
+        """Name of the source for messages, usually the path of the options file."""
+        return self._where
+
+    @property
+    def folder(self) -> Path:
+        """Folder that relative paths start from."""
+        return self._folder
+
+    @property
+    def setting_name(self) -> str:
+        """Name of the setting, or the path of the Python file that defines it."""
+        raise NotImplementedError
+
+    @property
+    def agent_options(self) -> AgentChoice:
+        """Who decides."""
+        raise NotImplementedError
+
+    @property
+    def log_level(self) -> str:
+        """Least severity of what is logged."""
+        return "WARNING"
+
+    @property
+    def repeats_seed(self) -> bool:
+        """Whether all runs have the same seed, as systems do whose numbers are reproduced."""
+        return False
+
+    @property
+    def takes_first_agent(self) -> bool:
+        """Whether of several agents in a file the alphabetically first counts."""
+        return False
+
+    @property
+    def tests_by_drawing(self) -> bool:
+        """Whether agents of HDeepRM's API draw their actions when they are tested, too."""
+        return False
+
+    def placed(self, where: str, folder: Path) -> Self:
+        """Return the same options as read from somewhere.
+
+        Parameters
+        ----------
+        where
+            Name of the source for messages.
+        folder
+            Folder that relative paths start from.
+        """
+        copy = self.model_copy()
+        copy._where = where  # noqa: SLF001 (its own class)
+        copy._folder = folder  # noqa: SLF001
+        return copy
+
+    def path_of(self, text: str) -> Path:
+        """Return a path of the file, resolved against the folder of the options file.
+
+        Parameters
+        ----------
+        text
+            The path as written.
+        """
+        return self.folder / Path(text).expanduser()
+
+    def file_or_name(self, text: str) -> str | Path:
+        """Return the path of a file, or the text itself where it can only be the name of something shipped.
+
+        Parameters
+        ----------
+        text
+            As written.
+        """
+        path = self.path_of(text)
+        return text if "/" not in text and "." not in text and not path.is_file() else path
+
+    def changed(self, **values: object) -> Self:
+        """Return the options with other values of top-level keys, checked again.
+
+        Parameters
+        ----------
+        values
+            New values by key.
+        """
+        return type(self).model_validate(self.model_dump() | values).placed(self.where, self.folder)
+
+    def with_agent(self, **values: object) -> Self:
+        """Return the options with other values of the agent's keys, checked again.
+
+        Parameters
+        ----------
+        values
+            New values by key.
+        """
+        data = self.model_dump()
+        block = data
+        for name in self.agent_block.split("."):
+            block = block[name]
+        block.update(values)
+        return type(self).model_validate(data).placed(self.where, self.folder)
+
+    def explicit(self) -> Self:
+        """Return the options without what says the same twice, so that equal experiments have equal options."""
+        return self
+
+    def policy(self) -> str:
+        """Return the policy of the classic agent, as written.
+
+        Raises
+        ------
+        OptionsError
+            If there is not exactly one.
+        """
+        raise NotImplementedError
+
+    @property
+    def agent_type(self) -> AgentType:
+        """The kind of agent: as given, else what the other keys of the agent amount to."""
+        agent = self.agent_options
+        if agent.type is not None:
+            return agent.type
+        if self.learning.algorithm is not None:
+            return "LEARNING"
+        learns = getattr(agent, self.policy_key) is None and (agent.hidden, agent.lr, agent.gamma) != (None, None, None)
+        return "LEARNING" if learns else "CLASSIC"
+
+    def no_learning(self) -> str | None:
+        """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
+        return None
+
+    def unheard(self, n_items: int) -> str | None:
+        """Return in a sentence which wish about the number of items could not be met; ``None`` if all were.
+
+        Parameters
+        ----------
+        n_items
+            How many the load has.
+        """
+        del n_items
+        return None
+
+    def portable(self) -> dict[str, Any]:
+        """Return the options as plain values without anything of this machine: absolute paths shrink to names."""
+        data = self.model_dump(mode="json")
+        for key in self.path_keys:
+            *blocks, name = key.split(".")
+            block = data
+            for inner in blocks:
+                block = block[inner]
+            if block[name] is not None and Path(block[name]).is_absolute():
+                block[name] = Path(block[name]).name
+        return data
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the portable options, hexadecimal; equal options have equal hashes."""
+        text = json.dumps(self.portable(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class PolicyAgent(AgentChoice):
+    """Who decides, with the policy of a classic agent."""
+
+    policy: str | None = Field(default=None, description="The policy of a classic agent.")
+
+
+class ExperimentOptions(OptionsFile):
+    """The keys that the options files of all settings but HDeepRM's have; a setting adds its own.
+
+    Attributes are the keys of the file.
+    """
+
+    setting: PathText = Field(description="Name of the setting, or the Python file that defines it.")
+    seed: Seed = Field(default=0, description="Seed of every random stream.")
+    platform: Annotated[PathText, Field(min_length=1)] = Field(
+        description="Platform file, relative to the options file, or the name of a shipped platform."
+    )
+    workload: Annotated[PathText, Field(min_length=1)] = Field(
+        description="Workload file, relative to the options file, or the name of a shipped workload or a generator."
+    )
+    nb_jobs: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="How many jobs of the workload are used; all by default."
+    )
+    agent: PolicyAgent = Field(default_factory=PolicyAgent, description="Who decides.")
+    learning: LearningOptions = Field(default_factory=LearningOptions, description="How to learn.")
+    runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=1, description="Number of runs, each with a seed of its own; a training goes on from run to run."
+    )
+
+    path_keys: ClassVar[tuple[str, ...]] = (
+        *("setting", "platform", "workload"),
+        *("agent.file", "agent.input_model", "agent.output_model"),
+    )
+
+    @property
+    def setting_name(self) -> str:
+        """Name of the setting, or the path of the Python file that defines it."""
+        return self.setting
+
+    @property
+    def agent_options(self) -> PolicyAgent:
+        """Who decides."""
+        return self.agent
+
+    def policy(self) -> str:
+        """Return the policy of the classic agent, as written.
+
+        Raises
+        ------
+        OptionsError
+            If it is missing.
+        """
+        if self.agent.policy is None:
+            raise OptionsError(f"{self.where}: agent.policy is missing, expected the name of a policy")
+        return self.agent.policy
+
+    def unheard(self, n_items: int) -> str | None:
+        """Return in a sentence that there are fewer items than asked for, ``None`` if there are as many.
+
+        Parameters
+        ----------
+        n_items
+            How many the load has.
+        """
+        if self.nb_jobs is None or n_items >= self.nb_jobs:
+            return None
+        return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"

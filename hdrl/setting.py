@@ -1,0 +1,502 @@
+"""Settings: the worlds that hdrl knows, and the questions that each of them answers.
+
+An experiment is setting x machine x load x decision maker x seed. What differs between settings is behind `Setting`;
+training, comparing, reporting and reproducing ask these questions and know no setting by name. A setting of a user's
+own is a Python file that defines ``SETTING``; it works wherever a name does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.pyfiles import is_policy_file, run_file
+from hdrl.trace.files import TraceFile
+from hdrl.trace.model import Load, Machine, Trace
+
+if TYPE_CHECKING:
+    from hdrl.figure import Figure
+    from hdrl.options.file import OptionsFile
+    from hdrl.options.sweep import Sweep
+
+__all__ = [
+    "BATCH",
+    "SETTINGS",
+    "EnvironmentSpec",
+    "Load",
+    "Machine",
+    "PolicyBook",
+    "Setting",
+    "Simulated",
+    "Trace",
+    "find_setting",
+]
+
+Message = Callable[[str], None]
+"""Is told in a line what is going on before something takes long."""
+
+Progress = Callable[[int, int], None]
+"""Is told the finished items and all items of a simulation, a few times a second."""
+
+Policy = Any
+"""What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
+
+
+class PolicyBook(Protocol):
+    """The policies of a setting."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all policies."""
+
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """Return the policies that a word stands for.
+
+        ``heuristics`` must be among the words: the opponents that a learned policy has to beat.
+        """
+
+    @property
+    def default_baseline(self) -> str:
+        """The policy that ratios refer to unless told otherwise."""
+
+    def read(self, text: str) -> str:
+        """Return today's name of a policy.
+
+        Parameters
+        ----------
+        text
+            As a user wrote it.
+
+        Raises
+        ------
+        UnknownName
+            If there is no such policy.
+        """
+
+    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Policy | None:
+        """Return the policy that a user's Python file defines, ``None`` if it defines none.
+
+        Parameters
+        ----------
+        module
+            What came of running the file.
+        path
+            The file, for messages.
+        suffix
+            What followed its name: ``"+easy"``; empty if nothing did.
+
+        Raises
+        ------
+        HdrlError
+            If what it defines is wrong.
+        """
+
+    def draws(self, policy: str) -> bool:
+        """Tell whether the results of a policy depend on the seed.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """
+
+    def knows_too_much(self, policy: Policy) -> bool:
+        """Tell whether a policy sees what no scheduler sees, true run times for instance.
+
+        Parameters
+        ----------
+        policy
+            Its name, or what `of_module` returned.
+        """
+
+
+class EnvironmentSpec(Protocol):
+    """A kind of environment of a setting."""
+
+    @property
+    def id(self) -> str:
+        """The name under which Gymnasium knows it, with ``entry_point`` and ``vector_entry_point``."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Arguments that options elsewhere amount to, so that ``learning.arguments`` has no such keys."""
+
+    def arguments(self, options: OptionsFile) -> dict[str, Any]:
+        """Return its arguments as options elsewhere say them, as JSON; ``learning.arguments`` go over them.
+
+        Parameters
+        ----------
+        options
+            The options of an experiment.
+        """
+
+    def places(self, machine: Machine, load: Load, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated.
+
+        Parameters
+        ----------
+        machine, load
+            The machine and the load.
+        window
+            Which items an episode holds: ``n_items``, ``part`` (first, and one after the last) and ``start``
+            (``"random"`` or ``"consecutive"``); ``None``: all, in every episode.
+        """
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of its actions; none where they have no lasting meaning.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric that an episode is for, and 1 where more of it is better, else -1.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+
+    def refuses(self, machine: Machine, load: Load, arguments: Mapping[str, Any]) -> str | None:
+        """Return why it cannot simulate a load on a machine exactly; ``None`` if it can.
+
+        Parameters
+        ----------
+        machine, load
+            What is to be simulated.
+        arguments
+            Its arguments.
+        """
+
+    def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any]) -> Any:
+        """Return a single environment with a method ``trace``, in which a model decides about a whole load.
+
+        What it simulates, it simulates under the same physics as `Setting.simulate`.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        arguments
+            Arguments of the environment that the model was trained in.
+
+        Raises
+        ------
+        HdrlError
+            If that cannot be had.
+        """
+
+
+class Simulated(Protocol):
+    """How one simulation is to be made, besides by whom and of what: an options file or a sweep."""
+
+    @property
+    def where(self) -> str:
+        """Name of the source for messages."""
+
+
+class Setting(Protocol):
+    """A world in which schedulers are compared."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as options say it."""
+
+    @property
+    def title(self) -> str:
+        """What it is about, in a few words."""
+
+    @property
+    def Options(self) -> type[OptionsFile]:
+        """Its options file."""
+
+    @property
+    def Sweep(self) -> type[Sweep]:
+        """Its sweep file: what a comparison compares."""
+
+    @property
+    def policies(self) -> PolicyBook:
+        """Its policies."""
+
+    @property
+    def environments(self) -> Mapping[str, EnvironmentSpec]:
+        """Its environments by the names that options give them; the first is the default."""
+
+    @property
+    def metrics(self) -> Mapping[str, MetricInfo]:
+        """What every metric means, in the order in which `measure` gives them."""
+
+    @property
+    def default_metrics(self) -> Sequence[str]:
+        """Metrics that a comparison summarises unless told otherwise; the first decides."""
+
+    @property
+    def shown_metrics(self) -> Sequence[str]:
+        """Metrics that are shown after a run; counts of what went wrong only where they are not zero."""
+
+    @property
+    def unrun(self) -> Sequence[str]:
+        """Metrics that count items which were not brought to an end, so that means leave them out."""
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+
+    @property
+    def files(self) -> Sequence[TraceFile]:
+        """What a run folder holds of a Trace."""
+
+    def read(self, folder: Path) -> Any:
+        """Return what its run files hold, for figures and reports.
+
+        Parameters
+        ----------
+        folder
+            A run folder.
+
+        Raises
+        ------
+        ReadError
+            If they are missing or wrong.
+        """
+
+    def machine(self, options: Any) -> Machine:
+        """Read the machine of an experiment or a comparison.
+
+        Parameters
+        ----------
+        options
+            Options or a sweep of this setting.
+
+        Raises
+        ------
+        HdrlError
+            If it cannot be read, or is not as the options say.
+        """
+
+    def load(self, options: Any, machine: Machine) -> Load:
+        """Read or generate the load of an experiment, and check that the machine can serve it.
+
+        Parameters
+        ----------
+        options
+            Options of this setting.
+        machine
+            The machine.
+
+        Raises
+        ------
+        HdrlError
+            If it cannot be read, or an item can never run.
+        """
+
+    def loads(self, sweep: Any, machine: Machine) -> list[Load]:
+        """Read the loads of a comparison, each checked as in `load`.
+
+        Parameters
+        ----------
+        sweep
+            A sweep of this setting.
+        machine
+            The machine.
+
+        Raises
+        ------
+        HdrlError
+            As `load`.
+        """
+
+    @property
+    def generator(self) -> str:
+        """Name of the model by which `generate` makes loads; tables call them ``<generator>@<offered load>``."""
+
+    def generate(self, sweep: Any, machine: Machine, n_items: int, *, offered_load: float, seed: int) -> Load:
+        """Make a load by the setting's model of arrivals.
+
+        Parameters
+        ----------
+        sweep
+            A sweep of this setting.
+        machine
+            The machine that it is for.
+        n_items
+            How many items.
+        offered_load
+            Work that arrives per time, as a share of what the machine can do.
+        seed
+            Seed of everything in it.
+
+        Raises
+        ------
+        HdrlError
+            If there is no such load.
+        """
+
+    def offered_load(self, machine: Machine, load: Load) -> float | None:
+        """Return the work that arrives per time as a share of what a machine can do; ``None`` where there is none.
+
+        Parameters
+        ----------
+        machine, load
+            The machine and the load.
+        """
+
+    def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
+        """Compile what simulations under some policies need, once, before many processes begin.
+
+        Parameters
+        ----------
+        policies
+            The policies.
+        message
+            Told before anything takes long.
+        """
+
+    def simulate(
+        self,
+        machine: Machine,
+        load: Load,
+        policy: Policy,
+        *,
+        seed: int,
+        options: Any = None,
+        progress: Progress | None = None,
+        folder: Path | None = None,
+    ) -> Trace:
+        """Simulate a load on a machine under a policy.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        policy
+            The name of a policy, or what `PolicyBook.of_module` returned.
+        seed
+            Seed of what is random in the policy.
+        options
+            Options or a sweep of this setting, for what else they say of simulations; ``None``: the defaults.
+        progress
+            Told how far it is.
+        folder
+            Where a simulator outside leaves its files.
+
+        Raises
+        ------
+        HdrlError
+            If a decision cannot be followed, or the simulation gets stuck.
+        """
+
+    def measure(self, trace: Any) -> dict[str, float]:
+        """Return every metric of a simulation by name, in the order of `metrics`; NaN where there is no number.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        """
+
+    def counted(self, trace: Any, warm_up: int) -> Any:
+        """Return a Trace without the first items, which warmed the machine up.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        warm_up
+            How many items do not count.
+        """
+
+    def exact_estimates(self, sweep: Any, loads: Sequence[Load]) -> list[str]:
+        """Return the names of the loads whose requested times are the true times.
+
+        Parameters
+        ----------
+        sweep
+            A sweep of this setting.
+        loads
+            Its loads.
+        """
+
+    def cautions(self, sweep: Any, machine: Machine, loads: Sequence[Load]) -> list[tuple[str, str]]:
+        """Return what readers of a comparison must know of this setting: kinds and sentences.
+
+        Parameters
+        ----------
+        sweep
+            A sweep of this setting.
+        machine, loads
+            What is compared on.
+        """
+
+
+BATCH = "batch"
+"""The setting of options files that name none: HDeepRM's."""
+
+_HOMES = {BATCH: "hdrl.settings.batch.setting"}
+
+
+class Settings:
+    """The settings by name; each is loaded when it is first asked for."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = dict(homes)
+        self._found: dict[str, Setting] = {}
+
+    def __getitem__(self, name: str) -> Setting:
+        """Return a setting; raise `UnknownName` with a suggestion if there is none of that name."""
+        if name not in self._found:
+            if name not in self._homes:
+                raise UnknownName("setting", name, self)
+            self._found[name] = importlib.import_module(self._homes[name]).SETTING
+        return self._found[name]
+
+    def __iter__(self) -> Any:
+        """Iterate over the names."""
+        return iter({**self._homes, **self._found})
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len({**self._homes, **self._found})
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a setting of that name."""
+        return name in self._homes or name in self._found
+
+
+SETTINGS = Settings(_HOMES)
+
+
+def find_setting(text: str, folder: Path = Path()) -> Setting:
+    """Return a setting by its name, or from the Python file of a user.
+
+    Parameters
+    ----------
+    text
+        A name of `SETTINGS`, or the path of a file that defines ``SETTING``.
+    folder
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such setting.
+    OptionsError
+        If the file defines none.
+    HdrlError
+        If the file cannot be read, or fails.
+    """
+    if not is_policy_file(text):
+        return SETTINGS[text]
+    path = folder / Path(text).expanduser()
+    module, _ = run_file(path)
+    found: Setting | None = getattr(module, "SETTING", None)
+    if found is None:
+        raise OptionsError(f"{path}: defines no setting, expected SETTING = ...")
+    return found

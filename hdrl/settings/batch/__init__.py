@@ -1,0 +1,1 @@
+"""Batch jobs on heterogeneous clusters, as Batsim simulates them: the setting that hdrl began with."""

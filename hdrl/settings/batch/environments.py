@@ -1,0 +1,176 @@
+"""The environments of batch jobs, as trainings and model files ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hdrl.platform.model import Platform
+    from hdrl.settings.batch.options import Options
+    from hdrl.workload.model import Workload
+
+GIVEN = frozenset(
+    (
+        *("platform", "workload", "n_procs", "n_jobs", "start", "part"),
+        *("num_envs", "autoreset_mode", "copy", "render_mode"),
+    )
+)
+"""Arguments that other options amount to."""
+
+
+class PolicyPairSpec:
+    """Choosing a policy pair at every decision, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/PolicyPair-v0"
+    given = GIVEN
+
+    def arguments(self, options: Options) -> dict[str, Any]:
+        """Return its arguments as ``pybatsim.env`` says them.
+
+        Parameters
+        ----------
+        options
+            The options.
+        """
+        env = options.pybatsim.env
+        return {
+            "objective": env.objective,
+            "actions": env.actions.pairs(),
+            "void": env.actions.void,
+            "observation": env.observation,
+            "queue_sensitivity": env.queue_sensitivity,
+            "energy": options.energy,
+            "compatibility": options.compatibility,
+        }
+
+    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated.
+
+        Parameters
+        ----------
+        machine, load, window
+            See `hdrl.setting.EnvironmentSpec.places`.
+        """
+        return {"platform": machine, "workload": load, **(window or {})}
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the pairs, and void.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        from hdrl.envs.policy_pair_arguments import action_names
+
+        return tuple(action_names(arguments["actions"], void=arguments["void"]))
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric of its objective, and 1 where more of it is better, else -1.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        from hdrl.envs.rewards import read_objective
+
+        objective = read_objective(arguments["objective"])
+        return objective.metric, objective.sign
+
+    def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: it runs on the simulator that policies run on.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            Not looked at.
+        """
+        del machine, load, arguments
+        return None
+
+    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> Any:
+        """Return an environment in which a model decides about all jobs.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            See `hdrl.setting.EnvironmentSpec.player`.
+        """
+        from hdrl.envs import PolicyPairEnv
+
+        return PolicyPairEnv(platform=machine, workload=load, **arguments)
+
+
+class JobPickSpec:
+    """Picking waiting jobs, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/JobPick-v0"
+    given = GIVEN
+
+    def arguments(self, options: Options) -> dict[str, Any]:
+        """Return nothing: all its arguments stand in ``learning.arguments``.
+
+        Parameters
+        ----------
+        options
+            Not looked at.
+        """
+        del options
+        return {}
+
+    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated.
+
+        Parameters
+        ----------
+        machine, load, window
+            See `hdrl.setting.EnvironmentSpec.places`.
+        """
+        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return no names: an action is a place in the queue.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return ()
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return that more return is better.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        del arguments
+        return "return", 1
+
+    def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
+        """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            See `hdrl.setting.EnvironmentSpec.refuses`.
+        """
+        del machine, load, arguments
+        return None
+
+    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> Any:
+        """Return an environment in which a model decides about all jobs.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            See `hdrl.setting.EnvironmentSpec.player`.
+        """
+        from hdrl.envs import JobPickEnv
+
+        return JobPickEnv(platform=machine, workload=load, n_jobs="all", **arguments)

@@ -1,0 +1,169 @@
+"""The platforms and workloads that options and sweeps of batch jobs ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hdrl.errors import OptionsError, UnknownName, suggest
+from hdrl.platform.model import Platform
+from hdrl.platform.pstates import pstate_rules
+from hdrl.platform.reader import read_platform
+from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.workload.fit import check_fits
+from hdrl.workload.lublin import lublin_workload
+from hdrl.workload.model import Workload
+from hdrl.workload.read import read_workload, shipped_workloads
+
+
+def platform_of(options: Options | BatchSweep) -> Platform:
+    """Read the platform of an experiment or of a comparison.
+
+    Parameters
+    ----------
+    options
+        The options or the sweep.
+
+    Raises
+    ------
+    OptionsError
+        If the platform does not have as many cores as the options say.
+    HdrlError
+        If the platform cannot be read.
+    """
+    if isinstance(options, BatchSweep):
+        return read_platform(options.file_or_name(options.platform), rules=pstate_rules(options.contention))
+    rules = pstate_rules(options.contention, compatibility=options.compatibility)
+    platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
+    if options.nb_resources is not None and options.nb_resources != platform.n_cores:
+        raise OptionsError(
+            f"{options.where}: nb_resources is {options.nb_resources}, but platform {platform.name!r} has "
+            f"{platform.n_cores} cores"
+        )
+    return platform
+
+
+def workload_of(options: Options, platform: Platform) -> Workload:
+    """Read or generate the workload of an experiment, and check that its jobs can run.
+
+    Parameters
+    ----------
+    options
+        The options.
+    platform
+        The platform that it will run on.
+
+    Raises
+    ------
+    HdrlError
+        If the workload cannot be read, or a job of it can never run.
+    """
+    choices = options.workload
+    try:
+        if choices.custom is not None:
+            # All of it: nb_jobs says how many jobs to make of a log.
+            workload = read_workload(options.path_of(choices.custom), platform, custom=True)
+        else:
+            workload = read_workload(
+                _workload_file(options),
+                platform,
+                n_jobs=options.nb_jobs,
+                start=choices.start,
+                compatibility=options.compatibility,
+                run_time=choices.run_time,
+                memory=choices.memory,
+                bandwidth=choices.bandwidth,
+                estimates=choices.estimates,
+                walltime=choices.walltime,
+                walltime_factor=choices.walltime_factor,
+                shift=choices.shift,
+                seed=options.seed,
+            )
+    except UnknownName as error:
+        raise OptionsError(f"{options.where}: workload: {error}") from None
+    return check_fits(workload, platform, oversized=choices.oversized)
+
+
+def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
+    """Read the workloads of a comparison, and check that the platform can run them.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    platform
+        Its platform.
+
+    Raises
+    ------
+    HdrlError
+        If one cannot be read, or holds jobs that can never run.
+    """
+    choices = sweep.workload
+    return [
+        check_fits(
+            read_workload(
+                sweep.file_or_name(text),
+                platform,
+                n_jobs=sweep.nb_jobs,
+                run_time=choices.run_time,
+                memory=choices.memory,
+                bandwidth=choices.bandwidth,
+                estimates=choices.estimates,
+                walltime=choices.walltime,
+                walltime_factor=choices.walltime_factor,
+                seed=sweep.seed,
+            ),
+            platform,
+            oversized=choices.oversized,
+        )
+        for text in sweep.workloads
+    ]
+
+
+def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, load: float, seed: int) -> Workload:
+    """Make a workload by the Lublin model.
+
+    Parameters
+    ----------
+    sweep
+        The sweep that says how requested times and bandwidths are made.
+    platform
+        The platform.
+    n_jobs
+        How many jobs.
+    load
+        Its offered load.
+    seed
+        Its seed.
+
+    Raises
+    ------
+    HdrlError
+        If there is no such workload, or a job can never run.
+    """
+    choices = sweep.workload
+    generated = lublin_workload(
+        platform,
+        n_jobs,
+        seed=seed,
+        load=load,
+        estimates=sweep.generated_estimates,
+        walltime=choices.walltime,
+        bandwidth=choices.bandwidth,
+    )
+    return check_fits(generated, platform, oversized=choices.oversized)
+
+
+def _workload_file(options: Options) -> Path:
+    text = options.workload_file_path
+    named = options.file_or_name(text)
+    if isinstance(named, Path):
+        return named
+    shipped = shipped_workloads()
+    if named not in shipped:
+        raise OptionsError(
+            f"{options.where}: workload_file_path is {text!r}: no such file, and no shipped workload of that name; "
+            f"{suggest(text, shipped)}"
+        )
+    return shipped[named]

@@ -1,0 +1,143 @@
+"""Metrics of batch jobs: those of every Trace, and energy and over-commitment besides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.formulas import covered_s, energy_delay_product, ratio, utilization
+from hdrl.metrics.tasks import COUNTS, DISTRIBUTIONS, MACHINE, OWN, count_states, describe_times, is_finished
+
+if TYPE_CHECKING:
+    from hdrl.simulation.trace import OverUtilization, Trace
+
+_BATSIM = "Batsim 4.2.1, out_schedule.csv"
+_HDEEPRM = "HDeepRM 0.3.1, overutilizations.json"
+_EDP = "Gonzalez and Horowitz, IEEE J. Solid-State Circuits 31(9), 1996, on a whole run"
+
+
+def _counts() -> dict[str, MetricInfo]:
+    batsims = {
+        "n_finished": "jobs that ran to an end, whatever end: the four counts below",
+        "n_successful": "finished jobs in COMPLETED_SUCCESSFULLY",
+        "n_rejected": "jobs that the policy rejected",
+        "success_rate": "n_successful / n_jobs",
+    }
+    ours = {
+        "n_failed": "finished jobs in COMPLETED_FAILED",
+        "n_walltime_reached": "finished jobs in COMPLETED_WALLTIME_REACHED",
+        "n_killed": "finished jobs in COMPLETED_KILLED",
+    }
+    named = {name: replace(COUNTS[name], formula=formula, source=_BATSIM) for name, formula in batsims.items()}
+    named |= {name: replace(COUNTS[name], formula=formula) for name, formula in ours.items()}
+    return {name: named.get(name, info) for name, info in COUNTS.items()}
+
+
+def _machine() -> dict[str, MetricInfo]:
+    cores = "sum over finished jobs of (cores * run) / (cores of the platform * makespan_s)"
+    return {
+        "makespan_s": MACHINE["makespan_s"],
+        "batsim_makespan_s": MetricInfo(
+            "s", "date of the last end of a job; 0 without any", _BATSIM, lower_is_better=True
+        ),
+        "utilization": replace(MACHINE["utilization"], formula=cores),
+        "throughput_jobs_per_h": MACHINE["throughput_jobs_per_h"],
+    }
+
+
+def _energy() -> dict[str, MetricInfo]:
+    return {
+        "energy_j": MetricInfo(
+            "J", "energy of all hosts from the first submission to the last end of a job", _BATSIM, lower_is_better=True
+        ),
+        "mean_power_w": MetricInfo("W", "energy_j / makespan_s", OWN, lower_is_better=True),
+        "energy_delay_product_js": MetricInfo("J s", "energy_j * makespan_s", _EDP, lower_is_better=True),
+    }
+
+
+def _overutilization() -> dict[str, MetricInfo]:
+    def of_whole_run(unit: str, formula: str, source: str) -> MetricInfo:
+        return MetricInfo(unit, formula, source, lower_is_better=True, is_of_whole_run=True)
+
+    return {
+        "n_core_shortages": of_whole_run("1", "times the job chosen next found too few free cores", _HDEEPRM),
+        "n_memory_shortages": of_whole_run(
+            "1", "times the job chosen next found too little memory on the nodes with free cores", _HDEEPRM
+        ),
+        "n_bandwidth_overcommitments": of_whole_run(
+            "1", "spans in which the memory bandwidth of a processor was over-committed", _HDEEPRM
+        ),
+        "bandwidth_overcommitted_s": of_whole_run(
+            "s", "time in which that held for at least one processor (length of the union of the spans)", OWN
+        ),
+        "bandwidth_overcommitted_processor_s": of_whole_run(
+            "s", "sum of the lengths of these spans over all processors", OWN
+        ),
+    }
+
+
+METRICS: Mapping[str, MetricInfo] = MappingProxyType(
+    _counts() | _machine() | dict(DISTRIBUTIONS) | _energy() | _overutilization()
+)
+"""Every metric that `compute_metrics` gives, by name, in the order in which it gives them."""
+
+ENERGY_METRICS = frozenset(_energy())
+"""Those of them that only runs with energy have."""
+
+
+def _overutilization_numbers(log: OverUtilization, end_s: float) -> dict[str, float]:
+    start_s = log.bandwidth_start_s
+    still_open = log.bandwidth_duration_s < 0
+    duration_s = np.where(still_open, np.maximum(0.0, end_s - start_s), log.bandwidth_duration_s)
+    return {
+        "n_core_shortages": float(len(log.core_s)),
+        "n_memory_shortages": float(len(log.memory_s)),
+        "n_bandwidth_overcommitments": float(len(start_s)),
+        "bandwidth_overcommitted_s": covered_s(start_s, duration_s),
+        "bandwidth_overcommitted_processor_s": float(np.sum(duration_s)),
+    }
+
+
+def compute_metrics(trace: Trace) -> dict[str, float]:
+    """Return every metric of `METRICS` for one simulation.
+
+    Times and slowdowns are those of *finished* jobs: all that ran to an end, be it success, failure, walltime or a
+    kill. Rejected jobs, jobs still running at the end and jobs that never started have no such times; they are
+    counted in ``n_rejected``, ``n_unfinished`` and ``n_not_started``, which belong beside any mean that is compared.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+
+    Returns
+    -------
+    dict[str, float]
+        One number per name, in the order of `METRICS`. NaN where a number does not exist: times without a finished
+        job, energies of a run without energy.
+    """
+    records, jobs = trace.records, trace.workload.jobs
+    finished = is_finished(records["state"])
+    start_s, run_s = records["start_s"][finished], records["run_s"][finished]
+    wait_s = start_s - jobs["submit_s"][finished]
+    last_end_s = float(np.max(start_s + run_s, initial=0.0))
+    makespan_s = last_end_s - float(np.min(jobs["submit_s"])) if len(run_s) else math.nan
+    energy_j = float(trace.consumed_j) if trace.has_energy else math.nan
+
+    result = count_states(records["state"])
+    result["makespan_s"] = makespan_s
+    result["batsim_makespan_s"] = last_end_s
+    result["utilization"] = utilization(records["n_cores"][finished], run_s, trace.platform.n_cores, makespan_s)
+    result["throughput_jobs_per_h"] = ratio(3600 * result["n_finished"], makespan_s)
+    result |= describe_times(wait_s, run_s)
+    result["energy_j"] = energy_j
+    result["mean_power_w"] = ratio(energy_j, makespan_s)
+    result["energy_delay_product_js"] = energy_delay_product(energy_j, makespan_s)
+    result |= _overutilization_numbers(trace.overutilization, trace.end_s)
+    return {name: result[name] for name in METRICS}

@@ -1,0 +1,86 @@
+"""The policies of batch jobs, as comparisons and agents from files ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hdrl.settings.batch.sweep import DEFAULT_BASELINE
+
+BACKFILL_ORDERS = ("easy", "easy_sjbf", "easy_priority")
+"""The orders of EASY backfilling with which each priority makes a heuristic."""
+
+
+class BatchPolicies:
+    """See `hdrl.setting.PolicyBook`."""
+
+    default_baseline = DEFAULT_BASELINE
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all policies."""
+        from hdrl.policies import policy_names
+
+        return policy_names()
+
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """Return the policies that a word stands for.
+
+        ``pairs36``: the pairs of HDeepRM. ``priorities``: every priority without backfilling. ``heuristics``: every
+        priority under EASY with each order of backfilling, the opponents that a learned policy has to beat.
+        """
+        from hdrl.policies import pair_names, priority_names
+
+        priorities = [name for name in priority_names() if "+" not in name]
+        return {
+            "pairs36": pair_names(),
+            "priorities": priorities,
+            "heuristics": [f"{name}+{order}" for name in priorities for order in BACKFILL_ORDERS],
+        }
+
+    def read(self, text: str) -> str:
+        """Return today's name of a policy; the names of all versions of HDeepRM are understood.
+
+        Parameters
+        ----------
+        text
+            As a user wrote it.
+        """
+        from hdrl.policies import normalise_policy_name
+
+        return normalise_policy_name(text)
+
+    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+        """Return the ``policy(view)`` or the priority of a Python file, ``None`` if it defines neither.
+
+        Parameters
+        ----------
+        module, path, suffix
+            See `hdrl.setting.PolicyBook.of_module`.
+        """
+        from hdrl.policies.pyfile import policy_of
+
+        return policy_of(module, path, suffix)
+
+    def draws(self, policy: str) -> bool:
+        """Tell whether the results of a policy depend on the seed.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """
+        return "random" in policy
+
+    def knows_too_much(self, policy: Any) -> bool:
+        """Tell whether a policy says that it sees true run times.
+
+        Parameters
+        ----------
+        policy
+            Its name, or what `of_module` returned.
+        """
+        from hdrl.policies import is_clairvoyant
+
+        return is_clairvoyant(policy)

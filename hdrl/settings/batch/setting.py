@@ -1,0 +1,300 @@
+"""Batch jobs on heterogeneous clusters: the answers to the questions of `hdrl.setting.Setting`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from hdrl.settings.batch.environments import JobPickSpec, PolicyPairSpec
+from hdrl.settings.batch.metrics import METRICS, compute_metrics
+from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.policybook import BatchPolicies
+from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.trace.files import TraceFile
+
+if TYPE_CHECKING:
+    from hdrl.platform.model import Platform
+    from hdrl.setting import EnvironmentSpec, Message, Policy, Progress
+    from hdrl.simulation.trace import Trace
+    from hdrl.workload.model import Workload
+
+
+class BatchSetting:
+    """See `hdrl.setting.Setting`."""
+
+    name = "batch"
+    title = "batch jobs on heterogeneous clusters, as Batsim simulates them"
+    Options = Options
+    Sweep = BatchSweep
+    policies = BatchPolicies()
+    environments: Mapping[str, EnvironmentSpec] = MappingProxyType(
+        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()}
+    )
+    metrics = METRICS
+    default_metrics = (
+        *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),
+        *("utilization", "energy_j"),
+    )
+    shown_metrics = (
+        *("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "p95_wait_s", "max_wait_s", "mean_turnaround_s"),
+        *("mean_slowdown", "mean_bounded_slowdown", "utilization", "energy_j", "energy_delay_product_js"),
+        *("n_bandwidth_overcommitments",),
+        *("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started"),
+    )
+    unrun = ("n_rejected", "n_unfinished", "n_not_started")
+    generator = "lublin"
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """What can be drawn of its runs, by name."""
+        return {}
+
+    @property
+    def files(self) -> Sequence[TraceFile]:
+        """What a run folder holds of a Trace."""
+        return FILES
+
+    def read(self, folder: Path) -> Any:
+        """Return what its run files hold.
+
+        Parameters
+        ----------
+        folder
+            A run folder.
+        """
+        raise NotImplementedError
+
+    def machine(self, options: Any) -> Platform:
+        """Read a platform.
+
+        Parameters
+        ----------
+        options
+            Options or a sweep.
+        """
+        from hdrl.settings.batch.inputs import platform_of
+
+        return platform_of(options)
+
+    def load(self, options: Options, machine: Platform) -> Workload:
+        """Read a workload.
+
+        Parameters
+        ----------
+        options
+            The options.
+        machine
+            The platform.
+        """
+        from hdrl.settings.batch.inputs import workload_of
+
+        return workload_of(options, machine)
+
+    def loads(self, sweep: BatchSweep, machine: Platform) -> list[Workload]:
+        """Read the workloads of a comparison.
+
+        Parameters
+        ----------
+        sweep
+            The sweep.
+        machine
+            The platform.
+        """
+        from hdrl.settings.batch.inputs import workloads_of
+
+        return workloads_of(sweep, machine)
+
+    def generate(
+        self, sweep: BatchSweep, machine: Platform, n_items: int, *, offered_load: float, seed: int
+    ) -> Workload:
+        """Make a workload by the Lublin model.
+
+        Parameters
+        ----------
+        sweep, machine, n_items, offered_load, seed
+            See `hdrl.setting.Setting.generate`.
+        """
+        from hdrl.settings.batch.inputs import generated_workload
+
+        return generated_workload(sweep, machine, n_items, load=offered_load, seed=seed)
+
+    def offered_load(self, machine: Platform, load: Workload) -> float | None:
+        """Return the offered load of a workload.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the workload.
+        """
+        from hdrl.workload.statistics import offered_load
+
+        return offered_load(load, machine)
+
+    def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
+        """Compile the simulator, and conservative backfilling if a policy needs it.
+
+        Parameters
+        ----------
+        policies
+            The policies.
+        message
+            Told before anything takes long.
+        """
+        from hdrl.kernel import warm_up, warm_up_conservative
+        from hdrl.policies import is_conservative
+
+        warm_up(message)
+        if any(is_conservative(policy) for policy in policies):
+            warm_up_conservative(message)
+
+    def simulate(
+        self,
+        machine: Platform,
+        load: Workload,
+        policy: Policy,
+        *,
+        seed: int,
+        options: Any = None,
+        progress: Progress | None = None,
+        folder: Path | None = None,
+    ) -> Trace:
+        """Simulate jobs under a policy.
+
+        Parameters
+        ----------
+        machine, load, policy, seed, options, progress, folder
+            See `hdrl.setting.Setting.simulate`.
+        """
+        from hdrl.policies import simulate
+
+        if isinstance(options, Options):
+            chosen = {
+                "energy": options.energy,
+                "compatibility": options.compatibility,
+                "progress": progress,
+                **_outside(options, machine, folder),
+            }
+        else:
+            chosen = {"energy": True if options is None else bool(options.energy)}
+        return simulate(machine, load, policy, seed=seed, **chosen)
+
+    def measure(self, trace: Trace) -> dict[str, float]:
+        """Return every metric of a simulation.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        """
+        return {name: float(value) for name, value in compute_metrics(trace).items()}
+
+    def counted(self, trace: Trace, warm_up: int) -> Trace:
+        """Return a Trace without the jobs that warmed the machine up, its energy from the first job that counts on.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        warm_up
+            How many jobs do not count.
+        """
+        import numpy as np
+
+        keep = np.arange(warm_up, trace.workload.n_jobs)
+        records, workload = trace.records[warm_up:], trace.workload.take(keep)
+        consumed_j = 0.0
+        if len(trace.energy) and np.any(records["run_s"] >= 0):
+            # Power changes with the rows of the log only, so energy grows linearly between them.
+            span_s = (workload.jobs["submit_s"].min(), np.max(records["start_s"] + records["run_s"]))
+            begin_j, end_j = np.interp(span_s, trace.energy["time_s"], trace.energy["energy_j"])
+            consumed_j = float(end_j - begin_j)
+        return dataclasses.replace(trace, workload=workload, records=records, consumed_j=consumed_j)
+
+    def exact_estimates(self, sweep: BatchSweep, loads: Sequence[Workload]) -> list[str]:
+        """Return the names of the workloads whose requested times are the run times.
+
+        Parameters
+        ----------
+        sweep
+            The sweep.
+        loads
+            Its workloads.
+        """
+        from hdrl.policies.clairvoyance import EXACT_ESTIMATES
+
+        names = [workload.name for workload in loads if workload.origin.get("estimates") == EXACT_ESTIMATES]
+        if sweep.generated_estimates == EXACT_ESTIMATES:
+            names += [f"{self.generator}@{load:g}" for load in sweep.loads]
+        return names
+
+    def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
+        """Return nothing: what misleads in comparisons of batch schedulers misleads in all.
+
+        Parameters
+        ----------
+        sweep, machine, loads
+            Not looked at.
+        """
+        del sweep, machine, loads
+        return []
+
+
+def _outside(options: Options, platform: Platform, folder: Path | None) -> dict[str, Any]:
+    """Return what a simulator outside the kernel needs to know."""
+    if options.simulator == "embedded":
+        return {}
+    known: dict[str, Any] = {
+        "simulator": options.simulator,
+        "folder": folder,
+        "platform_file": None if platform.clusters else options.path_of(options.platform_file_path),
+    }
+    if options.simulator == "batsim":
+        from hdrl.batsim.real import BatsimSettings
+
+        chosen = options.batsim
+        known["batsim"] = BatsimSettings(
+            endpoint=chosen.endpoint,
+            executable=_command(options, chosen.executable),
+            arguments=tuple(chosen.arguments),
+            timeout_s=chosen.timeout_s,
+            wait_for=chosen.wait_for,
+            folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
+        )
+    return known
+
+
+def _command(options: Options, text: str) -> str:
+    """Return a command as it is looked for: a name on PATH, or a path that starts from the options file."""
+    return str(options.path_of(text).absolute()) if "/" in text else text
+
+
+def _write_batsim_files(trace: Trace, folder: Path) -> None:
+    from hdrl.simulation.outputs import write_batsim_files
+
+    # The exact engine and Batsim have written theirs themselves.
+    if trace.info.get("simulator") not in ("exact", "batsim"):
+        write_batsim_files(trace, folder)
+
+
+def _write_overutilizations(trace: Trace, folder: Path) -> None:
+    from hdrl.simulation.outputs import write_overutilizations
+
+    write_overutilizations(trace, folder / "overutilizations.json")
+
+
+FILES = (
+    TraceFile(
+        (
+            *("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv"),
+            *("out_pstate_changes.csv", "out_consumed_energy.csv"),
+        ),
+        _write_batsim_files,
+        "Batsim's files",
+    ),
+    TraceFile(("overutilizations.json",), _write_overutilizations, "HDeepRM's log of what was short"),
+)
+
+SETTING = BatchSetting()

@@ -1,0 +1,73 @@
+"""The sweep file of batch jobs: what comparisons of them can say besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hdrl.errors import OptionsError
+from hdrl.options.file import PathText
+from hdrl.options.sweep import Sweep
+from hdrl.settings.batch.metrics import ENERGY_METRICS
+from hdrl.settings.batch.options import WorkloadOptions
+
+if TYPE_CHECKING:
+    from hdrl.trace.model import Machine
+
+DEFAULT_BASELINE = "fcfs+easy"
+
+
+class BatchSweep(Sweep):
+    """A comparison of batch schedulers: candidates x windows x seeds."""
+
+    baseline: Annotated[PathText, Field(min_length=1)] = Field(
+        default=DEFAULT_BASELINE,
+        description="The candidate that ratios refer to; best[:FROM:TO] for the best heuristic of a training range.",
+    )
+    workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made of a log.")
+    generated_estimates: Literal["tsafrir", "exact"] = Field(
+        default="tsafrir", description="Requested times of generated workloads."
+    )
+    contention: Literal["step", "proportional", "none"] = Field(
+        default="step", description="What over-committed memory bandwidth does to the speed of cores."
+    )
+    energy: bool | None = Field(
+        default=None, description="Whether energy is accounted for; by default if the platform says what it draws."
+    )
+
+    @model_validator(mode="after")
+    def _takes_all_jobs(self) -> Self:
+        for name in ("custom", "start", "shift"):
+            if getattr(self.workload, name) != WorkloadOptions.model_fields[name].default:
+                raise ValueError(f"workload.{name} has no place in a comparison: use workloads, range and windows")
+        return self
+
+    @property
+    def setting_name(self) -> str:
+        """Name of the setting."""
+        return "batch"
+
+    def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
+        """Return the sweep with energy as the platform allows it, and metrics of energy only where it is accounted for.
+
+        Parameters
+        ----------
+        machine, baseline, metrics
+            See `hdrl.options.sweep.Sweep.completed`.
+
+        Raises
+        ------
+        OptionsError
+            If a metric of energy is asked for where energy is not accounted for.
+        """
+        has_power = bool(getattr(machine, "has_power", False))
+        found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})
+        usual = [name for name in metrics if found.energy or name not in ENERGY_METRICS]
+        if not found.energy:
+            wanted = [name for name in self.metrics or () if name in ENERGY_METRICS]
+            if wanted:
+                why = "energy is false" if has_power else f"{self.platform} does not say what it draws"
+                raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
+        return super(BatchSweep, found).completed(machine, baseline=baseline, metrics=usual)

@@ -1,0 +1,21 @@
+"""What happened in a simulation, whatever was simulated: tasks, their stays on units, signals and counts."""
+
+from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, read_tables, write_tables
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Load, Machine, Signal, TaskState, TaskTrace, Trace, never
+
+__all__ = [
+    "STAYS_FILE",
+    "STAY_DTYPE",
+    "TASKS_FILE",
+    "TASK_DTYPE",
+    "Load",
+    "Machine",
+    "Signal",
+    "TaskState",
+    "TaskTrace",
+    "Trace",
+    "TraceFile",
+    "never",
+    "read_tables",
+    "write_tables",
+]

@@ -1,0 +1,215 @@
+"""The Trace that every setting gives: arrays of tasks and of their stays, step signals, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Machine(Protocol):
+    """What is scheduled on: a cluster, a rack of GPUs, the units of a car."""
+
+    @property
+    def name(self) -> str:
+        """Its name, from its file or as it was asked for."""
+
+    @property
+    def n_units(self) -> int:
+        """How many units it has: the smallest things that a task can hold."""
+
+    @property
+    def unit_kinds(self) -> Mapping[str, int]:
+        """How many units there are of each kind."""
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that a simulation depends on, hexadecimal."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return its name and size, as JSON, for the provenance of a run."""
+
+
+class Load(Protocol):
+    """What is scheduled: the items of a log or of a generator, in the order of their release."""
+
+    @property
+    def name(self) -> str:
+        """Its name, from its file or its generator."""
+
+    @property
+    def n_items(self) -> int:
+        """How many jobs, instances or trainings it holds."""
+
+    @property
+    def n_dropped(self) -> Mapping[str, int]:
+        """How many items of the source were left out, by reason."""
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """What it was made from: file, hash, model and parameters."""
+
+    def window(self, start: int, n_items: int, /) -> Self:
+        """Return consecutive items, in the order of release.
+
+        Parameters
+        ----------
+        start
+            How many items come before the window, not negative.
+        n_items
+            How many are in it, at least 1.
+
+        Raises
+        ------
+        HdrlError
+            If the load has no such window.
+        """
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all items, hexadecimal; the name and the origin do not count."""
+
+
+class TaskState(IntEnum):
+    """Where a task is, or how it ended."""
+
+    NOT_RELEASED = 0
+    WAITING = 1
+    RUNNING = 2
+    DONE = 3
+    FAILED = 4
+    OVERRAN = 5
+    """It was ended because it took longer than it may."""
+    KILLED = 6
+    REJECTED = 7
+
+
+TASK_DTYPE = np.dtype(
+    [
+        ("release_s", np.float64),
+        ("start_s", np.float64),
+        ("end_s", np.float64),
+        ("deadline_s", np.float64),
+        ("state", np.int8),
+        ("requested_s", np.float64),
+        ("user", np.int32),
+        ("kind", np.int32),
+    ]
+)
+"""One task: a job, an instance of a pipeline, a training.
+
+``release_s`` the date from which on it could run; ``start_s`` its first start, -1 if it never started; ``end_s`` its
+end, -1 if it has none; ``deadline_s`` infinite without one; ``state`` a `TaskState`; ``requested_s`` the time that its
+user asked for, NaN if unknown; ``user`` and ``kind`` numbers, -1 if unknown.
+"""
+
+STAY_DTYPE = np.dtype(
+    [
+        ("task", np.int64),
+        ("start_s", np.float64),
+        ("end_s", np.float64),
+        ("first_unit", np.int64),
+        ("n_units", np.int32),
+        ("pace", np.float64),
+    ]
+)
+"""One stay of a task on units of the machine; a task that is preempted, moved or resized has several.
+
+``end_s`` -1 while it lasts; ``first_unit`` and ``n_units`` its slice of ``stay_units``; ``pace`` the speed of its work
+relative to its own best.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A quantity that changes in steps.
+
+    Attributes
+    ----------
+    time_s
+        Dates of the changes, ascending, shape ``(n,)``.
+    value
+        The value from each of them on, same shape.
+    unit
+        Its unit; ``"1"`` for a pure number.
+    """
+
+    time_s: NDArray[np.float64]
+    value: NDArray[np.float64]
+    unit: str = "1"
+
+
+class Trace(Protocol):
+    """Everything that happened in one simulation, as metrics, tables and pictures of every setting see it.
+
+    A setting may have a class of its own that knows more; these are the questions that all of them answer.
+    """
+
+    @property
+    def machine(self) -> Machine:
+        """What was scheduled on."""
+
+    @property
+    def load(self) -> Load:
+        """What was scheduled."""
+
+    @property
+    def tasks(self) -> NDArray[np.void]:
+        """What became of each item of the load: array of `TASK_DTYPE`, in the order of the load."""
+
+    @property
+    def stays(self) -> NDArray[np.void]:
+        """When tasks held units: array of `STAY_DTYPE`, by start."""
+
+    @property
+    def stay_units(self) -> NDArray[np.int32]:
+        """The units of all stays, one stay's after the other's."""
+
+    @property
+    def signals(self) -> Mapping[str, Signal]:
+        """What changes over time, by name: ``queue``, ``power_w``, free units of a kind."""
+
+    @property
+    def counts(self) -> Mapping[str, float]:
+        """What was counted, by name."""
+
+    @property
+    def end_s(self) -> float:
+        """The date at which the simulation ended."""
+
+    @property
+    def n_decisions(self) -> int:
+        """How many times the policy was asked."""
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Facts about the run that are not part of its result."""
+
+
+def never() -> NDArray[np.void]:
+    """Return no stays, for traces of what holds no units."""
+    return np.zeros(0, dtype=STAY_DTYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTrace:
+    """A Trace that is what its arrays say: for settings without formats of their own.
+
+    Attributes
+    ----------
+    machine, load, tasks, stays, stay_units, signals, counts, end_s, n_decisions, info
+        See `Trace`.
+    """
+
+    machine: Machine
+    load: Load
+    tasks: NDArray[np.void]
+    end_s: float
+    n_decisions: int = 0
+    stays: NDArray[np.void] = field(default_factory=never)
+    stay_units: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    signals: Mapping[str, Signal] = field(default_factory=dict)
+    counts: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
