@@ -200,7 +200,7 @@ def simulate(
     state = one_state(machine, load, seed=seed, plan=plan if name == STATIC else None, compatibility=compatibility)
     entries.run_policy(Lent(state), RULES[name].codes)
     check_ended(state, name)
-    return trace_of(state, machine, load, {"policy": name})
+    return trace_of(state, 0, machine, load, {"policy": name})
 
 
 def check_ended(state: State, policy: str) -> None:

@@ -158,7 +158,8 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
     ReadError
         If one of the files is of another form.
     """
-    pipelines, periods = [], []
+    pipelines: list[Pipeline] = []
+    periods = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue

@@ -79,7 +79,7 @@ def test_safety_by_hand():
     assert not is_dispatch_safe([Task(4, 4, 9, 4, 9), task(1, 4, 4)])
 
 
-def brute_force(machine: Units, load: PipelineLoad) -> int:
+def brute_force(machine: Units, load: PipelineLoad) -> int:  # noqa: C901
     """Try all sequences of decisions in the plain simulator, waiting included."""
     best = load.n_items
 

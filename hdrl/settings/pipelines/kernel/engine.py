@@ -172,6 +172,7 @@ def _start(state, number, unit_number):
     stay.end_us = s.now_us + _true_time_us(state, stay)
     unit.stay = number
     unit.end_us = stay.end_us
+    unit.member = 0
     s.n_running += 1
     progress = state.progress[stay.instance]
     if progress.start_us == NONE:
@@ -285,23 +286,19 @@ def _end_stay(state, unit_number):
 
 
 @jit
-def kernel_end_us(state, unit_number, at_us):
-    """Return when the kernel that runs at a date ends on a unit, if times within a group are shared as those alone."""
+def _kernel_end_us(state, unit_number):
+    """Return when the kernel of a group that runs on a unit ends, if times within it are shared as those alone."""
     unit = state.unit[unit_number]
     stay = state.stays[unit.stay]
     choice = state.choices[stay.choice]
-    is_cpu = state.units[unit_number].kind == 0
-    whole = choice.sum_cpu_us if is_cpu else choice.sum_gpu_us
-    if choice.n_members == 1 or whole <= 0:
+    if unit.member == choice.n_members - 1:
         return unit.end_us
+    is_cpu = state.units[unit_number].kind == 0
     done = 0
-    for i in range(choice.first_member, choice.first_member + choice.n_members):
+    for i in range(choice.first_member, choice.first_member + unit.member + 1):
         done += state.members[i].cpu_us if is_cpu else state.members[i].gpu_us
-        share = done / whole
-        end_us = stay.start_us + int((unit.end_us - stay.start_us) * share)
-        if end_us > at_us and done < whole:
-            return end_us
-    return unit.end_us
+    whole = choice.sum_cpu_us if is_cpu else choice.sum_gpu_us
+    return stay.start_us + (unit.end_us - stay.start_us) * done // whole
 
 
 @jit
@@ -326,15 +323,18 @@ def _next_event_rlschedsim(state):
     date, first = FAR_US, NONE
     for number in range(len(state.unit)):
         if state.unit[number].stay != NONE:
-            end_us = kernel_end_us(state, number, s.now_us)
+            end_us = _kernel_end_us(state, number)
             if end_us < date:
                 date, first = end_us, number
     if first == NONE:
         s.now_us = max(s.now_us, state.instances[s.next_instance].release_us)
     else:
         s.now_us = date
-        if state.unit[first].end_us == date:
+        unit = state.unit[first]
+        if unit.member == state.choices[state.stays[unit.stay].choice].n_members - 1:
             _end_stay(state, first)
+        else:
+            unit.member += 1
     _release(state)
 
 

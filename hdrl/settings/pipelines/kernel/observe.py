@@ -9,7 +9,6 @@ from hdrl.settings.pipelines.kernel.engine import (
     can_wait,
     dispatch,
     is_startable,
-    kernel_end_us,
     runs_on,
     wait,
 )
@@ -148,19 +147,11 @@ def _note(state, instance, kernel):
 
 
 @jit
-def _running_kernel(state, unit):
-    """Return the kernel of a fused group that runs now if times within it are shared as those alone."""
-    s = state.scalars[0]
-    stay = state.stays[state.unit[unit].stay]
-    choice = state.choices[stay.choice]
-    first = choice.first_member
-    end_us = kernel_end_us(state, unit, s.now_us)
-    before = stay.start_us
-    for i in range(first, first + choice.n_members):
-        before = kernel_end_us(state, unit, before)
-        if before >= end_us:
-            return state.members[i].kernel
-    return state.members[first + choice.n_members - 1].kernel
+def _running_kernel(state, number):
+    """Return the kernel of a fused group that a unit is at."""
+    unit = state.unit[number]
+    choice = state.choices[state.stays[unit.stay].choice]
+    return state.members[choice.first_member + unit.member].kernel
 
 
 @jit

@@ -121,13 +121,14 @@ UNIT_DTYPE = record_dtype(
     [
         ("stay", np.int64),
         ("end_us", np.int64),
+        ("member", np.int64),
         ("head", np.int64),
         ("tail", np.int64),
         ("queued_us", np.int64),
     ]
 )
-"""A unit: the stay that runs (-1: idle) and its end; the first and the last stay of its queue; the worst-case time of
-all that is queued."""
+"""A unit: the stay that runs (-1: idle) and its end; which kernel of a fused group it is at, as rlschedsim has it; the
+first and the last stay of its queue; the worst-case time of all that is queued."""
 
 STAY_DTYPE = record_dtype(
     [
