@@ -175,7 +175,16 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
-    def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any]) -> Any:
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return why no model of such an environment can be played by `player`; ``None`` if it can.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+
+    def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
         What it simulates, it simulates under the same physics as `Setting.simulate`.
@@ -186,6 +195,8 @@ class EnvironmentSpec(Protocol):
             What is simulated.
         arguments
             Arguments of the environment that the model was trained in.
+        options
+            Options or a sweep of this setting, for what they say of simulations.
 
         Raises
         ------

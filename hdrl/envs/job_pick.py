@@ -14,19 +14,23 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
-from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, job_pick_options
-from hdrl.envs.machines import WorkloadLike, pool_inputs
+from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, SHAPED, TOLD, job_pick_options
+from hdrl.envs.machines import WorkloadLike, pool_inputs, why_not_pool
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
+from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.rewards import GivenObjective
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
+from hdrl.kernel.counts import ALL_LEGAL
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
+from hdrl.kernel.pool.state import LARGEST, OUTPUTS, SHARED, Pool, new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
+from hdrl.workload.model import Workload
 from hdrl.workload.swf import SwfChoices
 
 DEFAULT_N_JOBS = 256
@@ -58,11 +62,11 @@ class JobPickVectorEnv(NativeVectorEnv):
     8...    further ``features``, in the order in which they are named
     ======  =================================================================================
 
-    **Rewards.** Minus the objective (plus for utilisation): ``"end"``: 0 until the last step, which gets all;
+    **Rewards.** Minus the objective (plus where more is better): ``"end"``: 0 until the last step, which gets all;
     ``"shaped"``: each step what it adds to the objective over the jobs that have been started, so that the sum is
     the same; ``"relative"``: the last step minus the logarithm of the objective divided by what the priority
-    ``reference`` makes of the same jobs (both at least 1; plus for utilisation), since windows of jobs differ by
-    orders of magnitude.
+    ``reference`` makes of the same jobs (both at least 1; plus, without the bound, where more is better), since windows
+    of jobs differ by orders of magnitude.
 
     **Starting state.** The first job of the episode has just been submitted to the empty machine.
 
@@ -92,7 +96,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         those that do not delay it, tried in the order of submission or of requested time; ``"easy_priority"``: of
         those, the agent picks (only they are legal then); ``"rlscheduler"``: RLScheduler's rule, with ``"block"`` only.
     objective
-        A name of `hdrl.envs.job_pick_options.OBJECTIVES`.
+        A name of `hdrl.envs.job_pick_options.OBJECTIVES`, or one's own: `hdrl.envs.own_objective`.
     reward
         ``"end"``, ``"shaped"`` or ``"relative"``.
     reference
@@ -106,7 +110,8 @@ class JobPickVectorEnv(NativeVectorEnv):
     skip
         Whether there is an action that starts nothing.
     kill
-        Whether jobs are killed at their walltimes.
+        Kept for options of older versions: jobs are killed at the walltimes that the workload gives them. ``False`` is
+        refused where that happens.
     compatibility
         ``"rlscheduler"``: as RLScheduler has it. Blocking, simultaneous events looked at one after the other, dates as
         in the log, and its inverted WFP3 and UNICEF in `run_priorities`.
@@ -150,14 +155,14 @@ class JobPickVectorEnv(NativeVectorEnv):
         part: Part = "all",
         commitment: str | None = None,
         backfilling: str | None = None,
-        objective: str = "mean_bounded_slowdown",
+        objective: GivenObjective = "mean_bounded_slowdown",
         reward: str = "end",
         reference: str = "f4",
         max_jobs: int = 128,
         order: str = "fcfs",
         features: Iterable[str] = (),
         skip: bool = False,
-        kill: bool = False,
+        kill: bool | None = None,
         compatibility: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
@@ -166,7 +171,7 @@ class JobPickVectorEnv(NativeVectorEnv):
         **choices: Any,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(skip=skip, kill=kill)
+        check_flags(skip=skip, **({} if kill is None else {"kill": kill}))
         self.options = job_pick_options(
             commitment=commitment,
             backfilling=backfilling,
@@ -180,9 +185,10 @@ class JobPickVectorEnv(NativeVectorEnv):
             compatibility=compatibility,
         )
         _check_choices(choices)
-        if compatibility == COMPATIBILITY:
-            choices = {"shift": False} | choices
-        self.inputs = pool_inputs(workload, platform, n_procs, is_killing=kill, **choices)
+        keeps_dates = compatibility == COMPATIBILITY
+        self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=keeps_dates, **choices)
+        if kill is False and self.inputs.is_killed.any():
+            raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
         self.platform = self.inputs.platform
         self.plan = plan_episodes(
             [one.n_jobs for one in self.inputs.workloads],
@@ -219,15 +225,28 @@ class JobPickVectorEnv(NativeVectorEnv):
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._references: dict[Window, float] = {}
+        self._told_before = np.zeros(self.num_envs)
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
         return new_pool(n_envs, n_jobs, **self._shared, **outputs)
+
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        return why_not_pool(machine, load)
 
     # ------------------------------------------------------------------ hooks of the batch
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         window = options["start"][row] if "start" in options else self.plan.window(episode, seed)
         self._windows[row] = (window.workload, window.start, window.n_jobs)
+        self._told_before[row] = 0.0
         self._set_window(self._pool, row, window)
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:
@@ -253,6 +272,8 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
         illegal, n_ended = entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        if illegal == ALL_LEGAL and isinstance(self.options.objective, OwnObjective):
+            self._pay_own(self.options.objective, chosen)
         if n_ended > 0 and self.options.reward == RELATIVE:
             self._compare(np.flatnonzero(self._terminations & chosen))
         return illegal, n_ended
@@ -266,11 +287,11 @@ class JobPickVectorEnv(NativeVectorEnv):
         missing = list(dict.fromkeys(window for window in windows if window not in self._references))
         if missing:
             name = self.options.reference
-            values = self.run_priorities(name, missing)[name][self.options.objective]
+            values = self.run_priorities(name, missing)[name]["objective"]
             self._references.update(zip(missing, values.tolist(), strict=True))
         for row, window in zip(rows.tolist(), windows, strict=True):
             value, reference = abs(float(self._rewards[row])), self._references[window]
-            if self.options.objective == "utilization":
+            if self.options.objective.sign > 0:
                 self._rewards[row] = math.log(value / reference)
             else:
                 self._rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
@@ -280,8 +301,30 @@ class JobPickVectorEnv(NativeVectorEnv):
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
             self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
-        values = dict(zip(OBJECTIVES, entries.objectives(self._lent, ended), strict=True))
-        return {"objective": values[self.options.objective].copy(), **values}
+        values = self._named(entries.objectives(self._lent, ended), ended)
+        told = dict.fromkeys((*TOLD, *({self.options.objective.metric} & values.keys())))
+        return {"objective": values.pop("objective"), **{name: values[name] for name in told}}
+
+    def _named(self, values: NDArray[np.float64], chosen: BoolArray) -> dict[str, NDArray[np.float64]]:
+        """Return what compiled code told, by name, and the rewarded one as ``objective``; 0 in rows not chosen."""
+        named = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
+        objective = self.options.objective
+        if not isinstance(objective, OwnObjective):
+            return {"objective": named[objective.metric].copy(), **named}
+        own = np.zeros(values.shape[1])
+        for row in np.flatnonzero(chosen).tolist():
+            own[row] = objective.value({name: float(column[row]) for name, column in named.items()})
+        return {"objective": own, **named}
+
+    def _pay_own(self, objective: OwnObjective, chosen: BoolArray) -> None:
+        """Reward rows by an objective that compiled code does not know, as it rewards those that it knows."""
+        paid = chosen & (self._terminations | (self.options.reward == SHAPED))
+        if not paid.any():
+            return
+        gains = self._named(entries.objectives(self._lent, paid), paid)["objective"] - self._told_before
+        self._rewards[paid] = objective.sign * gains[paid]
+        self._returns[paid] += self._rewards[paid]
+        self._told_before[paid] += gains[paid]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -292,7 +335,11 @@ class JobPickVectorEnv(NativeVectorEnv):
         arrays = self._pool._asdict()
         own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS)}
         scalars = own.pop("scalars")
-        return own | {f"scalars.{name}": scalars[name] for name in scalars.dtype.names} | {"windows": self._windows}
+        objective = self.options.objective
+        is_own = isinstance(objective, OwnObjective)
+        unused = () if is_own else {name for name in LARGEST if name != objective.metric}
+        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in unused}
+        return own | {"windows": self._windows} | ({"told_before": self._told_before} if is_own else {})
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
@@ -356,7 +403,8 @@ class JobPickVectorEnv(NativeVectorEnv):
         Returns
         -------
         dict
-            For each priority, all objectives by name, each of shape ``(n_windows,)``.
+            For each priority, all objectives by name, and what the environment rewards as ``objective``, each of shape
+            ``(n_windows,)``.
 
         Raises
         ------
@@ -375,7 +423,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             for row, window in enumerate(chosen):
                 self._set_window(pool, row, window)
             values = entries.run_keys(lent, [key] * len(chosen))
-            results[name] = {objective: values[number] for objective, number in OBJECTIVES.items()}
+            results[name] = self._named(values, np.ones(len(chosen), dtype=np.bool_))
         return results
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
+from hdrl.envs.rewards import NO_CODE, AnyObjective, GivenObjective, Objective, read_objective
+from hdrl.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel import codes as kernel_codes
 from hdrl.kernel.pool import codes
@@ -19,15 +21,11 @@ from hdrl.kernel.pool.state import N_PROFILE, SETTINGS_DTYPE
 from hdrl.policies.pairs import BACKFILLINGS as KINDS
 from hdrl.policies.pairs import PRIORITIES
 
-OBJECTIVES: dict[str, int] = {
-    "mean_bounded_slowdown": codes.MEAN_BOUNDED_SLOWDOWN,
-    "mean_slowdown": codes.MEAN_SLOWDOWN,
-    "mean_wait_s": codes.MEAN_WAIT,
-    "mean_turnaround_s": codes.MEAN_TURNAROUND,
-    "utilization": codes.UTILIZATION,
-    "makespan_s": codes.MAKESPAN,
-}
-"""Objectives, by the names of `hdrl.metrics`; all but the utilisation are to be small."""
+OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.items() if one.pool_code != NO_CODE}
+"""The objectives of `hdrl.envs.rewards` that a pool knows, by the names of their metrics."""
+
+TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
+"""What ``info["episode"]`` holds at every end; others are told if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
 """What choosing a job means, see `hdrl.kernel.pool.engine`."""
@@ -39,10 +37,13 @@ BACKFILLINGS: dict[str, int] = {
 }
 """Who may overtake a job that does not fit, see `hdrl.kernel.pool.backfill`."""
 
+SHAPED = "shaped"
+"""The reward of each step that is what it adds to the objective."""
+
 RELATIVE = "relative"
 """The reward that compares an episode with what a fixed priority makes of it."""
 
-REWARDS: dict[str, bool] = {"end": False, "shaped": True, RELATIVE: False}
+REWARDS: dict[str, bool] = {"end": False, SHAPED: True, RELATIVE: False}
 """When rewards are given, and whether each step gets what it adds."""
 
 FEATURES: dict[str, tuple[int, ...]] = {
@@ -100,7 +101,7 @@ class JobPickOptions:
 
     commitment: str
     backfilling: str
-    objective: str
+    objective: AnyObjective
     reward: str
     reference: str
     order: str
@@ -154,7 +155,7 @@ class JobPickOptions:
         s["is_one_by_one"] = self.compatibility == COMPATIBILITY
         s["has_expectations"] = self.backfilling != "none" or len(self.columns) > 0
         s["order_key"] = PRIORITIES[self.order]
-        s["objective"] = OBJECTIVES[self.objective]
+        s["objective"] = self.objective.pool_code if isinstance(self.objective, Objective) else codes.OWN
         s["is_shaped"] = REWARDS[self.reward]
         s["max_jobs"] = self.max_jobs
         s["n_features"] = self.n_features
@@ -166,7 +167,7 @@ def job_pick_options(
     *,
     commitment: str | None,
     backfilling: str | None,
-    objective: str,
+    objective: GivenObjective,
     reward: str,
     reference: str,
     order: str,
@@ -186,6 +187,8 @@ def job_pick_options(
     ------
     OptionsError
         If one is unknown, or some contradict each other.
+    HdrlError
+        If there is no such objective.
     """
     if compatibility not in (None, COMPATIBILITY):
         raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")
@@ -197,7 +200,6 @@ def job_pick_options(
     for what, name, known in (
         ("commitment", commitment, COMMITMENTS),
         ("backfilling", backfilling, BACKFILLINGS),
-        ("objective", objective, OBJECTIVES),
         ("reward", reward, REWARDS),
         ("reference", reference, PRIORITIES),
         ("order", order, PRIORITIES),
@@ -211,7 +213,7 @@ def job_pick_options(
     return JobPickOptions(
         commitment=commitment,
         backfilling=backfilling,
-        objective=objective,
+        objective=read_objective(objective, OBJECTIVES),
         reward=reward,
         reference=reference,
         order=order,

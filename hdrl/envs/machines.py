@@ -63,10 +63,11 @@ def pool_inputs(
     platform: Platform | str | Path | None,
     n_procs: int | None,
     *,
-    is_killing: bool = False,
+    needs_identical: bool = True,
+    keeps_dates: bool = False,
     **choices: Any,
 ) -> PoolInputs:
-    """Return the jobs of workloads on a machine of identical processors.
+    """Return the jobs of workloads on a machine of identical processors; jobs are killed at their walltimes.
 
     Parameters
     ----------
@@ -74,11 +75,13 @@ def pool_inputs(
         A workload, a file, the name of a shipped one, or several of these; ``None``: jobs of the Lublin-Feitelson
         model.
     platform
-        The machine, its file or its name; all cores must be equally fast.
+        The machine, its file or its name.
     n_procs
         The number of processors instead of a platform; ``None``: what the header of a log says.
-    is_killing
-        Whether jobs are killed at their walltimes.
+    needs_identical
+        Whether all cores must be equally fast.
+    keeps_dates
+        Whether a log that is read here keeps its dates, unless ``choices`` say something else.
     **choices
         How logs become jobs, see `hdrl.workload.workload_from_swf`; by default without bandwidth.
 
@@ -98,7 +101,9 @@ def pool_inputs(
     if choices and any(isinstance(one, Workload) for one in given):
         raise OptionsError(f"{next(iter(choices))}: it says how a log is read, but a Workload has been read already")
     machine = _machine(given, platform, n_procs)
-    choices = {"bandwidth": "none"} | choices
+    if needs_identical and len(np.unique(machine.peak_flops)) > 1:
+        raise PlatformError(f"{machine.name}: its cores differ in speed, expected identical ones")
+    choices = {"bandwidth": "none", **({"shift": False} if keeps_dates else {})} | choices
     workloads = tuple(check_fits(_read(one, machine, choices), machine) for one in given)
     orders = tuple(np.argsort(one.jobs["submit_s"], kind="stable").astype(np.int64) for one in workloads)
     sizes = [one.n_jobs for one in workloads]
@@ -106,7 +111,7 @@ def pool_inputs(
     run_s = np.concatenate(
         [reference_run_times(one, machine)[order] for one, order in zip(workloads, orders, strict=True)]
     )
-    is_killed = is_killing & (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
+    is_killed = (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
     columns = JobColumns(
         submit_s=jobs["submit_s"],
         run_s=np.where(is_killed, jobs["walltime_s"], run_s),
@@ -127,8 +132,6 @@ def _machine(
 ) -> Platform:
     if platform is not None:
         machine = platform if isinstance(platform, Platform) else read_platform(platform)
-        if len(np.unique(machine.peak_flops)) > 1:
-            raise PlatformError(f"{machine.name}: its cores differ in speed, expected identical ones")
         if n_procs is not None and n_procs != machine.n_cores:
             raise OptionsError(f"n_procs is {n_procs}, but platform {machine.name} has {machine.n_cores} cores")
         return machine
@@ -159,3 +162,27 @@ def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, A
         log = lublin_log(DEFAULT_N_JOBS, machine.n_cores, seed=DEFAULT_SEED)
         return workload_from_swf(log, machine, **choices)
     return read_workload(workload, machine, **choices)
+
+
+def why_not_pool(platform: Platform, workload: Workload) -> str | None:
+    """Return why a pool of processors does not simulate a machine and jobs exactly; ``None`` if it does.
+
+    A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;
+    what could matter counts.
+
+    Parameters
+    ----------
+    platform, workload
+        The two.
+    """
+    if len(np.unique(platform.peak_flops)) > 1:
+        return f"the cores of {platform.name} differ in speed"
+    most_mib, most_gbps = (float(workload.jobs[name].max(initial=0.0)) for name in ("memory_mib", "bandwidth_gbps"))
+    cores_of_processor = np.bincount(platform.processor_of_core, minlength=platform.n_processors)
+    cores_of_node = np.bincount(platform.node_of_processor[platform.processor_of_core], minlength=platform.n_nodes)
+    if np.any(most_mib * cores_of_node > platform.memory_mib):
+        return f"jobs of {workload.name} take up to {most_mib:g} MiB per core, so that nodes may run short of memory"
+    has_contention = platform.rules is not None and len(platform.rules.contention.speed_factors) > 0
+    if has_contention and np.any(most_gbps * cores_of_processor > platform.bandwidth_gbps):
+        return f"jobs of {workload.name} take up to {most_gbps:g} GB/s per core, so that they may slow each other down"
+    return None

@@ -222,8 +222,17 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     def _after_load(self) -> None:
         """Bring what is derived from `_state_arrays` up to date after they have been loaded."""
 
-    refuses_illegal: ClassVar[bool] = True
-    """Whether an illegal action raises an error; else the class says what it counts as."""
+    @classmethod
+    def refuses(cls, machine: Any, load: Any) -> str | None:
+        """Return why a machine and a load are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            What would be simulated; their types are those that the environment takes.
+        """
+        del machine, load
+        return None
 
     _option_names: ClassVar[frozenset[str]] = frozenset()
     """Names of the options of `reset` that `_begin` understands."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
 from hdrl.envs.observations import job_limits, largest_fractions, pstate_shares
+from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.policy_pair_arguments import (
     Actions,
     action_names,
@@ -25,10 +26,12 @@ from hdrl.envs.policy_pair_arguments import (
 from hdrl.envs.policy_pair_rows import PairRows, window_workload
 from hdrl.envs.policy_pair_trace import replay
 from hdrl.envs.requests import check_flags, check_render_mode
-from hdrl.envs.rewards import OBJECTIVES, read_objective
+from hdrl.envs.rewards import ALIASES, OBJECTIVES, GivenObjective, read_objective
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.kernel import codes, episodes
+from hdrl.kernel.counts import ALL_LEGAL
+from hdrl.kernel.reward import N_OBJECTIVES
 from hdrl.kernel.team import LEADER
 from hdrl.platform import read_platform
 from hdrl.platform.model import Platform
@@ -38,6 +41,9 @@ from hdrl.simulation.embedded import HDEEPRM, check_platform
 from hdrl.simulation.trace import Trace
 from hdrl.workload import read_workload
 from hdrl.workload.model import Workload
+
+_TOLD = tuple(ALIASES.values())
+"""What ``info["episode"]`` holds at every end, the metrics of HDeepRM's objectives; others are told if rewarded."""
 
 DEFAULT_PLATFORM = "gaia"
 DEFAULT_WORKLOAD = "lublin_gaia_1000"
@@ -55,7 +61,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     Action Space
         ``Discrete(n)``: the policies of `actions` in their order, HDeepRM's 36 pairs by default, and *void* last if it
         is on: start nothing and wait for news. Void is legal as long as news can come: while a job runs, or while
-        jobs are still to be submitted. Where it is not legal, the mask says so, and void counts as action 0.
+        jobs are still to be submitted; the mask says so. (In the compatibility mode void counts as action 0 otherwise.)
 
     Observation Space
         ``Box(0, 1, (size,), float32)``; see `observation_names` for every value, in order. Of each node its free
@@ -95,7 +101,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     observation
         ``"normal"``, ``"small"`` or ``"minimal"``.
     objective
-        A name of `hdrl.envs.rewards.OBJECTIVES`.
+        A name of `hdrl.envs.rewards.OBJECTIVES` or of its aliases, or one's own: `hdrl.envs.own_objective`.
     reward
         ``"growth"`` or ``"hdeeprm"``; ``None``: the latter in the compatibility mode.
     queue_sensitivity
@@ -125,7 +131,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     Notes
     -----
     ``info["episode"]`` holds at the end, besides the return ``r`` and the length ``l``, the ``objective``, and all
-    objectives by the names of their metrics.
+    objectives of HDeepRM by the names of their metrics.
 
     Version History
     ---------------
@@ -144,7 +150,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         actions: Actions | None = None,
         void: bool = True,
         observation: str = "normal",
-        objective: str = "avg_job_slowdown",
+        objective: GivenObjective = "avg_job_slowdown",
         reward: str | None = None,
         queue_sensitivity: float = 0.05,
         energy: bool = True,
@@ -186,7 +192,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         policies = [read_pair(name) for name in self.actions if name != VOID]
         self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
         self._void = len(policies) if void else -1
-        self._metric = read_objective(objective).metric
+        self._objective = read_objective(objective)
         self._rows = PairRows(
             self.platform,
             self.workloads,
@@ -195,17 +201,34 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             self.n_threads,
             energy=energy,
             compatible=is_compatible,
-            watch=watch_scalars(self._void, observation, objective, reward, queue_sensitivity, compatibility, energy),
+            watch=watch_scalars(
+                self._void, observation, self._objective, reward, queue_sensitivity, compatibility, energy
+            ),
             pairs=np.array([[one.job_key, one.core_key, one.backfilling] for one in policies], dtype=np.int64),
             limits=limits,
             shares=pstate_shares(self.platform),
         )
         self._windows = np.zeros((self.num_envs, 3), dtype=np.int64)
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
-        self._results = np.zeros((self.num_envs, len(OBJECTIVES)))
+        self._results = np.zeros((self.num_envs, N_OBJECTIVES))
+        self._told_before = np.zeros(self.num_envs)
         self._finished: list[tuple[Window, int, NDArray[np.int16]] | None] = [None] * self.num_envs
 
-    refuses_illegal = False  # an illegal void counts as action 0
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        del load
+        try:
+            check_platform(machine, energy=False)
+        except SimulationError as error:
+            return str(error)
+        return None
 
     # ------------------------------------------------------------------ the hooks of the base
 
@@ -214,6 +237,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         window = self._plan.window(episode, seed)
         self._windows[row] = window.workload, window.start, window.n_jobs
         self._policy_seeds[row] = seed
+        self._told_before[row] = 0.0
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
@@ -229,6 +253,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         illegal, stopped, n_ended = self._play(request, LEADER, chosen, actions)
         if stopped >= 0:
             raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
+        if request == episodes.STEP and illegal == ALL_LEGAL and isinstance(self._objective, OwnObjective):
+            self._pay_own(self._objective, np.flatnonzero(chosen))
         return illegal, n_ended
 
     def _play(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int, int]:
@@ -252,12 +278,27 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             n_actions = int(self._rows.watches.rows["n_actions"][row, 0])
             history = self._rows.watches.history[row, :n_actions].copy()
             self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
-        named = zip(OBJECTIVES.values(), np.where(ended, self._results.T, 0.0), strict=True)
-        values = {one.metric: column for one, column in named if self._energy or not one.needs_energy}
-        return {"objective": values[self._metric].copy(), **values}
+        columns = np.where(ended, self._results.T, 0.0)
+        told = (OBJECTIVES[name] for name in dict.fromkeys((*_TOLD, self._objective.metric)) if name in OBJECTIVES)
+        values = {one.metric: columns[one.pair_code] for one in told if self._energy or not one.needs_energy}
+        if isinstance(self._objective, OwnObjective):
+            return {"objective": np.where(ended, self._told_before, 0.0), **values}
+        return {"objective": values[self._objective.metric].copy(), **values}
+
+    def _pay_own(self, objective: OwnObjective, rows: NDArray[np.int64]) -> None:
+        """Pay what an objective has grown by that compiled code does not know."""
+        known = {name: one.pair_code for name, one in OBJECTIVES.items() if self._energy or not one.needs_energy}
+        for row in rows.tolist():
+            value = objective.value({name: float(self._results[row, code]) for name, code in known.items()})
+            self._rewards[row] = objective.sign * (value - self._told_before[row])
+            self._returns[row] += self._rewards[row]
+            self._told_before[row] = value
 
     def _state_arrays(self) -> StateDict:
-        own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results}
+        own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results[:, : len(_TOLD)]}
+        if isinstance(self._objective, OwnObjective) or self._objective.metric not in _TOLD:
+            own |= {"more_results": self._results[:, len(_TOLD) :], "told_before": self._told_before}
+            own |= {"sums": self._rows.watches.sums}
         return own | self._rows.arrays()
 
     # ------------------------------------------------------------------ what happened

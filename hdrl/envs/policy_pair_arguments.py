@@ -11,9 +11,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.envs.observations import observation_size, read_observation
-from hdrl.envs.rewards import FORMS, GROWTH, INSTANTANEOUS, read_objective
+from hdrl.envs.rewards import ALIASES, FORMS, GROWTH, INSTANTANEOUS, AnyObjective, Objective
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
+from hdrl.kernel.reward import OWN
 from hdrl.platform import pstate_rules, read_platform
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, action_table, read_pair
@@ -127,7 +128,7 @@ def observation_space(platform: Platform, observation: str, largest: NDArray[np.
 def watch_scalars(
     void_action: int,
     observation: str,
-    objective: str,
+    objective: AnyObjective,
     reward: str | None,
     queue_sensitivity: float,
     compatibility: str | None,
@@ -149,18 +150,22 @@ def watch_scalars(
     UnknownName
         If there is no such reward.
     """
-    chosen = read_objective(objective)
-    if chosen.needs_energy and not energy:
-        raise OptionsError(f"objective {objective!r} needs energy, which is switched off")
+    if objective.needs_energy and not energy:
+        raise OptionsError(f"objective {objective.metric!r} needs energy, which is switched off")
     form = (GROWTH if compatibility is None else INSTANTANEOUS) if reward is None else reward
     if form not in FORMS:
         raise UnknownName("reward", form, FORMS)
+    if form == INSTANTANEOUS and not (isinstance(objective, Objective) and objective.instantaneous):
+        known = ", ".join(ALIASES)
+        raise OptionsError(
+            f"reward is {form!r}, which HDeepRM does not define for {objective.metric}; it does for {known}"
+        )
     if not 0 < queue_sensitivity < np.inf:
         raise OptionsError(f"queue_sensitivity is {queue_sensitivity!r}, expected a number above 0")
     return {
         "void_action": void_action,
         "detail": read_observation(observation),
-        "objective": chosen.number,
+        "objective": objective.pair_code if isinstance(objective, Objective) else OWN,
         "instantaneous": form == INSTANTANEOUS,
         "queue_sensitivity": queue_sensitivity,
     }

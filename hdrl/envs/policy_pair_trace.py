@@ -12,7 +12,7 @@ from hdrl.kernel import codes, episodes
 from hdrl.kernel.batch import alone
 from hdrl.kernel.counts import new_counts
 from hdrl.kernel.lend import Lent
-from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, Watch
+from hdrl.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch
 from hdrl.kernel.state import State
 from hdrl.kernel.team import LEADER, new_team
 from hdrl.platform.model import Platform
@@ -111,6 +111,7 @@ def replay(
         rows=rows,
         ordered=np.zeros((1, watches.ordered.shape[1], workload.n_jobs)),
         history=np.zeros((1, n_kept), dtype=np.int16),
+        sums=np.zeros((1, N_SUMS)),
     )
     again = _Replay(platform, workload, state, watch, len(watches.pairs) + 1)
     again.play(episodes.BEGIN, 0)

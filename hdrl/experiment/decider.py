@@ -125,9 +125,12 @@ class ModelDecider:
     ----------
     model
         The model.
+    options
+        Options or a sweep, for what they say of simulations.
     """
 
     model: Model
+    options: Any = None
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
@@ -140,7 +143,7 @@ class ModelDecider:
             See there.
         """
         del progress, folder
-        return self.model.play(machine, load, seed=seed)
+        return self.model.play(machine, load, seed=seed, options=self.options)
 
     def knows(self) -> Knowledge:
         """Return on what it was trained."""

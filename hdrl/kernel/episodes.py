@@ -4,9 +4,9 @@ An agent chooses a policy pair, or nothing (void), at each *decision point*: a m
 ended, while jobs wait. An episode is the flow of decisions from one point to the next, until all jobs have ended.
 
 Void waits for the next submission or end of a job. Where neither can come any more (no job runs and none is to be
-submitted), void is not legal; should it be chosen all the same, the first pair is carried out in its place. In
-HDeepRM's mode the agent is asked again at once after a void when no more jobs come, and void is not legal after
-`MAX_VOIDS` of them in a row (HDeepRM ends with an error about then).
+submitted), void is not legal. In HDeepRM's mode the agent is asked again at once after a void when no more jobs come,
+and void is not legal after `MAX_VOIDS` of them in a row (HDeepRM ends with an error about then); should it be chosen
+all the same, the first pair is carried out in its place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hdrl.kernel.batch import first_row, repeated
 from hdrl.kernel.borrow import borrow
 from hdrl.kernel.cluster import add_pstate_ops
 from hdrl.kernel.compilation import small_state
-from hdrl.kernel.counts import ALL_LEGAL, counts_at, keep_count, take_actions
+from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
 from hdrl.kernel.jit import entry, jit
 from hdrl.kernel.lend import take_as
 from hdrl.kernel.observe import Watch, new_watches
@@ -165,6 +165,7 @@ def _first_watch(watches):
         watches.rows[0],
         watches.ordered[0],
         watches.history[0],
+        watches.sums[0],
         watches.pairs,
         watches.limits,
         watches.speed_share,
@@ -189,7 +190,7 @@ def _play_row(state, watch, request, row, action, observations, masks, results):
     ended = watch.rows[0].status != codes.MESSAGE
     _write_mask(state, watch, masks, row, ended)
     observe.write_observation(state, watch, observations[row])
-    if ended:
+    if ended or watch.rows[0].objective == reward.OWN:
         for objective in range(results.shape[1]):
             results[row, objective] = reward.objective_so_far(state, watch, objective, ended)
     return watch.rows[0].reward, ended
@@ -261,7 +262,8 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
     observations
         What is written, besides the counts: float32 ``(n_rows, n_values)``.
     results
-        Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end.
+        Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end, or
+        of all if the objective is the user's own.
 
     Returns
     -------
@@ -273,8 +275,10 @@ def play(batch, watches, origin, counts, team, request, member, chosen, given, o
     lent_origin, lent_counts = _origin_at(origin), counts_at(counts)
     leads_step = member == LEADER and request == STEP
     if leads_step:
-        # Void where it is not legal counts as action 0: agents without masks choose it.
-        illegal = take_actions(lent_counts, chosen, given, lent_watches.rows[0, 0].void_action)
+        # In HDeepRM's mode void where it is not legal counts as action 0: agents without masks choose it.
+        is_compatible = lent.scalars[0, 0].compatible == 1
+        excused = lent_watches.rows[0, 0].void_action if is_compatible else NO_ACTION
+        illegal = take_actions(lent_counts, chosen, given, excused)
         if illegal != ALL_LEGAL:
             return illegal, -1, 0
     is_on = enter_round(team, request, member)

@@ -32,6 +32,9 @@ N_QUARTILES = 5
 N_QUEUE_VALUES = N_ATTRIBUTES * N_QUARTILES + 1
 """Values that describe the queue: the quartiles and the change of its length."""
 
+N_SUMS = 6
+"""Sums that some objectives need besides those of `WATCH_DTYPE`: see `hdrl.kernel.reward`."""
+
 WATCH_DTYPE = record_dtype(
     [
         # what never changes
@@ -74,11 +77,12 @@ of `hdrl.kernel.reward`.
 
 
 class Watch(NamedTuple):
-    """What accompanies the state of one environment (or of a batch: the first three with one axis more in front)."""
+    """What accompanies the state of one environment (or of a batch: the first four with one axis more in front)."""
 
     rows: NDArray[np.void]  # (1,) WATCH_DTYPE
     ordered: NDArray[np.float64]  # (N_ATTRIBUTES, n_jobs) attributes of the waiting jobs, each sorted by itself
     history: NDArray[np.int16]  # (n_actions_so_far or more,) the actions of the episode
+    sums: NDArray[np.float64]  # (N_SUMS,) further sums of the reward
     pairs: NDArray[np.int64]  # (n_pairs, 3) job key, core key and backfilling of each action but void
     limits: NDArray[np.float64]  # (N_ATTRIBUTES,) what the attributes of jobs are divided by
     speed_share: NDArray[np.float64]  # (n_pstates,) speed of a core as a fraction of its peak, by P-state
@@ -103,6 +107,7 @@ def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
         rows=np.zeros((n_rows, 1), dtype=WATCH_DTYPE),
         ordered=np.zeros((n_rows, N_ATTRIBUTES, n_jobs)),
         history=np.zeros((n_rows, n_kept), dtype=np.int16),
+        sums=np.zeros((n_rows, N_SUMS)),
         pairs=np.zeros((n_pairs, 3), dtype=np.int64),
         limits=np.zeros(N_ATTRIBUTES),
         speed_share=np.zeros(1),

@@ -17,10 +17,21 @@ import numpy as np
 from hdrl.kernel import codes
 from hdrl.kernel.cluster import contended_pstate, n_busy_cores
 from hdrl.kernel.jit import jit
+from hdrl.kernel.observe import N_SUMS
 from hdrl.platform.pstates import FREE, IDLE
 
 SLOWDOWN, COMPLETION, UTILIZATION, MAKESPAN, ENERGY, EDP, BOUNDED_SLOWDOWN = range(7)
+WAIT, MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, MEAN_POWER = range(7, 14)
 """Numbers of the objectives."""
+
+N_OBJECTIVES = 14
+"""How many there are: `objective_so_far` gives NaN for any other number."""
+
+OWN = -1
+"""The number that stands for an objective of which the kernel knows nothing: nothing is paid here."""
+
+WAIT_SUM, LONGEST_WAIT, LONGEST_TURNAROUND, LARGEST_SLOWDOWN, LARGEST_BOUNDED_SLOWDOWN, N_ENDED = range(N_SUMS)
+"""Places in the further sums of a watch."""
 
 BOUND_S = 10.0
 """Run times below this count as this in the bounded slowdown, in seconds."""
@@ -47,6 +58,8 @@ def count_submission(state, watch, job):
     """Take a job that has been submitted into the sums."""
     w = watch.rows[0]
     weight = _weight(state, watch, job)
+    if w.objective == WAIT:
+        weight = 1.0
     w.waiting_weight += weight
     w.waiting_since += weight * state.jobs[job].submit_s
 
@@ -58,6 +71,12 @@ def count_start(state, watch, job):
     row = state.jobs[job]
     w.n_busy_cores += row.n_cores
     w.busy_since += row.n_cores * row.start_s
+    if w.objective == WAIT:
+        w.waiting_weight -= 1.0
+        w.waiting_since -= row.submit_s
+    wait_s = row.start_s - row.submit_s
+    watch.sums[WAIT_SUM] += wait_s
+    watch.sums[LONGEST_WAIT] = max(watch.sums[LONGEST_WAIT], wait_s)
 
 
 @jit
@@ -74,8 +93,15 @@ def count_end(state, watch, job):
     wait_s = row.start_s - row.submit_s
     w.last_end_s = max(w.last_end_s, row.start_s + row.run_s)
     w.turnaround_s += wait_s + row.run_s
-    w.slowdown += (wait_s + row.run_s) / row.run_s
-    w.bounded_slowdown += max(1.0, (wait_s + row.run_s) / max(row.run_s, BOUND_S))
+    slowdown = (wait_s + row.run_s) / row.run_s
+    bounded_slowdown = max(1.0, (wait_s + row.run_s) / max(row.run_s, BOUND_S))
+    w.slowdown += slowdown
+    w.bounded_slowdown += bounded_slowdown
+    sums = watch.sums
+    sums[LONGEST_TURNAROUND] = max(sums[LONGEST_TURNAROUND], wait_s + row.run_s)
+    sums[LARGEST_SLOWDOWN] = max(sums[LARGEST_SLOWDOWN], slowdown)
+    sums[LARGEST_BOUNDED_SLOWDOWN] = max(sums[LARGEST_BOUNDED_SLOWDOWN], bounded_slowdown)
+    sums[N_ENDED] += 1.0
 
 
 @jit
@@ -119,6 +145,44 @@ def _utilization(state, watch, is_over):
 
 
 @jit
+def _mean_so_far(state, watch, objective, is_over):
+    """Return an objective that is a mean over jobs, NaN for any other."""
+    w = watch.rows[0]
+    if objective == SLOWDOWN:
+        total = w.slowdown
+    elif objective == COMPLETION:
+        total = w.turnaround_s
+    elif objective == BOUNDED_SLOWDOWN:
+        total = w.bounded_slowdown
+    elif objective == WAIT:
+        total = watch.sums[WAIT_SUM]
+    else:
+        return np.nan
+    if objective == w.objective:  # of the others it is not known what jobs contribute that have not ended
+        total += _waiting(state, watch, is_over)
+    return total / w.n_jobs
+
+
+@jit
+def _largest_so_far(watch, objective):
+    """Return an objective that is a maximum over jobs, NaN for any other."""
+    if objective == MAX_WAIT:
+        return watch.sums[LONGEST_WAIT]
+    if objective == MAX_TURNAROUND:
+        return watch.sums[LONGEST_TURNAROUND]
+    if objective == MAX_SLOWDOWN:
+        return watch.sums[LARGEST_SLOWDOWN]
+    if objective == MAX_BOUNDED_SLOWDOWN:
+        return watch.sums[LARGEST_BOUNDED_SLOWDOWN]
+    return np.nan
+
+
+@jit
+def _per_elapsed(value, elapsed_s):
+    return value / elapsed_s if elapsed_s > 0.0 else 0.0
+
+
+@jit
 def objective_so_far(state, watch, objective, is_over):
     """Return an objective as far as it is known now.
 
@@ -131,30 +195,33 @@ def objective_so_far(state, watch, objective, is_over):
     is_over
         Whether all jobs have ended: it is then exactly what `hdrl.metrics` computes of the trace.
     """
-    w = watch.rows[0]
-    if objective == SLOWDOWN:
-        return (w.slowdown + _waiting(state, watch, is_over)) / w.n_jobs
-    if objective == COMPLETION:
-        return (w.turnaround_s + _waiting(state, watch, is_over)) / w.n_jobs
-    if objective == BOUNDED_SLOWDOWN:
-        return (w.bounded_slowdown + _waiting(state, watch, is_over)) / w.n_jobs
     if objective == UTILIZATION:
         return _utilization(state, watch, is_over)
     if objective == MAKESPAN:
         return _elapsed_s(state, watch, is_over)
     if objective == ENERGY:
         return _energy_j(state, is_over)
-    return _energy_j(state, is_over) * _elapsed_s(state, watch, is_over)
+    if objective == EDP:
+        return _energy_j(state, is_over) * _elapsed_s(state, watch, is_over)
+    if objective == MEAN_POWER:
+        return _per_elapsed(_energy_j(state, is_over), _elapsed_s(state, watch, is_over))
+    if objective == THROUGHPUT:
+        return _per_elapsed(3600.0 * watch.sums[N_ENDED], _elapsed_s(state, watch, is_over))
+    if MAX_WAIT <= objective <= MAX_BOUNDED_SLOWDOWN:
+        return _largest_so_far(watch, objective)
+    return _mean_so_far(state, watch, objective, is_over)
 
 
 @jit
 def pay_growth(state, watch, is_over):
     """Add what the objective has grown by to the reward."""
     w = watch.rows[0]
+    if w.objective == OWN:
+        return
     value = objective_so_far(state, watch, w.objective, is_over)
     growth = value - w.objective_before
     w.objective_before = value
-    w.reward += growth if w.objective == UTILIZATION else -growth
+    w.reward += growth if w.objective in (UTILIZATION, THROUGHPUT) else -growth
 
 
 # ------------------------------------------------------------------ HDeepRM's
@@ -215,8 +282,10 @@ def pay_present(state, watch):
         w.reward -= _present_power_w(state, watch)
     elif w.objective == EDP:
         w.reward -= _present_power_w(state, watch) * max(0.0, s.message_s - s.first_submit_s)
-    else:
+    elif w.objective == BOUNDED_SLOWDOWN:
         w.reward -= _inverse_requests(state, BOUND_S)
+    else:
+        w.reward = np.nan
 
 
 # ------------------------------------------------------------------ bookkeeping
@@ -240,3 +309,4 @@ def forget(watch):
     w.n_busy_cores = w.busy_since = w.busy_s = 0.0
     w.last_end_s = -np.inf
     w.turnaround_s = w.slowdown = w.bounded_slowdown = 0.0
+    watch.sums[:] = 0.0

@@ -83,9 +83,12 @@ class Machine:
             Index of the job.
         """
         wanted, memory_mib = int(self.jobs["cores"][job]), float(self.jobs["memory_mib"][job])
+        free = self._order[self.free[self._order]]
+        if memory_mib <= 0.0:
+            return np.sort(free[:wanted]) if len(free) >= wanted else None
         left_mib = self.free_memory_mib.copy()
         chosen: list[int] = []
-        for core in self._order[self.free[self._order]].tolist():
+        for core in free.tolist():
             if len(chosen) == wanted:
                 break
             node = self.node_of_core[core]

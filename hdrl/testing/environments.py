@@ -102,7 +102,7 @@ class _Checker:
             before = env.state_dict()
             for action in range(env.n_actions):
                 other.load_state_dict(before)
-                if info["action_mask"][0, action] or not env.refuses_illegal:
+                if info["action_mask"][0, action]:
                     other.step(np.array([action]))
                 else:
                     self._refuses(other, action, step)

@@ -11,7 +11,11 @@ import pytest
 
 import hdrl
 from hdrl.envs.policy_pair import PolicyPairEnv
-from hdrl.envs.rewards import OBJECTIVES, rewards_table
+from hdrl.envs.rewards import ALIASES, NO_CODE, OBJECTIVES, read_objective, rewards_table
+from hdrl.errors import OptionsError
+from hdrl.kernel.pool import codes
+from hdrl.kernel.reward import N_OBJECTIVES
+from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.options import Objective
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
 
@@ -79,7 +83,7 @@ def test_the_better_schedule_returns_more(
     objective: str, make: Callable[[], World], better: str, worse: str, *, agrees: bool
 ) -> None:
     world = make()
-    metric, sign = OBJECTIVES[objective].metric, OBJECTIVES[objective].sign
+    metric, sign = read_objective(objective).metric, read_objective(objective).sign
     good, bad = (
         hdrl.compute_metrics(hdrl.simulate(world.platform, world.workload, one))[metric] for one in (better, worse)
     )
@@ -92,11 +96,44 @@ def test_the_better_schedule_returns_more(
 
 
 def test_every_objective_is_compared() -> None:
-    assert {one[0] for one in SCHEDULES} == set(OBJECTIVES)
-    assert set(get_args(Objective)) == set(OBJECTIVES)
+    assert {one[0] for one in SCHEDULES} == set(ALIASES)
+    assert set(get_args(Objective)) == {*OBJECTIVES, *ALIASES}
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_objectives_are_metrics_with_the_same_sign_unit_and_source() -> None:
+    for name, one in OBJECTIVES.items():
+        info = METRICS[name]
+        assert (one.unit, one.sign) == (info.unit, -1 if info.lower_is_better else 1), name
+    assert sorted(one.pair_code for one in OBJECTIVES.values()) == list(range(N_OBJECTIVES))
+    pool_codes = [one.pool_code for one in OBJECTIVES.values() if one.pool_code != NO_CODE]
+    assert sorted(pool_codes) == list(range(codes.N_OBJECTIVES))
+
+
+@pytest.mark.parametrize(("alias", "metric"), ALIASES.items())
+def test_an_alias_pays_what_the_metric_pays(alias: str, metric: str) -> None:
+    world = frugal_world()
+    for form in ("growth", HDEEPRM):
+        assert rewards(world, "first-low_power", alias, form) == rewards(world, "first-low_power", metric, form)
+
+
+def test_hdeeprms_reward_exists_for_its_objectives_alone() -> None:
+    with pytest.raises(OptionsError, match="reward is 'hdeeprm', which HDeepRM does not define for max_wait_s"):
+        rewards(frugal_world(), "first-low_power", "max_wait_s", HDEEPRM)
+
+
+@pytest.mark.parametrize("code", [-2, N_OBJECTIVES, 99])
+def test_a_number_of_no_objective_is_no_number(code: int) -> None:
+    world = queue_world()
+    env = PolicyPairEnv(platform=world.platform, workload=world.workload, actions=["first-high_gflops"])
+    env.batch._rows.watches.rows["objective"] = code
+    env.reset(seed=0)
+    assert np.isnan(env.step(0)[1])
+    env.batch._rows.watches.rows["instantaneous"] = 1
+    env.reset(seed=0)
+    assert np.isnan(env.step(0)[1])
+
+
+@pytest.mark.parametrize("objective", [*OBJECTIVES, *ALIASES])
 @pytest.mark.parametrize("policy", ["shortest-high_mem_bw", "random-random"])
 def test_the_return_is_the_objective_on_gaia(objective: str, policy: str) -> None:
     platform = hdrl.read_platform("gaia")
@@ -109,8 +146,9 @@ def test_the_return_is_the_objective_on_gaia(objective: str, policy: str) -> Non
     while not ended:
         _, reward, ended, _, info = env.step(0)
         total += reward
-    expected = hdrl.compute_metrics(env.trace())[OBJECTIVES[objective].metric]
-    assert OBJECTIVES[objective].sign * total == pytest.approx(expected, rel=1e-10)
+    expected = hdrl.compute_metrics(env.trace())[read_objective(objective).metric]
+    assert info["episode"]["objective"] == pytest.approx(expected, rel=1e-10)
+    assert read_objective(objective).sign * total == pytest.approx(expected, rel=1e-10)
     assert info["episode"]["r"] == total
 
 

@@ -139,6 +139,11 @@ def test_objectives_are_those_of_the_formulas() -> None:
             np.mean(wait + run),
             (3 * 10 + 4 * 5 + 8 + 20) / (4 * 35),
             35.0,
+            12.0,
+            32.0,
+            14 / 5,
+            1.6,
+            3600 * 4 / 35,
         ]
     )
 

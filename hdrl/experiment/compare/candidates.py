@@ -75,7 +75,9 @@ class Candidate:
         if self.is_model:
             from hdrl.experiment.train.modeluse import Model
 
-            return ModelDecider(Model(self.files[seed % len(self.files)], setting=setting))
+            model = Model(self.files[seed % len(self.files)], setting=setting)
+            model.check_can_play()
+            return ModelDecider(model, options)
         if self.is_file:
             return decider_of_file(Path(self.files[0]), self.suffix, setting, options)
         return PolicyDecider(setting, self.policy, options=options)

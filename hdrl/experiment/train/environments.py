@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
@@ -34,7 +35,7 @@ class Environment:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it stands in a model file."""
-        return {"id": self.id, "arguments": self.arguments}
+        return {"id": self.id, "arguments": with_objective_at(self.arguments, lambda file: Path(file).name)}
 
     def single(self, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a single environment.
@@ -64,15 +65,39 @@ class Environment:
         given = {**self.spec.places(machine, load, window or None), **self.arguments}
         return _creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
 
-    def player(self, machine: Machine, load: Load) -> Any:
+    def player(self, machine: Machine, load: Load, options: Any = None) -> Any:
         """Make an environment in which a model decides about a whole load, under the physics of all candidates.
 
         Parameters
         ----------
         machine, load
             What is simulated.
+        options
+            Options or a sweep, for what they say of simulations.
+
+        Raises
+        ------
+        HdrlError
+            If the decisions of the model cannot be carried out there.
         """
-        return self.spec.player(machine, load, self.arguments)
+        return self.spec.player(machine, load, self.arguments, options)
+
+    def check_can_play(self, where: str) -> None:
+        """Refuse an environment of which no model can be played by `player`.
+
+        Parameters
+        ----------
+        where
+            Name of the source for messages.
+
+        Raises
+        ------
+        OptionsError
+            If it cannot.
+        """
+        why = self.spec.unplayable(self.arguments)
+        if why is not None:
+            raise OptionsError(f"{where}: {why}")
 
     def check_exact(self, machine: Machine, load: Load, where: str) -> None:
         """Refuse a machine and a load that it cannot simulate exactly.
@@ -92,6 +117,11 @@ class Environment:
         why = self.spec.refuses(machine, load, self.arguments)
         if why is not None:
             raise OptionsError(f"{where}: {self.id} cannot simulate {load.name} on {machine.name}: {why}")
+
+    @property
+    def is_compatible(self) -> bool:
+        """Whether it is in a compatibility mode, which is a simulator of its own."""
+        return self.arguments.get("compatibility") is not None
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
@@ -122,7 +152,8 @@ def environment_of(options: OptionsFile) -> Environment:
     spec = known[name]
     for key in options.learning.arguments:
         _check_argument(options, spec, key)
-    return Environment(spec, {**spec.arguments(options), **options.learning.arguments})
+    arguments = {**spec.arguments(options), **options.learning.arguments}
+    return Environment(spec, with_objective_at(arguments, options.path_of))
 
 
 def environment_from(data: Mapping[str, Any], where: str, setting: Setting | None = None) -> Environment:
@@ -147,7 +178,27 @@ def environment_from(data: Mapping[str, Any], where: str, setting: Setting | Non
     if spec is None:
         known = [one.id for one in setting.environments.values()]
         raise OptionsError(f"{where}: {UnknownName('environment', str(data['id']), known)}")
-    return Environment(spec, dict(data["arguments"]))
+    return Environment(spec, with_objective_at(data["arguments"], None))  # its file may be gone; playing has no rewards
+
+
+def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
+    """Return arguments of an environment in which the file of a user's own objective is named from another place.
+
+    Parameters
+    ----------
+    arguments
+        The arguments; an objective that is no file is left alone.
+    path_of
+        Returns the new path of a file; ``None`` leaves such an objective out.
+    """
+    from hdrl.envs.own_objective import is_objective_file, moved_objective
+
+    objective = arguments.get("objective")
+    if not isinstance(objective, str) or not is_objective_file(objective):
+        return dict(arguments)
+    if path_of is None:
+        return {name: value for name, value in arguments.items() if name != "objective"}
+    return {**arguments, "objective": moved_objective(objective, path_of)}
 
 
 def _creator(environment: str, entry: str) -> Any:

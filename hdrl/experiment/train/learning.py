@@ -180,6 +180,7 @@ def make_learner(
     from hdrl.experiment.train.batchlearner import BatchLearner
     from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
+    spec.check_exact(machine, load, options.where)
     seed = stream_seed(options.seed, "train")
     validates = options.learning.validation_every is not None
     training = episode_arguments(options, "train", load)

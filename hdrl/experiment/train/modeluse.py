@@ -71,7 +71,9 @@ class Model:
         self._agent = self._find_agent(agent_file)
         self._spec = environment_from(self._checkpoint.environment, str(self.path), setting)
 
-    def play(self, machine: Machine, load: Load, *, seed: int = 0) -> Trace:
+    def play(
+        self, machine: Machine, load: Load, *, seed: int = 0, options: Any = None, as_trained: bool = False
+    ) -> Trace:
         """Simulate the jobs of a workload with the best actions.
 
         Parameters
@@ -81,18 +83,40 @@ class Model:
             unless the observation leaves them out.
         seed
             Seed of the environment: of what random selections draw.
+        options
+            Options or a sweep, for what they say of simulations.
+        as_trained
+            Whether the environment of the training simulates, instead of the simulator of all other policies.
 
         Raises
         ------
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
-        env = self._spec.player(machine, load)
+        if as_trained:
+            self._spec.check_exact(machine, load, str(self.path))
+            env = self._spec.single(machine, load)
+        else:
+            self.check_can_play()
+            env = self._spec.player(machine, load, options)
         try:
             with one_thread():
                 return self._learner(env, seed).play(env, seed)
         finally:
             env.close()
+
+    def check_can_play(self) -> None:
+        """Refuse a model whose decisions cannot be carried out by the simulator of all other policies.
+
+        Raises
+        ------
+        OptionsError
+            If it is one.
+        """
+        try:
+            self._spec.check_can_play(str(self.path))
+        except OptionsError as error:
+            raise OptionsError(f"{self.path}: {error}") from None
 
     def _learner(self, env: Any, seed: int) -> AnyLearner:
         from hdrl.experiment.train.batchlearner import BatchLearner
@@ -184,7 +208,7 @@ def play_options(options: OptionsFile, agent: Agent, machine: Machine, load: Loa
     from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
 
     spec = environment_of(options)
-    env = spec.player(machine, test_jobs(options, load))
+    env = playing_environment(options, spec, machine, load)
     spaces = env.observation_space, env.action_space
     learner: AnyLearner
     if agent.kind is AgentKind.HDEEPRM:
@@ -199,6 +223,30 @@ def play_options(options: OptionsFile, agent: Agent, machine: Machine, load: Loa
             return learner.play(env, options.seed)
     finally:
         env.close()
+
+
+def playing_environment(options: OptionsFile, spec: Environment, machine: Machine, load: Load) -> Any:
+    """Return the environment in which a model is tested on the jobs of a test.
+
+    Parameters
+    ----------
+    options
+        The options.
+    spec
+        The environment of the training.
+    machine, load
+        What is simulated.
+
+    Raises
+    ------
+    HdrlError
+        If the decisions of the model cannot be carried out.
+    """
+    tested = test_jobs(options, load)
+    if spec.is_compatible:  # reproduces numbers that were made in that mode
+        spec.check_exact(machine, tested, options.where)
+        return spec.single(machine, tested)
+    return spec.player(machine, tested, options)
 
 
 def _settings(options: OptionsFile, agent: Agent) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from hdrl.experiment.run.agentfile import Agent
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.train.environments import Environment, environment_of
 from hdrl.experiment.train.learner import EpisodeRow
-from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed, test_jobs
+from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_learner, read_model
+from hdrl.experiment.train.modeluse import playing_environment
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
@@ -103,7 +104,6 @@ class TrainingRun:
         self.machine: Machine = setting.machine(options)
         self.load: Load = setting.load(options, self.machine)
         self.spec: Environment = environment_of(options)
-        self.spec.check_exact(self.machine, self.load, options.where)
         self.learner: AnyLearner = make_learner(options, agent, self.spec, self.machine, self.load)
         self._trained_on = self._training_jobs()
         job_range(options, "test", self.load)  # an empty one would be found after the training
@@ -161,7 +161,7 @@ class TrainingRun:
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.agent)
             self.learner.load_model(model, MODEL_FILE)
-            env = self.spec.player(self.machine, test_jobs(self.options, self.load))
+            env = playing_environment(self.options, self.spec, self.machine, self.load)
             with one_thread():
                 trace = self.learner.play(env, self.options.seed)
         return Trained(
@@ -229,9 +229,8 @@ class TrainingRun:
 
     def _score(self, episodes: list[EpisodeRow]) -> float:
         """Return how good a validation was, the more the better."""
-        metric, sign = self.spec.goal()
-        values = [sign * row[metric] if metric in row else row["return"] for row in episodes]
-        return sum(values) / len(values)
+        _, sign = self.spec.goal()
+        return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
 
 def _warm_output(options: OptionsFile) -> None:

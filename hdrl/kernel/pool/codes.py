@@ -28,7 +28,13 @@ MEAN_WAIT = 2
 MEAN_TURNAROUND = 3
 UTILIZATION = 4
 MAKESPAN = 5
-N_OBJECTIVES = 6
+MAX_WAIT = 6
+MAX_TURNAROUND = 7
+MAX_SLOWDOWN = 8
+MAX_BOUNDED_SLOWDOWN = 9
+THROUGHPUT = 10
+N_OBJECTIVES = 11
+OWN = -1  # one of which the pool knows nothing: nothing is paid here
 
 # Columns of an observation beyond RLScheduler's.
 FREE_PROCESSORS = 0

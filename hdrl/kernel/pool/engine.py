@@ -36,6 +36,10 @@ def begin(state):
     s.wait_s = 0.0
     s.turnaround_s = 0.0
     s.area_s = 0.0
+    s.max_wait_s = 0.0
+    s.max_turnaround_s = 0.0
+    s.max_slowdown = 0.0
+    s.max_bounded_slowdown = 0.0
     s.told = 0.0
     s.changed_from = 0
     s.moved_from = NOWHERE

@@ -12,10 +12,11 @@ from hdrl.kernel.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_cou
 from hdrl.kernel.jit import jit
 from hdrl.kernel.lend import Lent, take_as
 from hdrl.kernel.pool import engine
-from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, UTILIZATION
-from hdrl.kernel.pool.events import objective_value
+from hdrl.kernel.pool.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
+from hdrl.kernel.pool.events import objective_value, reward_for
 from hdrl.kernel.pool.jit import entry
 from hdrl.kernel.pool.observe import observe, observe_anew
+from hdrl.kernel.pool.queue import arrange_queue
 from hdrl.kernel.pool.state import Pool, first_row, smallest_pool
 from hdrl.kernel.rows import moved_to
 from hdrl.kernel.team import (
@@ -28,7 +29,7 @@ from hdrl.kernel.team import (
     take_row,
 )
 
-_RESET, _STEP, _RUN, _TELL = range(4)
+_RESET, _STEP, _RUN, _TELL, _SHOW = range(5)
 
 
 @jit
@@ -49,12 +50,12 @@ def _step(state, action):
         engine.choose(state, action)
     stage = engine.advance(state, NO_KEY)
     observe(state)
-    if settings.is_shaped == 0 and stage != OVER:
+    if settings.objective == OWN or (settings.is_shaped == 0 and stage != OVER):
         return 0.0
     value = objective_value(state, settings.objective)
     gain = value - s.told
     s.told = value
-    return gain if settings.objective == UTILIZATION else -gain
+    return reward_for(settings.objective, gain)
 
 
 @jit
@@ -65,6 +66,9 @@ def _serve(state, request, row, number, results):
         state.is_over[row] = state.scalars[0].stage == OVER
     elif request == _RESET:
         _reset(state)
+    elif request == _SHOW:
+        arrange_queue(state)
+        observe_anew(state)
     else:
         if request == _RUN:
             engine.run_key(state, number)
@@ -159,6 +163,19 @@ def help_rows(batch: Lent[Pool], counts: Lent[Counts], team: Team, member: int, 
         The number of who helps.
     """
     _call(batch.places, counts.places, team, _STEP, member, chosen, _NO_NUMBERS, _NO_RESULTS)
+
+
+def show_rows(batch: Lent[Pool], chosen: NDArray[np.bool_]) -> None:
+    """Bring the queues of environments into their order and write their observations, without simulating anything.
+
+    Parameters
+    ----------
+    batch
+        The arrays, filled with what somebody else simulates.
+    chosen
+        Which of all environments.
+    """
+    _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _SHOW, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
 def run_keys(batch: Lent[Pool], keys: Sequence[int]) -> NDArray[np.float64]:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.kernel.jit import jit
-from hdrl.kernel.pool.codes import MAKESPAN, MEAN_BOUNDED_SLOWDOWN, MEAN_SLOWDOWN, MEAN_TURNAROUND, MEAN_WAIT
+from hdrl.kernel.pool.codes import (
+    MAKESPAN,
+    MAX_BOUNDED_SLOWDOWN,
+    MAX_SLOWDOWN,
+    MAX_TURNAROUND,
+    MAX_WAIT,
+    MEAN_BOUNDED_SLOWDOWN,
+    MEAN_SLOWDOWN,
+    MEAN_TURNAROUND,
+    MEAN_WAIT,
+    N_OBJECTIVES,
+    THROUGHPUT,
+    UTILIZATION,
+)
 from hdrl.kernel.pool.queue import submit_next, take
 
 BOUND_S = 10.0  # of the bounded slowdown, as in hdrl.metrics.formulas
@@ -98,8 +111,13 @@ def start_at(state, place):
     state.start_s[job - s.first_job] = s.message_s
     s.n_free -= row.n_requested
     s.n_started += 1
-    s.bounded_slowdown += max(1.0, (wait_s + run_s) / max(run_s, BOUND_S))
-    s.slowdown += (wait_s + run_s) / run_s
+    bounded_slowdown, slowdown = max(1.0, (wait_s + run_s) / max(run_s, BOUND_S)), (wait_s + run_s) / run_s
+    s.max_wait_s = max(s.max_wait_s, wait_s)
+    s.max_turnaround_s = max(s.max_turnaround_s, wait_s + run_s)
+    s.max_slowdown = max(s.max_slowdown, slowdown)
+    s.max_bounded_slowdown = max(s.max_bounded_slowdown, bounded_slowdown)
+    s.bounded_slowdown += bounded_slowdown
+    s.slowdown += slowdown
     s.wait_s += wait_s
     s.turnaround_s += wait_s + run_s
     s.area_s += run_s * row.n_requested
@@ -152,15 +170,35 @@ def next_event(state):
 
 
 @jit
+def _largest_value(s, objective):
+    """Return an objective that is a maximum over jobs, NaN for any other."""
+    if objective == MAX_WAIT:
+        return s.max_wait_s
+    if objective == MAX_TURNAROUND:
+        return s.max_turnaround_s
+    if objective == MAX_SLOWDOWN:
+        return s.max_slowdown
+    if objective == MAX_BOUNDED_SLOWDOWN:
+        return s.max_bounded_slowdown
+    return np.nan
+
+
+@jit
 def objective_value(state, objective):
-    """Return an objective over the jobs that have been started: a mean divides by all jobs of the episode."""
+    """Return an objective over the jobs that have been started: a mean divides by all jobs of the episode.
+
+    NaN for a number that is none of `hdrl.kernel.pool.codes`.
+    """
     s = state.scalars[0]
+    if objective < 0 or objective >= N_OBJECTIVES:
+        return np.nan
     if s.n_started == 0:
         return 0.0
     n_jobs = s.end_job - s.first_job
     span_s = s.last_end_s - s.first_submit_s
-    value = s.area_s / (state.settings[0].n_procs * span_s)
-    if objective == MEAN_BOUNDED_SLOWDOWN:
+    if objective == UTILIZATION:
+        value = s.area_s / (state.settings[0].n_procs * span_s)
+    elif objective == MEAN_BOUNDED_SLOWDOWN:
         value = s.bounded_slowdown / n_jobs
     elif objective == MEAN_SLOWDOWN:
         value = s.slowdown / n_jobs
@@ -170,4 +208,14 @@ def objective_value(state, objective):
         value = s.turnaround_s / n_jobs
     elif objective == MAKESPAN:
         value = span_s
+    elif objective == THROUGHPUT:
+        value = 3600.0 * s.n_started / span_s
+    else:
+        value = _largest_value(s, objective)
     return value
+
+
+@jit
+def reward_for(objective, gain):
+    """Return the reward for what an objective has grown by."""
+    return gain if objective in (UTILIZATION, THROUGHPUT) else -gain

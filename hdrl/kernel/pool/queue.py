@@ -79,10 +79,15 @@ def submit_next(state):
 @jit
 def sort_queue(state):
     """Bring the queue into its order if that changes with time (insertion sort: it changes slowly)."""
+    if changes_with_time(state.settings[0].order_key):
+        arrange_queue(state)
+
+
+@jit
+def arrange_queue(state):
+    """Bring the queue into its order, whatever it is in."""
     s = state.scalars[0]
     key = state.settings[0].order_key
-    if not changes_with_time(key):
-        return
     for place in range(s.n_waiting):
         job = state.waiting[place]
         state.priorities[job - s.first_job] = pool_key(state, job, key)

@@ -79,6 +79,10 @@ SCALARS_DTYPE = record_dtype(
         ("moved_from", np.int64),
         ("shown_s", np.float64),
         ("shown_free", np.int64),
+        ("max_wait_s", np.float64),
+        ("max_turnaround_s", np.float64),
+        ("max_slowdown", np.float64),
+        ("max_bounded_slowdown", np.float64),
     ]
 )
 """One environment.
@@ -86,8 +90,8 @@ SCALARS_DTYPE = record_dtype(
 ``message_s`` the date (named as in the kernel's State, for the job keys); ``first_job``, ``end_job``, ``next_job``
 places in the table: the episode's first job, the one after its last, the next to be submitted; ``stage`` what is to be
 decided; ``chosen`` the job that waits for its start or its reservation, -1: none; ``is_reserved`` whether its
-reservation at this date is known: it can start at ``shadow_s`` with ``n_spare`` processors left over. The sums are over
-started jobs;
+reservation at this date is known: it can start at ``shadow_s`` with ``n_spare`` processors left over. The sums and
+the largest values are over started jobs;
 ``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
 for the date ``shown_s`` and ``shown_free`` free processors, of which those from
 ``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
@@ -131,6 +135,9 @@ class Pool(NamedTuple):
     rewards: NDArray[Any]
     is_over: NDArray[Any]
 
+
+LARGEST = ("max_wait_s", "max_turnaround_s", "max_slowdown", "max_bounded_slowdown")
+"""Scalars that only the objectives of their names need."""
 
 SHARED = ("jobs", "templates", "settings", "columns")
 """Names of the arrays that all environments of a batch share."""

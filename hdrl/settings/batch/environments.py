@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import OptionsError
 
 if TYPE_CHECKING:
     from hdrl.platform.model import Platform
@@ -74,32 +77,45 @@ class PolicyPairSpec:
         arguments
             Its arguments.
         """
-        from hdrl.envs.rewards import read_objective
+        from hdrl.envs import PolicyPairVectorEnv
 
-        objective = read_objective(arguments["objective"])
-        return objective.metric, objective.sign
+        return _goal(PolicyPairVectorEnv, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
+        """Return why it cannot simulate jobs exactly; ``None`` if it can, since it runs on the policies' simulator.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            See `hdrl.setting.EnvironmentSpec.refuses`.
+        """
+        from hdrl.envs import PolicyPairVectorEnv
+
+        del arguments
+        return PolicyPairVectorEnv.refuses(machine, load)
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return ``None``: it runs on the simulator that policies run on.
 
         Parameters
         ----------
-        machine, load, arguments
+        arguments
             Not looked at.
         """
-        del machine, load, arguments
+        del arguments
         return None
 
-    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> Any:
+    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all jobs.
 
         Parameters
         ----------
-        machine, load, arguments
-            See `hdrl.setting.EnvironmentSpec.player`.
+        machine, load, arguments, options
+            See `hdrl.setting.EnvironmentSpec.player`; the arguments say whether energy is accounted for.
         """
         from hdrl.envs import PolicyPairEnv
 
+        del options
         return PolicyPairEnv(platform=machine, workload=load, **arguments)
 
 
@@ -142,15 +158,16 @@ class JobPickSpec:
         return ()
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return that more return is better.
+        """Return the metric of its objective, and 1 where more of it is better, else -1.
 
         Parameters
         ----------
         arguments
             Its arguments.
         """
-        del arguments
-        return "return", 1
+        from hdrl.envs import JobPickVectorEnv
+
+        return _goal(JobPickVectorEnv, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can.
@@ -160,17 +177,45 @@ class JobPickSpec:
         machine, load, arguments
             See `hdrl.setting.EnvironmentSpec.refuses`.
         """
-        del machine, load, arguments
-        return None
+        from hdrl.envs import JobPickVectorEnv
 
-    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> Any:
-        """Return an environment in which a model decides about all jobs.
+        del arguments
+        return JobPickVectorEnv.refuses(machine, load)
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return why no model of it can be played on the kernel; ``None`` if it can.
 
         Parameters
         ----------
-        machine, load, arguments
+        arguments
+            Its arguments.
+        """
+        from hdrl.envs.job_pick_player import check_can_play
+
+        try:
+            check_can_play(arguments.get("compatibility"))
+        except OptionsError as error:
+            return str(error)
+        return None
+
+    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
+        """Return an environment on the kernel in which a model picks among all jobs.
+
+        Parameters
+        ----------
+        machine, load, arguments, options
             See `hdrl.setting.EnvironmentSpec.player`.
         """
-        from hdrl.envs import JobPickEnv
+        from hdrl.envs.job_pick_player import JobPickPlayer
 
-        return JobPickEnv(platform=machine, workload=load, n_jobs="all", **arguments)
+        energy = None if options is None else options.energy
+        return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
+
+
+def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the metric of an environment's objective, and 1 where more of it is better, else -1."""
+    from hdrl.envs.rewards import read_objective
+
+    default = inspect.signature(environment).parameters["objective"].default
+    objective = read_objective(arguments.get("objective", default))
+    return objective.metric, objective.sign

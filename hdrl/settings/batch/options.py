@@ -32,6 +32,20 @@ Objective = Literal[
     "energy_consumption",
     "edp",
     "avg_bounded_slowdown",
+    "mean_slowdown",
+    "mean_turnaround_s",
+    "utilization",
+    "makespan_s",
+    "energy_j",
+    "energy_delay_product_js",
+    "mean_bounded_slowdown",
+    "mean_wait_s",
+    "max_wait_s",
+    "max_turnaround_s",
+    "max_slowdown",
+    "max_bounded_slowdown",
+    "throughput_jobs_per_h",
+    "mean_power_w",
 ]
 
 JOB_SELECTIONS: tuple[JobSelection, ...] = ("random", "first", "shortest", "smallest", "low_mem", "low_mem_bw")

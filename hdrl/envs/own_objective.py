@@ -1,0 +1,154 @@
+"""Objectives of one's own: a function of an episode's metrics, in a Python file or given as it is.
+
+``objective(metrics)`` is shown what is known so far (`Metrics`) and returns a number, the less the better. Where more
+is better, the function or its file says ``lower_is_better = False``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from hdrl.pyfiles import AgentError, blame, run_file
+
+Metrics: TypeAlias = Mapping[str, float]
+"""The metrics of `hdrl.envs.rewards.OBJECTIVES` that the environment knows, by name.
+
+They are over the jobs that have ended (JobPick: that have been started); means divide by the number of all jobs, so
+that they are the metrics of the episode at its end.
+"""
+
+FUNCTION = "objective"
+"""The function in a file unless another one is named: ``"my.py"`` means ``"my.py:objective"``."""
+
+_SUFFIX = ".py"
+
+
+class OwnObjective:
+    """An objective of a user.
+
+    Parameters
+    ----------
+    function
+        Returns its value.
+    name
+        What it is called.
+    path
+        The file that it comes from, if any.
+    lower_is_better
+        Whether less of it is better; ``None``: as the function says, else yes.
+
+    Attributes
+    ----------
+    metric
+        Its name, as `hdrl.envs.rewards.Objective` has it.
+    sign
+        Sign of its value in the return: -1 where less is better.
+    """
+
+    needs_energy = False
+
+    def __init__(
+        self,
+        function: Callable[[Metrics], float],
+        name: str,
+        path: Path | None = None,
+        *,
+        lower_is_better: bool | None = None,
+    ) -> None:
+        self._function, self._path = function, path
+        if lower_is_better is None:
+            lower_is_better = bool(getattr(function, "lower_is_better", True))
+        self.metric = name
+        self.sign = -1 if lower_is_better else 1
+
+    def value(self, metrics: Metrics) -> float:
+        """Return what it is worth.
+
+        Parameters
+        ----------
+        metrics
+            What is known so far.
+
+        Raises
+        ------
+        AgentError
+            If the function fails, with its file and line, or returns no finite number.
+        """
+        try:
+            found = self._function(metrics)
+        except Exception as error:
+            blamed = None if self._path is None else blame(error, self._path)
+            if blamed is None:
+                raise
+            raise blamed from error
+        try:
+            number = float(found)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise AgentError(f"{self._where()} returned {found!r}, expected a finite number")
+        return number
+
+    def _where(self) -> str:
+        return f"objective {self.metric}" if self._path is None else f"{self._path}: {self.metric}"
+
+
+def is_objective_file(text: str) -> bool:
+    """Tell whether an objective is given by a Python file.
+
+    Parameters
+    ----------
+    text
+        For instance ``"mean_wait_s"`` or ``"mine/rewards.py:tardiness"``.
+    """
+    return _split(text)[0].endswith(_SUFFIX)
+
+
+def moved_objective(text: str, path_of: Callable[[str], Path | str]) -> str:
+    """Return an objective of which the file is named from another place.
+
+    Parameters
+    ----------
+    text
+        The file and the function: ``"my.py:tardiness"``.
+    path_of
+        Returns the new path of a file.
+    """
+    file, name = _split(text)
+    return f"{path_of(file)}:{name}"
+
+
+def load_objective(text: str) -> OwnObjective:
+    """Return the objective that a Python file defines.
+
+    Parameters
+    ----------
+    text
+        The file and the function: ``"my.py:tardiness"``.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read.
+    AgentError
+        If it is no Python, fails, or has no such function.
+    """
+    file, name = _split(text)
+    path = Path(file)
+    module, _ = run_file(path)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        raise AgentError(f"{path}: defines no function {name}(metrics); {there}")
+    chosen = getattr(function, "lower_is_better", getattr(module, "lower_is_better", True))
+    return OwnObjective(function, name, path, lower_is_better=bool(chosen))
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return file and function of ``"my.py:tardiness"``; Windows drives have no such ending."""
+    file, colon, name = text.rpartition(":")
+    return (file, name) if colon and file.endswith(_SUFFIX) else (text, FUNCTION)
