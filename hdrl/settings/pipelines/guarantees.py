@@ -235,8 +235,8 @@ class _Exact:
         self.due = (table["deadline_us"] + table["tolerance_us"]).tolist()
         self.pipelines = [load.pipelines[number] for number in table["pipeline"].tolist()]
         self.releases = table["release_us"].tolist()
-        self.shares = load.shares().tolist()
-        self.first = load.first_kernels.tolist()
+        self.shares: list[int] = load.shares().tolist()
+        self.first: list[int] = load.first_kernels.tolist()
         self.n = load.n_items
         kinds = tuple(sorted(set(machine.kinds)))
         self.left = [latency_us(one, kinds) if load.times.low == 1.0 else 0 for one in self.pipelines]

@@ -175,3 +175,17 @@ class _Search:
 
 def _share(task: Task) -> Fraction:
     return Fraction(task.time_us, task.period_us) if task.period_us else Fraction(0)
+
+
+def is_solved(machine: Units, load: PipelineLoad) -> bool:
+    """Tell whether a fixed mapping meets every deadline of a load for sure.
+
+    Parameters
+    ----------
+    machine, load
+        What is scheduled.
+    """
+    try:
+        return best_mapping(machine, load).is_guaranteed
+    except WorkloadError:
+        return False
