@@ -33,8 +33,10 @@ __all__ = [
     "PolicyBook",
     "Setting",
     "Simulated",
+    "SettingPlace",
     "Trace",
     "find_setting",
+    "place_of_setting",
 ]
 
 Message = Callable[[str], None]
@@ -505,9 +507,42 @@ def find_setting(text: str, folder: Path = Path()) -> Setting:
     """
     if not is_policy_file(text):
         return SETTINGS[text]
-    path = folder / Path(text).expanduser()
-    module, _ = run_file(path)
-    found: Setting | None = getattr(module, "SETTING", None)
-    if found is None:
-        raise OptionsError(f"{path}: defines no setting, expected SETTING = ...")
-    return found
+    path = (folder / Path(text).expanduser()).absolute()
+    if path not in _OWN:
+        module, _ = run_file(path)
+        if not hasattr(module, "SETTING"):
+            raise OptionsError(f"{path}: defines no setting, expected SETTING = ...")
+        _OWN[path] = module.SETTING
+    return _OWN[path]
+
+
+_OWN: dict[Path, Setting] = {}
+"""Settings from files, each made once in a process: what they register with Gymnasium, they register once."""
+
+
+class SettingPlace(str):
+    """Name or path of a setting that other processes can find: what they get after it may be of its classes."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Callable[[str], SettingPlace], tuple[str]]:
+        """Load the setting where this text is unpacked, before what follows it."""
+        return _loaded, (str(self),)
+
+
+def place_of_setting(text: str, folder: Path = Path()) -> SettingPlace:
+    """Return a setting's name, or the absolute path of its file.
+
+    Parameters
+    ----------
+    text
+        A name of `SETTINGS`, or the path of a file.
+    folder
+        Folder that a relative path starts from.
+    """
+    return SettingPlace((folder / Path(text).expanduser()).absolute() if is_policy_file(text) else text)
+
+
+def _loaded(text: str) -> SettingPlace:
+    find_setting(text)
+    return SettingPlace(text)

@@ -6,8 +6,6 @@ import click
 
 from hdrl.launcher.errors import CleanErrors
 
-BY = ("job", "size", "user", "group", "executable", "queue", "partition", "priority")
-
 
 class PlotCommand(CleanErrors):
     """A command whose help lists the kinds of pictures."""
@@ -23,10 +21,15 @@ class PlotCommand(CleanErrors):
             Where to write.
         """
         del ctx
-        from hdrl.report.kinds import KINDS
+        from hdrl.report.figures.drawing import all_figures
 
+        figures = all_figures()
         with formatter.section("Kinds"):
-            formatter.write_dl([(name, kind.help) for name, kind in KINDS.items()])
+            formatter.write_dl([(name, figure.help) for name, figure in figures.items()])
+        for option in ("by", "of"):
+            values = dict.fromkeys(value for figure in figures.values() for value in figure.choices.get(option, ()))
+            formatter.write_paragraph()
+            formatter.write_text(f"--{option} takes: {', '.join(values)}")
 
 
 @click.command(cls=PlotCommand)
@@ -34,7 +37,7 @@ class PlotCommand(CleanErrors):
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--save", "-s", "out", metavar="FILE", help="File to write or replace: .png, .svg or .pdf.")
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
-@click.option("--by", type=click.Choice(BY), help="What colours (gantt) or groups (groups) stand for.")
+@click.option("--by", help="What colours (gantt) or groups (groups) stand for.")
 @click.option("--of", help="Which number of the jobs (slowdown_cdf, groups), or which metric (comparison).")
 @click.option("--workload", metavar="FILE", help="Workload of the runs, to know the user, ... of each job.")
 def plot(
@@ -50,7 +53,7 @@ def plot(
 
     Without --save it goes to <KIND>.png in the current folder.
     """
-    from hdrl.report.kinds import plot as save_plot
+    from hdrl.report.figures.drawing import plot as save_plot
 
     path = save_plot(kind, runs, out, names=names, by=by, of=of, workload=workload)
     click.echo(path)

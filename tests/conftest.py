@@ -31,7 +31,7 @@ FIRST_FILES = (
     "test_policy_pair.py",
     "test_learning_docs.py",
     "test_oracle_equality.py",
-    "test_html_browser.py",
+    "test_page_browser.py",
 )
 
 

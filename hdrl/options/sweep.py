@@ -206,6 +206,8 @@ class Sweep(Block):
         """
         data = self.model_dump(mode="json")
         data["platform"] = self._seen_from(folder, self.platform)
+        if "setting" in data:
+            data["setting"] = self._seen_from(folder, data["setting"])
         data["workloads"] = [self._seen_from(folder, text) for text in self.workloads]
         for key in ("candidates", "opponents", "baseline"):
             value = data[key]
@@ -226,6 +228,17 @@ class Sweep(Block):
         data = self.model_dump(mode="json")
         text = json.dumps(_names_only(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+class SettingSweep(Sweep):
+    """The sweep file of a setting that is named in it, as all settings but HDeepRM's are."""
+
+    setting: PathText = Field(description="Name of the setting, or the Python file that defines it.")
+
+    @property
+    def setting_name(self) -> str:
+        """Name of the setting, or the path of the Python file that defines it."""
+        return self.setting
 
 
 FILE_SUFFIXES = (".py", ".pt", ".safetensors", ".json", ".swf", ".gz", ".xml")
@@ -253,7 +266,7 @@ def from_here(key: str, value: Any) -> Any:
     value
         Its value.
     """
-    if key in ("platform", "baseline", "opponents"):
+    if key in ("platform", "baseline", "opponents", "setting"):
         return _relabelled(value, _from_here)
     if key in ("workloads", "candidates"):
         return [_relabelled(text, _from_here) for text in value]

@@ -5,6 +5,7 @@
 
 from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy, trace_differences
 from hdrl.testing.environments import check_env
+from hdrl.testing.settings import check_setting
 from hdrl.testing.worlds import (
     Job,
     Node,
@@ -24,6 +25,7 @@ __all__ = [
     "World",
     "check_env",
     "check_policy",
+    "check_setting",
     "check_trace",
     "check_worlds",
     "energy_of_cores",

@@ -123,12 +123,28 @@ def offered_load(workload: Workload, platform: Platform) -> float | None:
     workload, platform
         The two.
     """
-    submit_s = workload.jobs["submit_s"]
-    span_s = float(submit_s.max() - submit_s.min()) if workload.n_jobs else 0.0
+    jobs = workload.jobs
+    return offered_load_of_jobs(
+        jobs["submit_s"], reference_run_times(workload, platform), jobs["cores"], platform.n_cores
+    )
+
+
+def offered_load_of_jobs(
+    submit_s: FloatArray, run_s: FloatArray, cores: NDArray[np.integer], n_cores: int
+) -> float | None:
+    """Return the offered load of jobs whose run times are known.
+
+    Parameters
+    ----------
+    submit_s, run_s, cores
+        Dates, run times and cores of the jobs, shape ``(n_jobs,)``; without a run time (NaN) a job does not count.
+    n_cores
+        Cores of the platform.
+    """
+    span_s = float(submit_s.max() - submit_s.min()) if len(submit_s) else 0.0
     if span_s == 0:
         return None
-    area = float(np.sum(reference_run_times(workload, platform) * workload.jobs["cores"]))
-    return area / (span_s * platform.n_cores)
+    return float(np.nansum(run_s * cores)) / (span_s * n_cores)
 
 
 def workload_statistics(workload: Workload, platform: Platform | None = None) -> WorkloadStatistics:

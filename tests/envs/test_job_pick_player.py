@@ -14,7 +14,8 @@ from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.job_pick_player import JobPickPlayer
 from hdrl.envs.policy_pair import PolicyPairVectorEnv
 from hdrl.errors import DecisionError, HdrlError, OptionsError
-from hdrl.experiment.train.environments import EnvironmentSpec
+from hdrl.experiment.train.environments import Environment
+from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.testing import Job, Node, Processor, check_trace, check_worlds, small_platform, small_workload
 from hdrl.workload import lublin_log, workload_from_swf
 
@@ -155,8 +156,8 @@ def test_what_is_not_simulated_exactly_is_told() -> None:
     calm = small_platform(Node((Processor(2, 1.0, 10.0),)), contention="none")
     assert JobPickVectorEnv.refuses(calm, greedy) is None
     assert JobPickVectorEnv.refuses(*walltime_world()) is None
-    with pytest.raises(OptionsError, match="me: hdrl/JobPick-v0 does not simulate this: the cores of gaia differ"):
-        EnvironmentSpec("hdrl/JobPick-v0", {}).check_exact(gaia, some, "me")
+    with pytest.raises(OptionsError, match=r"me: hdrl/JobPick-v0 cannot simulate .* on gaia: the cores of gaia differ"):
+        Environment(JobPickSpec(), {}).check_exact(gaia, some, "me")
 
 
 def test_mistakes_are_told_in_one_line() -> None:

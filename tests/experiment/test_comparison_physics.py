@@ -112,7 +112,9 @@ def test_a_model_plays_on_a_heterogeneous_machine(folder: Path, tmp_path: Path):
 
 def test_a_training_in_another_world_than_its_test_is_refused(folder: Path, tmp_path: Path):
     changed = options(folder).model_copy(update={"platform_file_path": "box.json", "workload_file_path": "memory.swf"})
-    with pytest.raises(OptionsError, match=r"JobPick-v0 does not simulate this: jobs of memory take up to") as caught:
+    with pytest.raises(
+        OptionsError, match=r"JobPick-v0 cannot simulate memory on box: jobs of memory take up to"
+    ) as caught:
         run_experiment(changed, out=tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

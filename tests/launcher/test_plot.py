@@ -8,9 +8,8 @@ from click.testing import CliRunner, Result
 from hdrl.experiment import run_experiment
 from hdrl.experiment.run.inputs import read_options
 from hdrl.launcher.main import cli
-from hdrl.launcher.plot import BY
-from hdrl.report.groups import GROUPINGS
-from hdrl.report.kinds import KINDS
+from hdrl.report.batch.groups import GROUPINGS
+from hdrl.report.figures.drawing import figures_of
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'hdrl[report]'")
 
@@ -57,7 +56,7 @@ def test_users_are_found_in_the_workload(run):
         (["gannt", "results"], "no kind of picture 'gannt'; did you mean 'gantt'?"),
         (["gantt", "nowhere"], "nowhere: no such folder"),
         (["losses", "results"], "results: has no losses.log"),
-        (["comparison", "results"], "results: is no comparison: it has no summary.csv"),
+        (["comparison", "results"], "results: is no comparison: it has no summary.json"),
         (["power", "results"], "out_consumed_energy.csv"),
         (["gantt", "results", "-s", "x.gif"], "expected a name that ends in .png, .svg, .pdf"),
         (["gantt", "results", "--by", "usr"], "usr"),
@@ -74,5 +73,5 @@ def test_mistakes_are_one_line(run, words, problem):
 
 def test_the_help_names_every_kind_and_grouping():
     shown = plot("--help").output
-    assert [kind for kind in KINDS if kind not in shown] == []
-    assert set(BY) == {"job", *GROUPINGS}
+    for name in (*figures_of("batch"), *GROUPINGS):
+        assert name in shown

@@ -1,5 +1,6 @@
 """Pictures: every kind draws, what it draws is what the data say, and mistakes are one line."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,21 +10,58 @@ import numpy as np
 import pytest
 
 from hdrl.errors import MissingExtra, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.report.kinds import KINDS, draw, plot
-from hdrl.report.runs import read_run
+from hdrl.report.batch.runs import read_run
+from hdrl.report.figures.drawing import draw, figures_of, plot
 
 from .four_jobs import ROWS, write_run
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'hdrl[report]'")
 
-SUMMARY = """\
-workload,metric,unit,candidate,is_baseline,n_windows,n_seeds,mean,mean_low,mean_high,ratio,ratio_low,ratio_high,p_holm,n_unfinished
-all,mean_wait_s,s,easy,True,30,1,80,70,90,1,,,,0
-all,mean_wait_s,s,worse,False,30,1,160,150,170,2,1.5,2.5,0.001,7
-all,mean_wait_s,s,better,False,30,1,40,30,50,0.5,0.4,0.6,0.001,0
-all,utilization,1,easy,True,30,1,0.5,0.4,0.6,1,,,,0
-gaia,mean_wait_s,s,easy,True,30,1,1,1,1,1,,,,0
-"""
+FIGURES = figures_of("batch")
+
+
+def row(metric: str, candidate: str, mean: float, ratio: float, **values: object) -> dict[str, object]:
+    """Return a row of summary.json, that of a baseline unless more is told."""
+    return {
+        "workload": "all",
+        "metric": metric,
+        "unit": "s" if metric.endswith("_s") else "1",
+        "candidate": candidate,
+        "is_baseline": "p_holm" not in values,
+        "n_windows": 30,
+        "n_seeds": 1,
+        "mean": mean,
+        "mean_low": 0.9 * mean,
+        "mean_high": 1.1 * mean,
+        "ratio": ratio,
+        "ratio_low": 0.8 * ratio if "p_holm" in values else None,
+        "ratio_high": 1.2 * ratio if "p_holm" in values else None,
+        "p": None,
+        "p_holm": None,
+        "p99": mean,
+        "worst": mean,
+        "log_sd": None,
+        "n_jobs": 100,
+        "n_unfinished": 0,
+        "n_failed": 0,
+    } | values
+
+
+SUMMARY = {
+    "verdict": "",
+    "verdicts": [],
+    "warnings": [],
+    "baseline": "easy",
+    "metric": "mean_wait_s",
+    "n_points": 90,
+    "rows": [
+        row("mean_wait_s", "easy", 80, 1.0),
+        row("mean_wait_s", "worse", 160, 2.0, p_holm=0.001, n_unfinished=7),
+        row("mean_wait_s", "better", 40, 0.5, p_holm=0.001),
+        row("utilization", "easy", 0.5, 1.0),
+        row("mean_wait_s", "easy", 1, 1.0) | {"workload": "gaia"},
+    ],
+}
 
 
 @pytest.fixture
@@ -34,7 +72,7 @@ def run(tmp_path: Path) -> Path:
     (folder / "rewards.log").write_text("-3\n-2\n-1\n")
     (folder / "makespans.log").write_text("30\n20\n10\n")
     (folder / "probs.json").write_text('{"probs": [[0.5, 0.2], [0.5, 0.8]]}')
-    (folder / "summary.csv").write_text(SUMMARY)
+    (folder / "summary.json").write_text(json.dumps(SUMMARY))
     return folder
 
 
@@ -44,7 +82,7 @@ def texts(figure) -> str:
     return "\n".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FIGURES)
 def test_every_kind(run, tmp_path, kind):
     path = plot(kind, [run], tmp_path / "picture.png")
     assert path.read_bytes().startswith(b"\x89PNG")
@@ -58,7 +96,7 @@ def test_the_same_picture_has_the_same_bytes_in_every_format(run, tmp_path, suff
     assert len(first) > 2_000
 
 
-@pytest.mark.parametrize("kind", [kind for kind, known in KINDS.items() if known.max_runs > 1])
+@pytest.mark.parametrize("kind", [kind for kind, known in FIGURES.items() if known.max_runs > 1])
 def test_kinds_that_show_two_runs(run, tmp_path, kind):
     other = tmp_path / "other"
     write_run(other, policy="sjf")
@@ -169,7 +207,7 @@ def test_a_comparison_is_in_order_and_says_what_was_left(run):
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == ["better", "easy", "worse †"]
     assert "ratio to easy" in texts(figure)
-    assert "mean wait s" in texts(figure)
+    assert "Mean wait" in texts(figure)
     assert "less is better" in texts(figure)
     assert "more is better" in texts(draw("comparison", [run], of="utilization"))
     colours = [line.get_color() for line in figure.axes[1].lines if line.get_marker() == "o"]
@@ -231,8 +269,8 @@ def test_a_trace_is_drawn_as_it_is():
     platform = hdrl.read_platform("learning")
     workload = hdrl.read_workload("learning", platform, custom=True)
     trace = hdrl.simulate(platform, workload, "shortest-high_gflops")
-    for name in figures.__all__:
-        if KINDS.get(name, KINDS["losses"]).reads == "runs":
+    for name, figure in FIGURES.items():
+        if figure.reads == "runs":
             assert getattr(figures, name)(trace).axes
     assert "user" in texts(figures.groups(trace, by="user"))
 
@@ -245,7 +283,7 @@ def test_a_trace_is_drawn_as_it_is():
         ("slowdown_cdf", {"of": "waits_s"}, UnknownName, "did you mean 'wait_s'"),
         ("groups", {"by": "usr"}, UnknownName, "did you mean 'user'"),
         ("groups", {"by": "user"}, ReadError, "name it"),
-        ("comparison", {"of": "energy"}, UnknownName, "metric of the comparison"),
+        ("comparison", {"of": "energy"}, UnknownName, "of metric 'energy'"),
         ("losses", {"names": ["x"]}, OptionsError, "takes no names"),
     ],
 )
@@ -274,12 +312,27 @@ def test_a_run_without_the_file(tmp_path, kind):
 
 
 def test_a_damaged_comparison(run):
-    (run / "summary.csv").write_text(SUMMARY.replace("150", "many"))
-    with pytest.raises(ReadError, match=r"summary\.csv:3: mean_low is 'many', expected a number"):
+    (run / "summary.json").write_text(json.dumps(SUMMARY | {"rows": [SUMMARY["rows"][0] | {"mean": "many"}]}))
+    with pytest.raises(ReadError, match=r"summary\.json: mean of easy is 'many', expected a number"):
         draw("comparison", [run])
-    (run / "summary.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ReadError, match="has no column 'workload'"):
+    (run / "summary.json").write_text('{"rows": [{}]}')
+    with pytest.raises(ReadError, match="is no summary of a comparison"):
         draw("comparison", [run])
+
+
+def test_a_learned_candidate_and_the_better_side_are_marked(run):
+    (run / "provenance.json").write_text(
+        json.dumps({"identity": {"candidates": {"better": {"files": ["models/1.pt"]}, "worse": {"files": ["own.py"]}}}})
+    )
+    figure = draw("comparison", [run])
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names == ["\N{BLACK DIAMOND} better", "easy", "worse †"]
+    assert [line.get_marker() for line in figure.axes[1].lines if len(line.get_xdata()) == 1] == ["D", "o", "o"]
+    sides = {text.get_text(): text for text in figure.axes[1].texts}
+    assert sides["better"].get_ha() == "right"
+    assert sides["worse"].get_ha() == "left"
+    sides = {text.get_text(): text for text in draw("comparison", [run], of="utilization").axes[1].texts}
+    assert sides["better"].get_ha() == "left"
 
 
 def test_files_are_replaced_only_by_name(run, tmp_path, monkeypatch):
@@ -306,9 +359,9 @@ def test_without_matplotlib(run, monkeypatch):
 
 def test_only_drawing_loads_what_draws_and_pyplot_is_left_alone(run):
     code = (
-        "import sys, hdrl.report.data, hdrl.report.side_by_side, hdrl.report.export\n"
-        "from hdrl.report.kinds import draw\n"
-        "print([m for m in ('matplotlib', 'pandas', 'polars', 'scipy.stats', 'torch', 'plotly') if m in sys.modules])\n"
+        "import sys, hdrl.report.batch.data, hdrl.report.batch.side_by_side, hdrl.report.batch.export\n"
+        "from hdrl.report.figures.drawing import draw\n"
+        "print([m for m in ('matplotlib', 'pandas', 'polars', 'scipy.stats', 'torch', 'jinja2') if m in sys.modules])\n"
         f"draw('gantt', [{str(run)!r}]); print('matplotlib.figure' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

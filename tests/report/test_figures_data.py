@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 import hdrl
 from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.report import data
-from hdrl.report.groups import groups_of, with_labels
-from hdrl.report.learning import action_probabilities, learning_log, training_table
-from hdrl.report.runs import distinct_names, read_run, read_runs, run_of_trace
+from hdrl.report.batch import data
+from hdrl.report.batch.groups import groups_of, with_labels
+from hdrl.report.batch.learning import MAKESPANS
+from hdrl.report.batch.runs import read_run, read_runs, run_of_trace
+from hdrl.report.figures.logs import LOSSES, REWARDS, action_probabilities, learning_log, training_table
+from hdrl.report.folders import distinct_names
 
 from .four_jobs import write_run
 
@@ -252,10 +254,10 @@ def test_the_workload_is_found_if_it_is_the_same(folder):
 
 def test_logs_of_a_training(tmp_path):
     (tmp_path / "losses.log").write_text("3.5\n\n-1e-3\n")
-    assert learning_log(tmp_path, "losses").tolist() == [3.5, -0.001]
+    assert learning_log(tmp_path, LOSSES).tolist() == [3.5, -0.001]
     (tmp_path / "episodes.csv").write_text("episode,return,makespan_s\n1,-4,\n2,-3,7\n")
-    assert learning_log(tmp_path, "rewards").tolist() == [-4, -3]
-    assert learning_log(tmp_path, "makespans").tolist() == [7]
+    assert learning_log(tmp_path, REWARDS).tolist() == [-4, -3]
+    assert learning_log(tmp_path, MAKESPANS).tolist() == [7]
     assert training_table(tmp_path, "episodes.csv")["episode"].tolist() == [1, 2]
     (tmp_path / "probs.json").write_text('{"probs": [[0.5, 0.25], [0.5, 0.75]]}')
     values, names = action_probabilities(tmp_path)
@@ -280,4 +282,4 @@ def test_logs_of_a_training(tmp_path):
 def test_damaged_logs(tmp_path, name, text, problem):
     (tmp_path / name).write_text(text)
     with pytest.raises(ReadError, match=problem):
-        learning_log(tmp_path, "losses") if name != "probs.json" else action_probabilities(tmp_path)
+        learning_log(tmp_path, LOSSES) if name != "probs.json" else action_probabilities(tmp_path)

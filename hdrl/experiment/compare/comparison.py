@@ -37,7 +37,7 @@ from hdrl.experiment.decider import Decider
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Setting, find_setting
+from hdrl.setting import Setting, find_setting, place_of_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -166,6 +166,7 @@ def _plan(sweep: Sweep) -> _Plan:
     deciders = deciders_of_files(candidates, setting)
     everybody = {candidate.name: candidate for candidate in (*opponents, *candidates)}
     runner = PointRunner(
+        place=place_of_setting(sweep.setting_name, sweep.folder),
         sweep=sweep,
         machine=machine,
         workloads=tuple(workloads),

@@ -12,7 +12,7 @@ from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Machine, Setting, find_setting
+from hdrl.setting import Load, Machine, Setting, SettingPlace, find_setting
 
 JOBS_PER_BATCH = 20_000
 """Simulated jobs that are worth a message to a worker: some tenths of a second."""
@@ -54,10 +54,13 @@ class PointRunner:
 
     Attributes
     ----------
+    place
+        Where its setting is; it comes first, so that workers load it first.
     sweep, machine, workloads, cases, candidates
         What is compared.
     """
 
+    place: SettingPlace
     sweep: Sweep
     machine: Machine
     workloads: tuple[Load, ...]
@@ -67,7 +70,7 @@ class PointRunner:
     @property
     def setting(self) -> Setting:
         """The setting of the sweep."""
-        return find_setting(self.sweep.setting_name, self.sweep.folder)
+        return find_setting(self.place)
 
     def __call__(self, batch: Sequence[Point]) -> list[PointResult]:
         """Simulate points one after the other.

@@ -1,4 +1,4 @@
-"""What happened while an agent learnt: losses, rewards and makespans, one after the other."""
+"""What happened while an agent learnt, one number after the other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.report.learning import learning_log
-from hdrl.report.runs import distinct_names
-from hdrl.report.style import canvas, colour, legend, line_style, shortened, verbatim, whole_numbers
+from hdrl.report.figures.logs import LOSSES, REWARDS, Log, learning_log
+from hdrl.report.figures.style import (
+    canvas,
+    colour,
+    legend,
+    line_style,
+    plain_numbers,
+    shortened,
+    verbatim,
+    whole_numbers,
+)
+from hdrl.report.folders import distinct_names
+from hdrl.report.numbers import time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +31,7 @@ MIN_SMOOTHED = 40
 """From so many numbers on a running mean is drawn over them."""
 
 
-def losses(folders: object, ax: Axes | None = None) -> Figure:
+def losses(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
     """Draw the loss of each update.
 
     Parameters
@@ -30,49 +40,31 @@ def losses(folders: object, ax: Axes | None = None) -> Figure:
         Folder of a training, or several.
     ax
         Where to draw; a new figure by default.
+    places
+        Positions of the trainings among all, for their colours.
 
     Returns
     -------
     Figure
         The figure.
     """
-    return _curves(folders, ax, "losses", ("Loss", "update", "loss"))
+    return learning_curves(folders, LOSSES, ("Loss", "update", "loss"), ax=ax, places=places)
 
 
-def rewards(folders: object, ax: Axes | None = None) -> Figure:
+def rewards(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
     """Draw the sum of the rewards of each episode.
 
     Parameters
     ----------
-    folders
-        Folder of a training, or several.
-    ax
-        Where to draw; a new figure by default.
+    folders, ax, places
+        As in `losses`.
 
     Returns
     -------
     Figure
         The figure.
     """
-    return _curves(folders, ax, "rewards", ("Reward", "episode", "sum of rewards"))
-
-
-def makespans(folders: object, ax: Axes | None = None) -> Figure:
-    """Draw the makespan of each episode.
-
-    Parameters
-    ----------
-    folders
-        Folder of a training, or several.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
-    """
-    return _curves(folders, ax, "makespans", ("Makespan", "episode", "makespan (s)"))
+    return learning_curves(folders, REWARDS, ("Reward", "episode", "sum of rewards"), ax=ax, places=places)
 
 
 def as_folders(folders: object) -> list[Path]:
@@ -104,26 +96,55 @@ def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]
     return np.asarray((total[high] - total[low]) / (high - low))
 
 
-def _curves(folders: object, ax: Axes | None, kind: str, words: Sequence[str]) -> Figure:
+def learning_curves(
+    folders: object,
+    log: Log,
+    words: tuple[str, str, str],
+    *,
+    is_time: bool = False,
+    ax: Axes | None = None,
+    places: Sequence[int] | None = None,
+) -> Figure:
+    """Draw the numbers of a log of trainings, one after the other; many are smoothed.
+
+    Parameters
+    ----------
+    folders
+        Folder of a training, or several.
+    log
+        Which numbers.
+    words
+        Title, and what the two axes show.
+    is_time
+        Whether they are seconds, for which a unit that suits is chosen.
+    ax
+        Where to draw; a new figure by default.
+    places
+        Positions of the trainings among all, for their colours; 0, 1, 2, ... by default.
+    """
     paths = as_folders(folders)
-    logs = [learning_log(path, kind) for path in paths]
+    logs = [learning_log(path, log) for path in paths]
     names = [verbatim(shortened(name)) for name in distinct_names(paths)]
+    title, unit, quantity = words
+    if is_time:
+        seconds, time = time_unit(max(float(np.max(values)) for values in logs))
+        logs, quantity = [values / seconds for values in logs], f"{quantity} ({time})"
     figure, (axes,) = canvas(ax)
-    for index, (name, values) in enumerate(zip(names, logs, strict=True)):
+    for place, name, values in zip(places or range(len(paths)), names, logs, strict=True):
         x = np.arange(1, len(values) + 1)
-        style: dict[str, Any] = {"color": colour(index), "linestyle": line_style(index)}
+        style: dict[str, Any] = {"color": colour(place), "linestyle": line_style(place)}
         if len(values) < MIN_SMOOTHED:
             axes.plot(x, values, linewidth=1.4, marker="o", markersize=3, label=name, **style)
             continue
         axes.plot(x, values, linewidth=0.6, alpha=0.3, **style)
         axes.plot(x, running_mean(values, max(3, len(values) // 50)), linewidth=1.8, label=name, **style)
-    title, unit, quantity = words
     axes.set_xlabel(unit)
     axes.set_ylabel(quantity)
     axes.margins(x=0.01)
     if max(map(len, logs)) > 1:
         whole_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
     of_one = f": {names[0]}" if len(names) == 1 else ""
     axes.set_title(f"{title} while learning{of_one}", loc="left", fontsize=12, fontweight="bold")
-    legend(axes, len(names))
+    legend(axes, len(names), of_runs=True)
     return figure

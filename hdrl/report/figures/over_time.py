@@ -1,17 +1,15 @@
-"""Quantities over time, the runs over each other: waiting jobs, share of cores in use, power."""
+"""A quantity over time, the runs over each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdrl.report.data import RunData, Steps, as_runs
-from hdrl.report.data import power as power_of
-from hdrl.report.data import queue_size as queue_size_of
-from hdrl.report.data import utilization as utilization_of
-from hdrl.report.style import (
+from hdrl.figure import Drawn
+from hdrl.report.figures.steps import Steps
+from hdrl.report.figures.style import (
     canvas,
     colour,
     common_span,
@@ -19,10 +17,10 @@ from hdrl.report.style import (
     legend,
     line_style,
     run_label,
-    si_unit,
     time_axis,
     whole_numbers,
 )
+from hdrl.report.numbers import si_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,95 +36,54 @@ MAX_STEPS = 600
 """Up to so many steps the function is drawn as it is."""
 
 
-def queue_size(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw how many submitted jobs wait, over time.
-
-    Parameters
-    ----------
-    runs
-        What to draw, see `hdrl.report.data.as_runs`.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
-    """
-    return _over_time(as_runs(runs), ax, queue_size_of, "Waiting jobs", ("waiting jobs", None))
-
-
-def utilization(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw the share of the cores that jobs hold, over time.
-
-    Parameters
-    ----------
-    runs
-        What to draw, see `hdrl.report.data.as_runs`.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
-    """
-
-    def percent(run: RunData) -> Steps:
-        share = utilization_of(run)
-        return Steps(share.edges_s, 100 * share.values)
-
-    figure = _over_time(as_runs(runs), ax, percent, "Utilisation", ("cores in use (%)", None))
-    axes = ax if ax is not None else figure.axes[0]
-    axes.set_ylim(0, max(103.0, axes.get_ylim()[1]))
-    return figure
-
-
-def power(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw the power of all hosts, over time.
-
-    Parameters
-    ----------
-    runs
-        What to draw, see `hdrl.report.data.as_runs`.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
-    """
-    return _over_time(as_runs(runs), ax, power_of, "Power of all hosts", ("power", "W"))
-
-
-def _over_time(
-    runs: list[RunData],
-    ax: Axes | None,
-    quantity: Callable[[RunData], Steps],
+def over_time(
+    runs: Sequence[Drawn],
+    steps: Sequence[Steps],
+    *,
     title: str,
-    unit: tuple[str, str | None],
+    quantity: str,
+    unit: str | None = None,
+    facts: str = "",
+    places: Sequence[int] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
-    all_steps = [quantity(run) for run in runs]
+    """Draw a function of time for each run, each from its beginning to its end.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    steps
+        The function of each.
+    title
+        What stands above.
+    quantity
+        What the vertical axis shows.
+    unit
+        Its unit, which gets a prefix that suits; ``None`` for whole numbers and the like.
+    facts
+        What was simulated, in a line.
+    places
+        Positions of the runs among all, for their colours; 0, 1, 2, ... by default.
+    ax
+        Where to draw; a new figure by default.
+    """
     figure, (axes,) = canvas(ax)
     unit_s = time_axis(axes, runs)
-    words, base = unit
     factor = 1.0
-    if base is not None:
-        largest = max((float(np.max(steps.values, initial=0.0)) for steps in all_steps), default=0.0)
-        factor, name = si_unit(largest, base)
-        words = f"{words} ({name})"
-    span_s = common_span(runs)
-    for index, (run, steps) in enumerate(zip(runs, all_steps, strict=True)):
-        label = run_label(run, runs)
-        scaled = Steps(steps.edges_s / unit_s, steps.values / factor)
-        _draw(axes, scaled, index, label, (span_s[1] - span_s[0]) / unit_s, is_alone=len(runs) == 1)
+    if unit is not None:
+        factor, name = si_unit(max((float(np.max(one.values, initial=0.0)) for one in steps), default=0.0), unit)
+        quantity = f"{quantity} ({name})"
+    low_s, high_s = common_span(runs)
+    for place, run, one in zip(places or range(len(runs)), runs, steps, strict=True):
+        scaled = Steps(one.edges_s / unit_s, one.values / factor)
+        _draw(axes, scaled, place, run_label(run, runs), (high_s - low_s) / unit_s, is_alone=len(runs) == 1)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(words)
-    if base is None:
+    axes.set_ylabel(quantity)
+    if unit is None:
         whole_numbers(axes.yaxis)
-    entitle(axes, title, runs)
-    legend(axes, len(runs))
+    entitle(axes, title, runs, facts)
+    legend(axes, len(runs), of_runs=True)
     return figure
 
 

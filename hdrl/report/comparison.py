@@ -1,0 +1,203 @@
+"""The folder of a comparison, read for pictures and pages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import ReadError, UnknownName
+from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
+from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
+from hdrl.experiment.compare.summary import ALL, SummaryRow, best_row, is_better
+from hdrl.files import read_text
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.report.folders import PROVENANCE_FILE, read_object
+from hdrl.report.kinds import kind_of
+from hdrl.report.numbers import listed
+
+__all__ = ["ALL", "Compared", "is_comparison", "read_compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    result
+        Its tables and verdicts.
+    metric
+        The metric that everything is about.
+    infos
+        What metrics mean.
+    sweep
+        What was compared.
+    provenance
+        Where it comes from.
+    """
+
+    folder: Path
+    result: Comparison
+    metric: str
+    infos: Mapping[str, MetricInfo]
+    sweep: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+    @property
+    def confidence(self) -> float:
+        """Share of intervals that would hold the true value."""
+        share = self.sweep.get("confidence")
+        return share if isinstance(share, float) else 0.95
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics of its tables, the one that everything is about first."""
+        return list(dict.fromkeys([self.metric, *(row.metric for row in self.result.rows)]))
+
+    @property
+    def workloads(self) -> list[str]:
+        """Its workloads by name, without the row over all."""
+        return [name for name in dict.fromkeys(row.workload for row in self.result.rows) if name != ALL]
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What makes it what it is: hashes and versions; empty if the folder does not tell."""
+        identity = self.provenance.get("identity")
+        return identity if isinstance(identity, dict) else {}
+
+    def less_is_better(self, metric: str) -> bool:
+        """Tell whether less of a metric is better.
+
+        Parameters
+        ----------
+        metric
+            The metric.
+        """
+        return self.infos[metric].lower_is_better is not False
+
+    def rows(self, metric: str, workload: str = ALL) -> list[SummaryRow]:
+        """Return the rows of one table from the best ratio to the worst, those without any last.
+
+        Parameters
+        ----------
+        metric, workload
+            Of what.
+        """
+        rows = [row for row in self.result.rows if row.metric == metric and row.workload == workload]
+        sign = 1.0 if self.less_is_better(metric) else -1.0
+        return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
+
+    def best(self) -> SummaryRow | None:
+        """Return the candidate with the best ratio; of those that left something unrun only if all did."""
+        rows = [row for row in self.rows(self.metric) if not row.is_baseline]
+        return best_row(rows, self.infos[self.metric])
+
+    def is_better(self, row: SummaryRow) -> bool | None:
+        """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
+
+        It was shown if the interval of the ratio excludes 1 and the adjusted p-value is below 5 %.
+
+        Parameters
+        ----------
+        row
+            The row of the candidate.
+        """
+        return is_better(row, self.infos[row.metric])
+
+    def is_learned(self, candidate: str) -> bool:
+        """Tell whether a candidate is a model that was trained.
+
+        Parameters
+        ----------
+        candidate
+            Its name.
+        """
+        entry = self.identity.get("candidates", {}).get(candidate, {})
+        return any(str(file).endswith(MODEL_SUFFIXES) for file in entry.get("files", []))
+
+    def means_of_windows(self) -> dict[str, NDArray[np.float64]]:
+        """Return the mean over seeds of the metric in each window, by candidate; NaN where there is none.
+
+        Raises
+        ------
+        ReadError
+            If the table of all results is damaged.
+        """
+        path = self.folder / "results.csv"
+        if not path.is_file():
+            return {}
+        values: dict[str, dict[tuple[str, str], list[float]]] = {}
+        try:
+            for row in csv.DictReader(io.StringIO(read_text(path))):
+                window = (row["workload"], row["window"])
+                values.setdefault(row["candidate"], {}).setdefault(window, []).append(float(row[self.metric] or "nan"))
+        except (KeyError, ValueError) as error:
+            raise ReadError(path, f"is no table of a comparison ({error})") from None
+        order = list(dict.fromkeys(window for mine in values.values() for window in mine))
+        return {
+            name: np.array([np.mean(mine.get(window, [math.nan])) for window in order]) for name, mine in values.items()
+        }
+
+
+def is_comparison(folder: Path) -> bool:
+    """Tell whether a folder is one that ``hdrl compare`` finished.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    """
+    return (folder / SUMMARY_FILE).is_file()
+
+
+def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
+    """Read the folder of a comparison.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    metric
+        The metric that everything is about; the one by which the comparison decides by default.
+
+    Raises
+    ------
+    ReadError
+        If the folder holds no comparison, or a file of it is damaged.
+    UnknownName
+        If the comparison has no table of that metric.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ReadError(folder, "no such folder")
+    if not is_comparison(folder):
+        raise ReadError(folder, f"is no comparison: it has no {SUMMARY_FILE}")
+    infos = kind_of(folder).metrics
+    result = read_comparison(folder)
+    found = {row.metric for row in result.rows}
+    if not found <= set(infos):
+        raise ReadError(folder / SUMMARY_FILE, f"has unknown metrics: {listed(sorted(found - set(infos)))}")
+    _check_numbers(folder / SUMMARY_FILE, result)
+    if metric is not None and metric not in found:
+        raise UnknownName(f"table in {folder} of metric", metric, found)
+    sweep, provenance = read_object(folder / "sweep.json"), read_object(folder / PROVENANCE_FILE)
+    return Compared(folder, result, metric or result.metric, infos, sweep, provenance)
+
+
+def _check_numbers(path: Path, result: Comparison) -> None:
+    """Refuse what is no number where one must be."""
+    for row in result.rows:
+        for name in ("mean", "mean_low", "mean_high", "ratio", "ratio_low", "ratio_high", "p_holm"):
+            value = getattr(row, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ReadError(path, f"{name} of {row.candidate} is {str(value)[:40]!r}, expected a number")

@@ -1,0 +1,76 @@
+"""Folders of runs: which there are in a folder, what they are called, and what they tell of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import ReadError
+from hdrl.files import read_json
+
+OPTIONS_FILE, PROVENANCE_FILE = "options.resolved.json", "provenance.json"
+
+
+def run_folders(folder: str | Path, main_file: str) -> list[Path]:
+    """Return the runs that a folder stands for: itself, or the ``run_<i>`` in it, in their order.
+
+    Parameters
+    ----------
+    folder
+        A run folder, or the folder of an experiment with several runs.
+    main_file
+        The file without which a folder is no run.
+
+    Raises
+    ------
+    ReadError
+        If it is no folder, or holds no run.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        problem = "is a file, expected the folder of a run" if folder.exists() else "no such folder"
+        raise ReadError(folder, problem)
+    if (folder / main_file).is_file():
+        return [folder]
+    inside = [path for path in folder.glob("run_*") if (path / main_file).is_file()]
+    if not inside:
+        raise ReadError(folder, f"is no run: it has no {main_file}, and no run_0 that has one")
+    return sorted(inside, key=lambda path: (len(path.name), path.name))
+
+
+def distinct_names(folders: Sequence[Path]) -> list[str]:
+    """Return a short name per folder: as many last parts of the paths as it takes to tell them apart.
+
+    Parameters
+    ----------
+    folders
+        The folders.
+    """
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names if folders else []
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if there is no such file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ReadError
+        If it holds something else.
+    """
+    if not path.is_file():
+        return {}
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ReadError(path, "must be a JSON object")
+    return value

@@ -1,0 +1,232 @@
+"""What a report says about a comparison: its verdict, its tables with intervals, its windows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+
+from hdrl.experiment.compare.summary import SummaryRow, verdict
+from hdrl.report.comparison import ALL, Compared
+from hdrl.report.figures.intervals import windows
+from hdrl.report.figures.style import require_matplotlib
+from hdrl.report.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
+from hdrl.report.page.charts import chart
+from hdrl.report.page.findings import Findings
+from hdrl.report.page.forest import Axis, Scale, interval
+from hdrl.report.page.parts import Cell, Chart, Column, File, Files, Row, Table
+from hdrl.report.page.tables import code_table
+
+MOST_CURVES = 8
+"""Candidates whose windows are drawn: the best ones, and all that learned."""
+
+
+def findings_of_comparison(compared: Compared) -> Findings:
+    """Return what a comparison says.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    """
+    result, metric = compared.result, compared.metric
+    label = metric_words(metric)
+    rows = [row for row in compared.rows(metric) if not row.is_baseline]
+    question = f"How well does {result.baseline} do in {label}?"
+    if len(rows) == 1:
+        question = f"Does {rows[0].candidate} beat {result.baseline} in {label}?"
+    elif rows:
+        question = f"Does any of {len(rows)} candidates beat {result.baseline} in {label}?"
+    answer = result.verdict
+    best = compared.best()
+    if metric != result.metric and best is not None:
+        answer = verdict(best, result.baseline, compared.infos[metric], among=len(rows))
+    certainty = (
+        f"Ratios are geometric means over windows with {compared.confidence:.0%} intervals of a bootstrap; p-values "
+        "are Wilcoxon's, after Holm."
+    )
+    if len(rows) > 1:
+        shown = sum(compared.is_better(row) is True for row in rows)
+        certainty = f"{shown} of {len(rows)} candidates are shown to be better. " + certainty
+    warnings = tuple(_sentence(caution.text) for caution in result.cautions)
+    return Findings(
+        question, _sentence(answer or "There is nothing to compare the baseline with."), certainty, warnings
+    )
+
+
+def facts_of_comparison(compared: Compared) -> list[tuple[str, str]]:
+    """Return pairs of a name and a value that say what was compared.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    """
+    rows = compared.rows(compared.metric)
+    platform = compared.identity.get("platform", {})
+    workloads = [str(one.get("name")) for one in compared.identity.get("workloads", [])]
+    facts = [("candidates", f"{len(rows):,}"), ("simulations", f"{compared.result.n_points:,}")]
+    if rows:
+        jobs = max(row.n_jobs // row.n_seeds for row in rows)
+        facts += [("windows", f"{rows[0].n_windows:,}"), ("jobs", f"{jobs:,}")]
+    if platform:
+        facts += [("platform", str(platform.get("name"))), ("cores", f"{platform.get('n_cores', 0):,}")]
+    if workloads:
+        facts.append(("workloads" if len(workloads) > 1 else "workload", listed(workloads)))
+    return facts
+
+
+def tables_of_comparison(compared: Compared) -> tuple[list[Table], list[Table]]:
+    """Return the tables of the metric that decides, over all workloads and of each, and those of other metrics.
+
+    All have one scale of ratios.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    """
+    parts = [(compared.metric, part) for part in (ALL, *compared.workloads)]
+    others = [(metric, ALL) for metric in compared.metrics[1:]]
+    rows = [row for metric, part in (*parts, *others) for row in compared.rows(metric, part)]
+    scale = Scale.over(end for row in rows for end in (row.ratio, row.ratio_low, row.ratio_high))
+    return list(_tables(compared, parts, scale)), list(_tables(compared, others, scale))
+
+
+def windows_of_comparison(compared: Compared) -> list[Chart]:
+    """Return the picture of the ratio to the baseline in each window: of the best candidates and those that learned.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+
+    Raises
+    ------
+    ReadError
+        If the table of all results is damaged.
+    MissingExtra
+        If matplotlib is not installed.
+    """
+    means = compared.means_of_windows()
+    n_windows = len(means.get(compared.result.baseline, ()))
+    known = [
+        row
+        for row in compared.rows(compared.metric)
+        if not row.is_baseline and not math.isnan(row.ratio) and len(means.get(row.candidate, ())) == n_windows
+    ]
+    rows = [row for place, row in enumerate(known) if place < MOST_CURVES or compared.is_learned(row.candidate)]
+    if not rows or not n_windows:
+        return []
+    require_matplotlib()
+    names = [row.candidate for row in rows]
+    words = metric_words(compared.metric)
+    each = "; ".join(f"{row.candidate} {number_words(row.ratio)} in the mean" for row in rows)
+    return [
+        chart(
+            windows(compared, names),
+            f"Ratio of the {words} to {compared.result.baseline}, window by window",
+            f"Ratio of the {words} to that of {compared.result.baseline} in each window; {each}",
+            list(enumerate(names)),
+            has_marks=True,
+        )
+    ]
+
+
+def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:
+    """Return how to repeat a comparison, and the hashes and versions of all that went in.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    """
+    identity = compared.identity
+    pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.get("sweep"))]
+    pairs.append(("SHA-256 of the platform", identity.get("platform", {}).get("sha256")))
+    pairs += [(f"SHA-256 of {one.get('name')}", one.get("sha256")) for one in identity.get("workloads", [])]
+    for name, candidate in identity.get("candidates", {}).items():
+        pairs += [(f"SHA-256 of {name}", text) for text in candidate.get("sha256", [])]
+    pairs += [(f"version of {name}", text) for name, text in identity.get("versions", {}).items()]
+    text = json.dumps(compared.sweep, indent=2) + "\n"
+    sweep = File("sweep.json", "sweep.json", text, "hdrl compare sweep.json --out again")
+    told = [(name, str(value)) for name, value in pairs if value]
+    return Files([sweep]), code_table("Where the results come from", told)
+
+
+def _tables(compared: Compared, parts: Iterable[tuple[str, str]], scale: Scale) -> Iterable[Table]:
+    for metric, workload in parts:
+        rows = compared.rows(metric, workload)
+        if rows:
+            yield _table(compared, rows, scale)
+
+
+def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
+    first = rows[0]
+    info = compared.infos[first.metric]
+    form = metric_form(first.metric, info, [value for row in rows for value in (row.mean, row.p99, row.worst)])
+    less = compared.less_is_better(first.metric)
+    better = {True: ", less is better", False: ", more is better", None: ""}[info.lower_is_better]
+    where = "" if first.workload == ALL else f" on {first.workload}"
+    windows_ = f"{first.n_windows:,} window{'' if first.n_windows == 1 else 's'}"
+    axis = Axis(scale, *(("better", "worse") if less else ("worse", "better")))
+    columns = [
+        Column(f"ratio to {compared.result.baseline}"),
+        Column("", scale=axis),
+        Column("p (Holm)"),
+        Column("mean", form.unit),
+        Column("p99", form.unit),
+        Column("worst", form.unit),
+    ]
+    has_unrun = any(row.n_unfinished or row.n_failed for row in rows)
+    if has_unrun:
+        columns.append(Column("unrun jobs"))
+    ordered = sorted(rows, key=lambda row: not row.is_baseline)
+    return Table(
+        caption=f"{metric_words(first.metric).capitalize()}{where}: {windows_}{better}",
+        about="candidate",
+        columns=columns,
+        rows=[
+            Row(
+                row.candidate,
+                [*_cells(compared, row, form, scale), *([_unrun(row)] if has_unrun else [])],
+                badge="learned" if compared.is_learned(row.candidate) else "",
+            )
+            for row in ordered
+        ],
+        is_stacked=True,
+    )
+
+
+def _cells(compared: Compared, row: SummaryRow, form: Form, scale: Scale) -> list[Cell]:
+    better = compared.is_better(row)
+    mark = "" if better is None or row.is_baseline else "good" if better else "bad"
+    ratio = "baseline" if row.is_baseline else _number(row.ratio)
+    is_learned = compared.is_learned(row.candidate)
+    picture = interval(scale, row.ratio, row.ratio_low, row.ratio_high, mark=mark, is_learned=is_learned)
+    if row.is_baseline:
+        picture = interval(scale, math.nan, math.nan, math.nan)
+    p = "" if row.is_baseline or math.isnan(row.p_holm) else f"{row.p_holm:.2g}"
+    of_mean = "" if math.isnan(row.mean_low) else f"[{form.number(row.mean_low)}, {form.number(row.mean_high)}]"
+    of_ratio = "" if math.isnan(row.ratio_low) else f"[{_number(row.ratio_low)}, {_number(row.ratio_high)}]"
+    return [
+        Cell(ratio, of_ratio, mark),
+        Cell(drawing=picture),
+        Cell(p),
+        Cell(form.number(row.mean), of_mean),
+        Cell(form.number(row.p99)),
+        Cell(form.number(row.worst)),
+    ]
+
+
+def _unrun(row: SummaryRow) -> Cell:
+    return Cell(f"{row.n_unfinished:,}", "(failed)" if row.n_failed else "", "bad" if row.n_unfinished else "")
+
+
+def _number(value: float) -> str:
+    return number_words(value) if math.isfinite(value) else MISSING
+
+
+def _sentence(text: str) -> str:
+    text = "The" + text[3:] if text.startswith("the ") else text
+    return text if text.endswith((".", "!", "?")) else text + "."

@@ -1,0 +1,202 @@
+"""From folders to the file of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hdrl.errors import OutputError, ReadError, UnknownName
+from hdrl.figure import Run
+from hdrl.files import atomic_write
+from hdrl.report.comparison import Compared, is_comparison, read_compared
+from hdrl.report.figures.drawing import figures_of
+from hdrl.report.kinds import RunKind, kind_of
+from hdrl.report.page import comparison
+from hdrl.report.page.charts import chart_of
+from hdrl.report.page.findings import Findings, findings_of_runs
+from hdrl.report.page.page import render
+from hdrl.report.page.parts import Chart, Panel, Part, Verdicts
+from hdrl.report.page.schedule import Packed, part_of
+from hdrl.report.page.sources import read_report_runs
+from hdrl.report.page.tables import headline_table, metrics_table, options_files, origin_tables
+
+
+def write_report(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    metric: str | None = None,
+    question: str | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a report about runs and comparisons: one HTML file that needs nothing else.
+
+    Parameters
+    ----------
+    folders
+        Run folders, folders of experiments with several runs, and at most one folder of a comparison, which then
+        gives the verdict.
+    out
+        The file to write.
+    metric
+        The metric that the verdict is about; by default that of the comparison, or that of the setting of the runs.
+    question
+        The question that the report answers; made from the runs by default.
+    force
+        Whether a file that is there already is replaced.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    HdrlError
+        If a folder is neither, the metric is unknown, a library is missing, or the file cannot be written.
+    """
+    out = Path(out)
+    if out.exists() and not force:
+        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    text = build_report(folders, metric=metric, question=question)
+    with atomic_write(out) as file:
+        file.write(text)
+    return out
+
+
+def build_report(folders: Sequence[str | Path], *, metric: str | None = None, question: str | None = None) -> str:
+    """Return the HTML of a report; see `write_report`.
+
+    Parameters
+    ----------
+    folders, metric, question
+        As for `write_report`.
+
+    Raises
+    ------
+    HdrlError
+        If a folder is neither a run nor a comparison, the metric is unknown, or a library is missing.
+    """
+    paths = [Path(folder) for folder in folders]
+    if not paths:
+        raise ReadError("report", "no folder given, expected at least one of a run or a comparison")
+    kind = kind_of(paths[0])
+    if metric is not None and metric not in kind.metrics:
+        raise UnknownName("metric", metric, kind.metrics)
+    comparisons = [path for path in paths if is_comparison(path)]
+    if len(comparisons) > 1:
+        raise ReadError(comparisons[1], "is a second comparison, expected one: each answers a question of its own")
+    runs = read_report_runs([path for path in paths if path not in comparisons], kind)
+    if comparisons:
+        return report_of_comparison(read_compared(comparisons[0], metric), runs, question)
+    return report_of_runs(runs, metric or kind.default_metric, kind, question)
+
+
+def report_of_runs(runs: Sequence[Run], metric: str, kind: RunKind, question: str | None = None) -> str:
+    """Return the HTML of a report about runs that were read.
+
+    Parameters
+    ----------
+    runs
+        The runs, at least one.
+    metric, question
+        As for `write_report`.
+    kind
+        The kind of the runs.
+
+    Raises
+    ------
+    MissingExtra
+        If a library that it needs is not installed.
+    """
+    schedules, packed = _schedules(runs)
+    panels = [
+        Panel("Summary", [headline_table(runs, metric, kind)]),
+        Panel("All metrics", [metrics_table(runs, kind)], "metrics"),
+        *schedules,
+        *_charts(runs, kind),
+        Panel("Reproduce", [*origin_tables(runs), *options_files(runs)]),
+    ]
+    findings = _asked(findings_of_runs(runs, metric, kind), question)
+    return render(findings, _facts(runs), panels, packed.model, packed.packs)
+
+
+def report_of_comparison(compared: Compared, runs: Sequence[Run], question: str | None = None) -> str:
+    """Return the HTML of a report about a comparison, with runs as examples.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    runs
+        Runs to look at in detail; may be none.
+    question
+        As for `write_report`.
+
+    Raises
+    ------
+    MissingExtra
+        If a library that it needs is not installed.
+    """
+    kind = kind_of(compared.folder)
+    summary, others = comparison.tables_of_comparison(compared)
+    verdicts = compared.result.verdicts if compared.metric == compared.result.metric else ()
+    files, origin = comparison.origin_of_comparison(compared)
+    schedules, packed = _schedules(runs)
+    examples: list[Panel] = []
+    again: list[Part] = [files, origin]
+    if runs:
+        tables = [headline_table(runs, compared.metric, kind), metrics_table(runs, kind)]
+        examples = [Panel("Runs", tables), *schedules, *_charts(runs, kind)]
+        again += [*origin_tables(runs), *options_files(runs)]
+    panels = [
+        Panel("Summary", [*summary, *([Verdicts(verdicts)] if len(verdicts) > 1 else [])]),
+        Panel("Other metrics", others, "metrics"),
+        Panel("Windows", comparison.windows_of_comparison(compared)),
+        *examples,
+        Panel("Reproduce", again),
+    ]
+    findings = _asked(comparison.findings_of_comparison(compared), question)
+    facts = comparison.facts_of_comparison(compared)
+    return render(findings, facts, [panel for panel in panels if panel.parts], packed.model, packed.packs)
+
+
+def _asked(findings: Findings, question: str | None) -> Findings:
+    return findings if question is None else replace(findings, question=question)
+
+
+def _schedules(runs: Sequence[Run]) -> tuple[list[Panel], Packed]:
+    """Return the tab of the schedules, if a run has one, and what the browser draws them of."""
+    found = [(place, run.name, one) for place, run in enumerate(runs) if (one := run.schedule()) is not None]
+    return [Panel("Schedule", [part_of(found)])] if found else [], Packed(found)
+
+
+def _charts(runs: Sequence[Run], kind: RunKind) -> list[Panel]:
+    """Return the tabs of the figures that can be drawn of the runs."""
+    tabs: dict[str, list[Chart]] = {}
+    for figure in figures_of(kind.name).values():
+        for on_page in figure.on_page:
+            drawn = chart_of(figure, on_page, list(enumerate(runs)))
+            if drawn is not None:
+                tabs.setdefault(on_page.tab, []).append(drawn)
+    return [Panel(title, charts) for title, charts in tabs.items()]
+
+
+def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Return what was run: how many runs, on what, and the numbers that they tell, as ranges where they differ."""
+
+    def one_or_count(values: list[str | None], many: str) -> str:
+        known = list(dict.fromkeys(value for value in values if value is not None))
+        return known[0] if len(known) == 1 else f"{len(known)} {many}" if known else "unknown"
+
+    facts = [
+        ("runs", f"{len(runs):,}"),
+        ("platform", one_or_count([run.platform for run in runs], "platforms")),
+        ("workload", one_or_count([run.workload for run in runs], "workloads")),
+    ]
+    for name in dict.fromkeys(name for run in runs for name in run.facts):
+        numbers = [run.facts[name] for run in runs if name in run.facts]
+        low, high = (f"{number:,.2f}".removesuffix(".00") for number in (min(numbers), max(numbers)))
+        facts.append((name, low if low == high else f"{low} to {high}"))
+    return facts

@@ -1,0 +1,69 @@
+"""The runs of a report, with names that tell them apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from hdrl.errors import ReadError
+from hdrl.figure import Run
+from hdrl.report.folders import run_folders
+from hdrl.report.kinds import RunKind, kind_of
+
+
+def read_report_runs(folders: Iterable[str | Path], kind: RunKind) -> list[Run]:
+    """Read run folders and give the runs names that tell them apart.
+
+    A name is the policy, and where that is not enough the workload, the seed or the folder as well.
+
+    Parameters
+    ----------
+    folders
+        Run folders, or folders of experiments with several runs.
+    kind
+        Their kind.
+
+    Raises
+    ------
+    ReadError
+        If a folder holds no run, a file in it is damaged, or it is of another kind.
+    """
+    runs = []
+    for folder in folders:
+        own = kind_of(folder).name
+        if own != kind.name:
+            raise ReadError(folder, f"is of the setting {own}, expected {kind.name} as the others are")
+        runs += [kind.read(path, None) for path in run_folders(folder, kind.main_file)]
+    return [  # metrics without a value are left out
+        dataclasses.replace(run, name=name, metrics={key: n for key, n in run.metrics.items() if math.isfinite(n)})
+        for run, name in zip(runs, _distinct_names(runs), strict=True)
+    ]
+
+
+def policy_of(run: Run) -> str:
+    """Return who decided in a run: its policy, or the name of its folder where that is unknown.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    return run.policy or run.folder.resolve().name
+
+
+def _distinct_names(runs: Sequence[Run]) -> list[str]:
+    ways: tuple[Callable[[Run], str], ...] = (
+        policy_of,
+        lambda run: f"{policy_of(run)}, {run.workload}",
+        lambda run: f"{policy_of(run)}, seed {run.provenance.get('seed', '?')}",
+        lambda run: f"{policy_of(run)}, {run.folder.resolve().name}",
+        lambda run: f"{policy_of(run)}, {run.folder.resolve().parent.name}/{run.folder.resolve().name}",
+    )
+    for way in ways:
+        names = [way(run) for run in runs]
+        if max(Counter(names).values(), default=1) == 1:
+            return names
+    return [f"{policy_of(run)} ({index + 1})" for index, run in enumerate(runs)]

@@ -1,0 +1,143 @@
+"""One house: a setting that hdrl has never heard of runs, trains, compares, reports, plots and is reproduced."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hdrl.launcher.launch import launch
+from hdrl.launcher.main import cli
+from hdrl.setting import find_setting
+from hdrl.testing import check_setting
+
+FILE = Path(__file__).with_name("mmc.py")
+
+
+def erlang_wait_s(n_servers: int, load: float) -> float:
+    """Return the mean wait of an M/M/c queue with service times of 1 s in the mean, by Erlang's C formula."""
+    offered = n_servers * load
+    blocked = offered**n_servers / math.factorial(n_servers) / (1 - load)
+    served = sum(offered**k / math.factorial(k) for k in range(n_servers))
+    return blocked / (served + blocked) / (n_servers * (1 - load))
+
+
+def write_options(folder: Path, **changes: Any) -> Path:
+    path = folder / "options.json"
+    data = {"platform": "servers:2", "workload": "poisson:0.8", "nb_jobs": 300, "agent": {"policy": "fcfs"}}
+    path.write_text(json.dumps(data | changes))
+    return path
+
+
+def run(*words: object, command: Any = launch) -> Result:
+    done = CliRunner().invoke(command, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def hdrl(*words: object) -> Result:
+    return run(*words, command=cli)
+
+
+def test_it_is_a_setting() -> None:
+    check_setting(find_setting(str(FILE)), platform="servers:3", workload="poisson:0.7", n_items=40)
+
+
+@pytest.mark.parametrize(("n_servers", "load"), [(1, 0.5), (2, 0.7), (4, 0.8)])
+def test_erlang_is_right(tmp_path: Path, n_servers: int, load: float) -> None:
+    options = write_options(tmp_path, platform=f"servers:{n_servers}", workload=f"poisson:{load}", nb_jobs=30_000)
+    waits = {}
+    for policy in ("fcfs", "lcfs", "shortest"):
+        run(options, "--setting", FILE, "--set", f"agent.policy={policy}", "--out", tmp_path / policy, "--quiet")
+        waits[policy] = json.loads((tmp_path / policy / "metrics.json").read_text())["mean_wait_s"]
+    # In the long run the order of service changes no mean wait, unless it looks at service times.
+    assert waits["fcfs"] == pytest.approx(erlang_wait_s(n_servers, load), rel=0.1)
+    assert waits["lcfs"] == pytest.approx(waits["fcfs"], rel=0.1)
+    assert waits["shortest"] < 0.9 * waits["fcfs"]
+
+
+def test_a_run_has_the_files_of_every_run(tmp_path: Path) -> None:
+    shown = run(write_options(tmp_path), "--setting", FILE, "--out", tmp_path / "a")
+    assert "mean_wait_s" in shown.output
+    run(write_options(tmp_path, setting=str(FILE)), "--out", tmp_path / "b", "--quiet")
+    names = {path.name for path in (tmp_path / "a").iterdir()}
+    assert {"metrics.json", "provenance.json", "options.resolved.json", "tasks.csv", "stays.csv"} <= names
+    for name in names - {"timing.json", "manifest.json"}:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_an_agent_learns_and_is_judged(tmp_path: Path) -> None:
+    learning = {
+        "algorithm": "ppo",
+        "iterations": 6,
+        "n_envs": 8,
+        "validation_every": 3,
+        "settings": {"n_steps": 64},
+        "episodes": {"n_jobs": 40},
+    }
+    options = write_options(
+        tmp_path, setting=str(FILE), nb_jobs=2000, workload="poisson:0.9", agent={}, learning=learning
+    )
+    run("ppo", options, "--out", tmp_path / "trained", "--quiet")
+    again = run("--resume", tmp_path / "trained", "--set", "learning.iterations=8", "--quiet")
+    assert again.exit_code == 0
+    words = ["fcfs", "shortest", tmp_path / "trained" / "model.pt", "-p", "servers:2", "--loads", "0.9"]
+    hdrl("compare", *words, "--setting", FILE, "--windows", "60:12", "--out", tmp_path / "compared", "--quiet")
+    summary = json.loads((tmp_path / "compared" / "summary.json").read_text())
+    rows = {row["candidate"]: row for row in summary["rows"] if row["metric"] == "mean_wait_s"}
+    assert rows["shortest"]["ratio_high"] < 1
+    assert rows["model.pt"]["ratio_low"] <= rows["model.pt"]["ratio"] <= rows["model.pt"]["ratio_high"]
+    kinds = {caution["kind"] for caution in summary["warnings"]}
+    assert {"clairvoyant", "few-trainings"} <= kinds
+
+
+def compare(tmp_path: Path, name: str, *more: object) -> Path:
+    words = ["fcfs", "lcfs", "-p", "servers:2", "--loads", "0.7,0.9", "--windows", "50:4", "--warm-up", 10]
+    hdrl("compare", *words, "--setting", FILE, "--out", tmp_path / name, "--quiet", *more)
+    return tmp_path / name
+
+
+def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
+    one, two = compare(tmp_path, "one", "-j", 1), compare(tmp_path, "two", "-j", 2)
+    for name in ("results.csv", "summary.csv", "summary.json", "provenance.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+
+
+def test_the_best_heuristic_is_the_baseline(tmp_path: Path) -> None:
+    words = ["shortest", "-p", "servers:2", "-w", "poisson:0.9", "--range", "0.5:1", "--baseline", "best"]
+    hdrl("compare", *words, "--setting", FILE, "--windows", "50:4", "--out", tmp_path / "best", "--quiet")
+    assert json.loads((tmp_path / "best" / "summary.json").read_text())["baseline"] in ("fcfs", "lcfs")
+
+
+def test_it_is_shown(tmp_path: Path) -> None:
+    run(write_options(tmp_path), "--setting", FILE, "--out", tmp_path / "run", "--quiet")
+    hdrl("report", tmp_path / "run", "-o", tmp_path / "run.html")
+    assert "mean_wait_s" in (tmp_path / "run.html").read_text()
+    folder = compare(tmp_path, "compared")
+    hdrl("report", folder, "-o", tmp_path / "compared.html")
+    hdrl("plot", "comparison", folder, "-s", tmp_path / "compared.png")
+    assert (tmp_path / "compared.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"platform": "servers:0"}, "platform is 'servers:0', expected servers:<number>"),
+        ({"agent": {"policy": "fcsf"}}, "agent.policy: no policy 'fcsf'; did you mean 'fcfs'?"),
+        ({"learning": {"environment": "pick"}, "agent": {"type": "LEARNING"}}, "asks for a LEARNING agent"),
+        ({"plattform": 1}, "the file has no key 'plattform'; did you mean 'platform'?"),
+        ({"setting": "bach"}, "no setting 'bach'; did you mean 'batch'?"),
+        ({"setting": "nowhere.py"}, "nowhere.py: no such file"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    given = {"setting": str(FILE), **changes}
+    done = CliRunner().invoke(launch, [str(write_options(tmp_path, **given)), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert done.output.count("\n") == 1
+    assert not (tmp_path / "out").exists()
