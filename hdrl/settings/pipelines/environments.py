@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hdrl.errors import OptionsError
+
 if TYPE_CHECKING:
     from hdrl.settings.pipelines.load import PipelineLoad
     from hdrl.settings.pipelines.machine import Units
@@ -72,16 +74,24 @@ class PipelinesSpec:
         return "return", 1
 
     def refuses(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any]) -> str | None:
-        """Return why it does not simulate what policies are simulated in: rlschedsim notices releases too late.
+        """Return ``None``: it runs on the simulator that policies run on.
 
         Parameters
         ----------
-        machine, load
+        machine, load, arguments
             Not looked at.
+        """
+        del machine, load, arguments
+        return None
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return why its models are not played beside policies: rlschedsim notices releases too late.
+
+        Parameters
+        ----------
         arguments
             Its arguments.
         """
-        del machine, load
         errors = arguments.get("errors")
         if arguments.get("compatibility") is not None and (errors is None or LATE in errors):
             return (
@@ -90,14 +100,25 @@ class PipelinesSpec:
             )
         return None
 
-    def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any]) -> Any:
+    def player(
+        self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None
+    ) -> Any:
         """Return an environment in which a model decides about all instances, which take as long as they do.
 
         Parameters
         ----------
-        machine, load, arguments
+        machine, load, arguments, options
             See `hdrl.setting.EnvironmentSpec.player`.
+
+        Raises
+        ------
+        OptionsError
+            If its world is not that of the policies.
         """
+        del options
+        why = self.unplayable(arguments)
+        if why is not None:
+            raise OptionsError(why)
         from hdrl.settings.pipelines.env import PipelinesEnv
 
         return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)

@@ -25,6 +25,7 @@ from hdrl.settings.pipelines.pipeline import NEVER
 from hdrl.settings.pipelines.policies import simulate
 from hdrl.settings.pipelines.trace import PipelineTrace
 from hdrl.settings.pipelines.view import Start, View, simulate_python
+from hdrl.testing import check_setting
 from hdrl.trace.files import read_tables
 from hdrl.trace.model import TaskState
 
@@ -232,6 +233,10 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert SETTING.cautions(sweep, BOTH, [hard]) == []
 
 
+def test_it_answers_as_settings_should():
+    check_setting(SETTING, platform="1cpu+1gpu", workload="generated", n_items=20)
+
+
 def test_policies_by_group():
     book = SETTING.policies
     assert "static" in book.groups()["heuristics"]
@@ -249,9 +254,10 @@ def test_what_the_environment_says_of_itself():
     assert spec.goal({"compatibility": "rlschedsim"}) == ("return", 1)
     assert spec.action_names({"compatibility": "rlschedsim", "n_depths": 2}) == ("cpu+0", "cpu+1", "gpu+0", "gpu+1")
     load = generated_load(Model(), seed=1)
-    assert spec.refuses(BOTH, load, {}) is None
-    assert "notices releases late" in str(spec.refuses(BOTH, load, {"compatibility": "rlschedsim"}))
-    assert spec.refuses(BOTH, load, {"compatibility": "rlschedsim", "errors": []}) is None
+    assert spec.unplayable({}) is None
+    assert spec.unplayable({"compatibility": "rlschedsim", "errors": []}) is None
+    with pytest.raises(OptionsError, match="rlschedsim notices releases late"):
+        spec.player(BOTH, load, {"compatibility": "rlschedsim"})
     env = spec.player(BOTH, load, {})
     _, info = env.reset(seed=0)
     over = False
