@@ -100,9 +100,7 @@ class PipelinesSpec:
             )
         return None
 
-    def player(
-        self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None
-    ) -> Any:
+    def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all instances, which take as long as they do.
 
         Parameters

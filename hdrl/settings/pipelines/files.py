@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hdrl.errors import ReadError
@@ -116,22 +115,8 @@ def write_split(traces: Sequence[PipelineTrace], folder: Path) -> tuple[int, int
     return counts["Pos"], counts["Neg"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTables:
-    """What the files of a run hold.
-
-    Attributes
-    ----------
-    instances, runs
-        Their rows by column, as text.
-    """
-
-    instances: list[dict[str, str]]
-    runs: list[dict[str, str]]
-
-
-def read_run(folder: Path) -> RunTables:
-    """Read what `write_instances` and `write_runs` wrote.
+def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
 
     Parameters
     ----------
@@ -143,10 +128,7 @@ def read_run(folder: Path) -> RunTables:
     ReadError
         If a file is missing or of another form.
     """
-    return RunTables(
-        _rows(folder / INSTANCES_FILE, INSTANCE_COLUMNS),
-        _rows(folder / RUNS_FILE, RUN_COLUMNS),
-    )
+    return _rows(folder / INSTANCES_FILE, INSTANCE_COLUMNS), _rows(folder / RUNS_FILE, RUN_COLUMNS)
 
 
 def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.settings.pipelines.environments import PipelinesSpec
-from hdrl.settings.pipelines.files import FILES, RunTables, read_run
+from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import GENERATED, generated_load, load_of
 from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
@@ -18,6 +18,7 @@ from hdrl.settings.pipelines.policybook import PipelinePolicies
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
+    from hdrl.figure import Figure, Run
     from hdrl.settings.pipelines.trace import PipelineTrace
 
 MAX_PLANNED = 12
@@ -44,24 +45,30 @@ class PipelineSetting:
     generator = GENERATED
 
     @property
-    def figures(self) -> Mapping[str, Any]:
-        """What can be drawn of its runs, by name; see `hdrl.settings.pipelines.figures`."""
-        return {}
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+        from hdrl.settings.pipelines.figures import FIGURES
+
+        return FIGURES
 
     @property
     def files(self) -> Sequence[TraceFile]:
         """What a run folder holds of a Trace."""
         return FILES
 
-    def read(self, folder: Path) -> RunTables:
-        """Return what the files of a run hold.
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Return a run as pictures and reports need it.
 
         Parameters
         ----------
         folder
             A run folder.
+        name
+            A name for the run; that of the folder by default.
         """
-        return read_run(folder)
+        from hdrl.settings.pipelines.runs import read_run
+
+        return read_run(folder, name)
 
     def machine(self, options: PipelineOptions | PipelineSweep) -> Units:
         """Read the units.

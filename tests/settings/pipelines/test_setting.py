@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -23,6 +24,7 @@ from hdrl.settings.pipelines.metrics import METRICS, compute_metrics, mk_violati
 from hdrl.settings.pipelines.options import PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.pipeline import NEVER
 from hdrl.settings.pipelines.policies import simulate
+from hdrl.settings.pipelines.runs import run_of_trace
 from hdrl.settings.pipelines.trace import PipelineTrace
 from hdrl.settings.pipelines.view import Start, View, simulate_python
 from hdrl.testing import check_setting
@@ -102,8 +104,12 @@ def test_traces_answer_what_all_traces_answer(tmp_path: Path):
     assert np.array_equal(tasks["end_s"], trace.tasks["end_s"])
     assert (len(stays), units.tolist()) == (7, [0] * 7)
     found = SETTING.read(tmp_path)
-    assert [row["missed"] for row in found.instances] == list("0100000")
-    assert found.runs[0]["label"] == "cpu0"
+    same = run_of_trace(trace, tmp_path.name)
+    for field in dataclasses.fields(same):
+        if field.name != "policy":
+            assert np.array_equal(getattr(found.data, field.name), getattr(same, field.name)), field.name
+    schedule = found.schedule()
+    assert (schedule.ids[1], schedule.numbers[0].values[1]) == ("a 1: 0", pytest.approx(8e-6))
     assert (tmp_path / "task_set_history.stats").read_text().splitlines()[1] == "1,0,0,cpu,0,0.01,0.02,1"
     (tmp_path / "runs.csv").write_text("a,b\n")
     with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
@@ -295,19 +301,24 @@ def test_it_runs_from_an_options_file_to_a_folder(tmp_path: Path):
 
 @pytest.mark.skipif(not ADAS.is_dir(), reason="rlschedsim's files are not at hand")
 def test_pictures():
-    from hdrl.settings.pipelines.figures import by_configuration, by_utilization, gantt
+    from hdrl.settings.pipelines.figures import by_configuration, by_utilization, gantt, misses
     from hdrl.settings.pipelines.inputs import loads_of
 
     load = loads_of(ADAS / "period1.stats")[0]
     trace = simulate(BOTH, load, "edf")
     figure = gantt(trace)
     (ax,) = figure.axes
-    assert ax.get_title(loc="left") == f"edf: {int(trace.is_missed.sum())} of 14 deadlines missed, {load.name}"
+    assert ax.get_title(loc="left") == f"edf: {int(trace.is_missed.sum())} of 14 deadlines missed"
     bars = sum(len(one.get_paths()) for one in ax.collections)
     assert bars == len(trace.runs)
     assert [one.get_text() for one in ax.get_yticklabels()][:3] == ["cpu0", "gpu0", "dnn_reduced"]
     marks = {marker: sum(len(one.get_xdata()) for one in ax.lines if one.get_marker() == marker) for marker in "^vx"}
     assert marks == {"^": 14, "v": 14, "x": int(trace.is_missed.sum())}
+    others = simulate(BOTH, load, "static")
+    assert len(gantt([trace, others]).axes) == 2
+    bars = [one.get_height() for one in misses([trace, others]).axes[0].patches]
+    assert bars[:4] == [trace.is_missed[load.instances["pipeline"] == k].mean() for k in range(4)]
+    assert bars[4:] == [0, 0, 0, 0]
     assert len(by_configuration({"edf": [(1, 4), (0, 4)], "static": [(0, 4), (0, 4)]}).axes[0].lines) == 2
     curve = by_utilization({"edf": {0.5: (0, 10), 0.9: (5, 10)}}).axes[0].lines[0]
     assert curve.get_xydata().tolist() == [[0.5, 0.0], [0.9, 0.5]]
