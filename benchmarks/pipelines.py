@@ -23,9 +23,7 @@ def instances_per_s() -> float:
     """Return how many instances of independent tasks are simulated in a second under EDF on four units."""
     random = np.random.default_rng(1)
     periods = tuple(int(one) for one in random.choice([5_000, 10_000, 20_000, 50_000], N_TASKS))
-    pipelines = tuple(
-        Pipeline(f"t{k}", (Kernel("k", int(0.15 * period), NEVER),)) for k, period in enumerate(periods)
-    )
+    pipelines = tuple(Pipeline(f"t{k}", (Kernel("k", int(0.15 * period), NEVER),)) for k, period in enumerate(periods))
     found = PipelineSet("independent", pipelines, tuple((period,) for period in periods))
     load = load_of(found, [Context(periods, LENGTH_US)])
     lent = Lent(one_state(read_machine(f"{N_UNITS}cpu"), load))
