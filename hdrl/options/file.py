@@ -25,7 +25,7 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 AgentType = Literal["CLASSIC", "LEARNING"]
 
 
-class AgentChoice(Block):
+class AgentBlock(Block):
     """Who decides: what the agents of all settings can be asked."""
 
     type: AgentType | None = Field(
@@ -88,7 +88,7 @@ class OptionsFile(Block):
         raise NotImplementedError
 
     @property
-    def agent_options(self) -> AgentChoice:
+    def agent_options(self) -> AgentBlock:
         """Who decides."""
         raise NotImplementedError
 
@@ -231,7 +231,7 @@ class OptionsFile(Block):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class PolicyAgent(AgentChoice):
+class PolicyAgent(AgentBlock):
     """Who decides, with the policy of a classic agent."""
 
     policy: str | None = Field(default=None, description="The policy of a classic agent.")

@@ -13,7 +13,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from hdrl.errors import OptionsError
 from hdrl.options.block import Block
-from hdrl.options.file import AgentChoice, OptionsFile, PathText, Seed
+from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
@@ -91,7 +91,7 @@ class EnvironmentOptions(Block):
     )
 
 
-class AgentOptions(AgentChoice):
+class AgentOptions(AgentBlock):
     """Who decides."""
 
     policy_pair: str | None = Field(

@@ -16,6 +16,7 @@ from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
+    from hdrl.figures.figure import Figure, Run
     from hdrl.platform.model import Platform
     from hdrl.setting import EnvironmentSpec, Message, Policy, Progress
     from hdrl.simulation.trace import Trace
@@ -44,28 +45,38 @@ class BatchSetting:
         *("n_bandwidth_overcommitments",),
         *("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started"),
     )
+    headline_metrics = (
+        *("n_finished", "mean_bounded_slowdown", "mean_wait_s", "p95_wait_s", "max_wait_s", "makespan_s"),
+        *("utilization", "energy_j"),
+    )
     unrun = ("n_rejected", "n_unfinished", "n_not_started")
     generator = "lublin"
 
     @property
-    def figures(self) -> Mapping[str, Any]:
+    def figures(self) -> Mapping[str, Figure]:
         """What can be drawn of its runs, by name."""
-        return {}
+        from hdrl.settings.batch.figures import FIGURES
+
+        return FIGURES
 
     @property
     def files(self) -> Sequence[TraceFile]:
         """What a run folder holds of a Trace."""
         return FILES
 
-    def read(self, folder: Path) -> Any:
-        """Return what its run files hold.
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Read a run folder for pictures and reports.
 
         Parameters
         ----------
         folder
-            A run folder.
+            The folder.
+        name
+            A name for the run; that of the folder by default.
         """
-        raise NotImplementedError
+        from hdrl.settings.batch.figures import read
+
+        return read(folder, name)
 
     def machine(self, options: Any) -> Platform:
         """Read a platform.
