@@ -7,21 +7,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
-from hdrl.envs.native import BoolArray, Info, NativeVectorEnv, Options, StateDict
+from hdrl.envs.native import BoolArray, Info, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
-from hdrl.envs.single import SingleEnv
+from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.env_options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.generate import Model
 from hdrl.settings.pipelines.inputs import generated_load, loads_of
 from hdrl.settings.pipelines.jit import Lent
 from hdrl.settings.pipelines.kernel import entries
-from hdrl.settings.pipelines.kernel.observe import N_FEATURES
 from hdrl.settings.pipelines.kernel.state import OUTPUTS, SHARED, new_state, set_episode
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
@@ -34,14 +32,11 @@ LoadLike = PipelineLoad | str | Path
 N_DEFAULT_LOADS = 16
 """Generated loads that episodes hold if no others are given."""
 
-MAX_MS = 1e12
-"""Times in rlschedsim's state are below it."""
-
 MAX_DRAWN = 2**62
 """Seeds of execution times are below it."""
 
 
-class PipelinesVectorEnv(NativeVectorEnv):
+class PipelinesVectorEnv(RowPickVectorEnv):
     """A batch of environments in which ready kernels are given to CPU and GPU units.
 
     **Description.** Instances of pipelines are released again and again, each with a deadline. Whenever a kernel is
@@ -50,7 +45,7 @@ class PipelinesVectorEnv(NativeVectorEnv):
 
     **Action space.** ``Discrete(max_ready * n_units * n_depths)``: ready kernel (by local deadline), unit, and how much
     is fused with it (by size, 0: nothing); with ``wait`` one more, last, that starts nothing until the next event. Only
-    what can be started is legal (``info["action_mask"]``).
+    what can be started is legal (``info["action_mask"]``; ``info["row_mask"]`` says which rows hold something).
 
     **Observation space.** ``Box(-1, 1, (max_ready * n_units * n_depths, 12), float32)``: a row for each action but the
     waiting one, zeros where there is nothing to start. Times are in periods of the pipeline and end at -1 and 1.
@@ -117,7 +112,7 @@ class PipelinesVectorEnv(NativeVectorEnv):
     redraw
         Whether execution times below the worst case are drawn anew for every episode; else they are those of the load.
     autoreset_mode, copy, n_threads
-        See `NativeVectorEnv`.
+        See `hdrl.envs.NativeVectorEnv`.
 
     Raises
     ------
@@ -182,11 +177,9 @@ class PipelinesVectorEnv(NativeVectorEnv):
             part=part,
             names=[one.name for one in self.loads],
         )
-        observation_space, n_actions = self._spaces()
         super().__init__(
             num_envs,
-            observation_space,
-            spaces.Discrete(n_actions),
+            self.options.layout(self.machine.n_units),
             autoreset_mode=autoreset_mode,
             copy=copy,
             n_threads=n_threads,
@@ -201,6 +194,7 @@ class PipelinesVectorEnv(NativeVectorEnv):
             self._shared,
             observations=self._observations,
             masks=self._masks,
+            row_masks=self._row_masks,
             rewards=self._rewards,
             is_over=self._terminations,
         )
@@ -208,13 +202,6 @@ class PipelinesVectorEnv(NativeVectorEnv):
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._seeds_of_times = np.zeros(self.num_envs, dtype=np.int64)
         self._finished: dict[int, tuple[Window, dict[str, NDArray[Any]]]] = {}
-
-    def _spaces(self) -> tuple[spaces.Box, int]:
-        options = self.options
-        if options.is_fixed_task:
-            return spaces.Box(-MAX_MS, MAX_MS, (2 + 2 * options.n_jobs,), np.float32), 2 * options.n_depths
-        n_rows = options.max_ready * self.machine.n_units * options.n_depths
-        return spaces.Box(-1.0, 1.0, (n_rows, N_FEATURES), np.float32), n_rows + options.has_wait
 
     def _max_kernels(self) -> int:
         """Return the most kernels that the instances of a window may have together."""
@@ -390,7 +377,7 @@ def _loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[P
     return found
 
 
-class PipelinesEnv(SingleEnv):
+class PipelinesEnv(RowPickEnv):
     """One environment in which ready kernels are given to units: see `PipelinesVectorEnv`.
 
     Parameters

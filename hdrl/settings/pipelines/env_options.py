@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
+from hdrl.envs.row_pick import RowLayout
 from hdrl.errors import OptionsError, suggest
 from hdrl.settings.pipelines.kernel import codes
+from hdrl.settings.pipelines.kernel.observe import N_FEATURES
 from hdrl.settings.pipelines.kernel.state import SETTINGS_DTYPE
 from hdrl.settings.pipelines.load import PipelineLoad
-from hdrl.settings.pipelines.machine import CPU, GPU, Units
+from hdrl.settings.pipelines.machine import CPU, GPU, KINDS, Units
 from hdrl.settings.pipelines.pipeline import NEVER
 
 OBJECTIVES: Mapping[str, int] = {
@@ -47,6 +50,54 @@ stay idle; a running kernel counts with all of its time in the state, not with w
 fused counts with its time on the slower kind."""
 
 
+MAX_MS = 1e12
+"""Times in rlschedsim's state are below it."""
+
+WAIT = "wait"
+"""The action that starts nothing until the next event."""
+
+
+class OneRow(RowLayout):
+    """rlschedsim's table: one row, the kernel that is next, as a flat vector; an action says kind of unit and depth."""
+
+    __slots__ = ()
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are: they are the extra ones."""
+        return len(self.extra_actions)
+
+    @property
+    def observation_space(self) -> spaces.Box:
+        """The space of one environment's observation: float32, shape ``(n_columns,)``."""
+        return spaces.Box(self.low, self.high, (self.n_columns,), np.float32)
+
+    def action(self, name: str) -> int:
+        """Return the number of an action.
+
+        Parameters
+        ----------
+        name
+            Its name: ``"gpu+2"``.
+
+        Raises
+        ------
+        OptionsError
+            If there is none of that name.
+        """
+        return RowLayout.action(self, name) - self.n_rows
+
+    def name_of(self, action: int) -> str | None:
+        """Return the name of an action.
+
+        Parameters
+        ----------
+        action
+            Its number.
+        """
+        return self.extra_actions[action]
+
+
 @dataclass(frozen=True, slots=True)
 class PipelinesOptions:
     """What is decided, seen and rewarded.
@@ -72,6 +123,20 @@ class PipelinesOptions:
     def is_fixed_task(self) -> bool:
         """Whether the next kernel is given, and an action says kind of unit and depth."""
         return self.compatibility is not None
+
+    def layout(self, n_units: int) -> RowLayout:
+        """Return what the table of an environment looks like.
+
+        Parameters
+        ----------
+        n_units
+            Units of the machine.
+        """
+        if self.is_fixed_task:
+            actions = tuple(f"{kind}+{depth}" for kind in KINDS for depth in range(self.n_depths))
+            return OneRow(1, 2 + 2 * self.n_jobs, actions, -MAX_MS, MAX_MS)
+        extra = (WAIT,) if self.has_wait else ()
+        return RowLayout(self.max_ready * n_units * self.n_depths, N_FEATURES, extra, -1.0, 1.0)
 
     def settings(self) -> NDArray[np.void]:
         """Return what the compiled simulator is told, an array of one `SETTINGS_DTYPE`."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdrl.errors import MissingExtra
-from hdrl.figure import Figure, OnPage
+from hdrl.figures.figure import Figure, OnPage
+from hdrl.figures.style import PALETTE, canvas
 from hdrl.settings.pipelines.metrics import wilson
 from hdrl.settings.pipelines.runs import PipelineRun, run_of_trace
 from hdrl.settings.pipelines.trace import PipelineTrace
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a0a000", "#6a6a6a")
-"""Colours that everybody can tell apart, one for each pipeline or policy in turn."""
-
 MISSED = "#b00020"
+
+WIDTH_IN = 11.0
 
 MAX_LABELS = 200
 """How many runs are labelled at most."""
@@ -54,7 +53,7 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
     del places
     shown = _runs(runs)
     heights = [1.2 + 0.4 * (len(run.units) + len(run.pipelines)) for run in shown]
-    figure, axes = _canvas(ax, len(shown), sum(heights))
+    figure, axes = canvas(ax, len(shown), size_in=(WIDTH_IN, sum(heights)))
     for part, run in zip(axes, shown, strict=True):
         _draw_gantt(part, run, labels=labels)
     return figure
@@ -68,7 +67,7 @@ def _draw_gantt(ax: Any, run: PipelineRun, *, labels: bool) -> None:
     for unit in range(n_units):
         own = run.run_unit == unit
         spans = np.column_stack([run.run_start_us[own], run.run_end_us[own] - run.run_start_us[own]]) / 1e6
-        colours = [COLOURS[number % len(COLOURS)] for number in owners[own].tolist()]
+        colours = [PALETTE[number % len(PALETTE)] for number in owners[own].tolist()]
         ax.broken_barh(spans.tolist(), (unit - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=0.5)
     if labels:
         _label(ax, run, last_s - first_s)
@@ -94,7 +93,7 @@ def _label(ax: Any, run: PipelineRun, span_s: float) -> None:
 
 def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
     own = run.pipeline == number
-    colour, missed = COLOURS[number % len(COLOURS)], run.is_missed[own]
+    colour, missed = PALETTE[number % len(PALETTE)], run.is_missed[own]
     releases = run.release_us[own] / 1e6
     ax.plot(releases, np.full(len(releases), row + 0.15), "^", color=colour, markersize=5)
     for is_missed, shade in ((False, colour), (True, MISSED)):
@@ -122,14 +121,14 @@ def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) ->
         The figure.
     """
     shown = _runs(runs)
-    figure, (only,) = _canvas(ax, 1, 3.6)
+    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
     width = 0.8 / len(shown)
     for place, run in enumerate(shown):
         counts = [(int(run.is_missed[own].sum()), int(own.sum())) for own in _by_pipeline(run)]
         shares = np.array([n_missed / max(n, 1) for n_missed, n in counts])
         low, high = np.array([wilson(*one) if one[1] else (0.0, 0.0) for one in counts]).T
         x = np.arange(len(counts)) + (place - (len(shown) - 1) / 2) * width
-        colour = COLOURS[(places[place] if places else place) % len(COLOURS)]
+        colour = PALETTE[(places[place] if places else place) % len(PALETTE)]
         only.bar(x, shares, width, color=colour, label=run.name)
         only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor="#404040", elinewidth=0.8)
     only.set_xticks(range(len(shown[0].pipelines)), list(shown[0].pipelines))
@@ -157,10 +156,10 @@ def by_configuration(counts: Mapping[str, Sequence[tuple[int, int]]], ax: Axes |
     matplotlib.figure.Figure
         The figure.
     """
-    figure, (only,) = _canvas(ax, 1, 3.6)
+    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
     for place, (name, found) in enumerate(counts.items()):
         shares = [n_missed / n for n_missed, n in found]
-        only.step(range(len(shares)), shares, where="mid", label=name, color=COLOURS[place % len(COLOURS)])
+        only.step(range(len(shares)), shares, where="mid", label=name, color=PALETTE[place % len(PALETTE)])
     only.set_xlabel("configuration")
     only.set_ylabel("share of deadlines missed")
     only.set_ylim(-0.02, 1.02)
@@ -183,11 +182,11 @@ def by_utilization(counts: Mapping[str, Mapping[float, tuple[int, int]]], ax: Ax
     matplotlib.figure.Figure
         The figure.
     """
-    figure, (only,) = _canvas(ax, 1, 3.6)
+    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
     for place, (name, found) in enumerate(counts.items()):
         x = sorted(found)
         low, high = np.array([wilson(*found[one]) for one in x]).T
-        colour = COLOURS[place % len(COLOURS)]
+        colour = PALETTE[place % len(PALETTE)]
         only.plot(x, [found[one][0] / found[one][1] for one in x], marker="o", markersize=3, label=name, color=colour)
         only.fill_between(x, low, high, alpha=0.15, color=colour, linewidth=0)
     only.set_xlabel("utilisation (least unit time needed / unit time)")
@@ -199,18 +198,6 @@ def by_utilization(counts: Mapping[str, Mapping[float, tuple[int, int]]], ax: Ax
 def _runs(runs: Runs) -> list[PipelineRun]:
     given = [runs] if isinstance(runs, (PipelineTrace, PipelineRun)) else list(runs)
     return [run_of_trace(one) if isinstance(one, PipelineTrace) else one for one in given]
-
-
-def _canvas(ax: Axes | None, n_parts: int, height_in: float) -> tuple[Canvas, list[Any]]:
-    if ax is not None:
-        whole: Any = ax.figure
-        return whole, [ax]
-    try:
-        from matplotlib.figure import Figure as New
-    except ImportError:
-        raise MissingExtra("matplotlib", "report") from None
-    figure = New(figsize=(11.0, height_in), layout="constrained")
-    return figure, list(figure.subplots(n_parts, squeeze=False)[:, 0])
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError
-from hdrl.figure import ItemNumber, Run, Schedule
+from hdrl.figures.figure import ItemNumber, Run, Schedule
 from hdrl.files import read_json
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.trace import PipelineTrace
@@ -147,6 +147,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         options=_object(folder / "options.resolved.json"),
         provenance=provenance,
         data=data,
+        n_items=len(data.pipeline),
         facts={"units": float(len(data.units)), "instances": float(len(data.pipeline))},
         schedule=lambda: schedule_of(data),
     )

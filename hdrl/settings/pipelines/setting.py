@@ -18,7 +18,7 @@ from hdrl.settings.pipelines.policybook import PipelinePolicies
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
-    from hdrl.figure import Figure, Run
+    from hdrl.figures.figure import Figure, Run
     from hdrl.settings.pipelines.trace import PipelineTrace
 
 MAX_PLANNED = 12
@@ -41,6 +41,7 @@ class PipelineSetting:
         *("max_lateness_s", "mean_tardiness_s", "mean_response_s", "jitter_s", "makespan_s"),
         *("utilization_cpu", "utilization_gpu"),
     )
+    headline_metrics = ("n_missed", "miss_ratio", "n_unavoidable", "max_lateness_s", "mean_response_s", "utilization")
     unrun: Sequence[str] = ()
     generator = GENERATED
 

@@ -250,6 +250,9 @@ def test_the_shipped_sets_have_ten_numbers_and_twelve_actions():
     env = gymnasium.make("hdrl/Pipelines-v0", load=ADAS / "period1.stats", compatibility="rlschedsim")
     assert env.observation_space.shape == (10,)
     assert env.action_space.n == 12
+    layout = env.unwrapped.layout
+    assert [layout.action(layout.name_of(action)) for action in range(12)] == list(range(12))
+    assert layout.name_of(7) == "gpu+1"
     assert len(env.unwrapped.batch.loads) == 81
     seen, _ = env.reset(seed=0)
     # Nothing runs; every pipeline is ready, with its worst path and its shortest period ahead.

@@ -39,6 +39,8 @@ def observe(state):
     s = state.scalars[0]
     for i in range(len(state.masks)):
         state.masks[i] = 0
+    for i in range(len(state.row_masks)):
+        state.row_masks[i] = 0
     for i in range(len(state.observations)):
         state.observations[i] = 0.0
     if state.settings[0].is_fixed_task == 1:
@@ -83,6 +85,7 @@ def _observe_ready(state, place):
             alone_us = choice.sum_cpu_us if is_cpu else choice.sum_gpu_us
             other_us = choice.gpu_us if is_cpu else choice.cpu_us
             state.masks[action] = 1
+            state.row_masks[action] = 1
             at = action * N_FEATURES
             state.observations[at] = 1.0
             state.observations[at + 1] = _bounded(due_us * scale)
@@ -174,5 +177,6 @@ def _observe_fixed(state):
             _note(state, state.stays[state.unit[unit].stay].instance, _running_kernel(state, unit))
     for place in range(s.n_ready):
         _note(state, state.ready[place].instance, state.ready[place].kernel)
+    state.row_masks[0] = s.stage == CHOOSE
     for i in range(len(state.masks)):
         state.masks[i] = 1 if s.stage == CHOOSE or i == 0 else 0

@@ -165,7 +165,8 @@ class State(NamedTuple):
     With a leading axis: ``scalars`` (one row); ``unit`` by unit; ``ready`` by local deadline, then instance, then
     kernel; ``waits_for`` for each kernel of the episode how many predecessors have not ended, -1 once it is dispatched;
     ``shares`` how long it really takes, in parts of its worst case (65536); ``progress`` by instance; ``stays`` in the
-    order in which they were decided; ``observations`` float32, ``masks`` int8, ``rewards`` float64, ``is_over``.
+    order in which they were decided; ``observations`` float32, ``masks`` and ``row_masks`` int8, ``rewards`` float64,
+    ``is_over``.
     """
 
     units: NDArray[Any]
@@ -185,6 +186,7 @@ class State(NamedTuple):
     stays: NDArray[Any]
     observations: NDArray[Any]
     masks: NDArray[Any]
+    row_masks: NDArray[Any]
     rewards: NDArray[Any]
     is_over: NDArray[Any]
 
@@ -192,7 +194,7 @@ class State(NamedTuple):
 SHARED = ("units", "pipelines", "kernels", "successors", "choices", "members", "instances", "settings")
 """Names of the arrays that all environments of a batch share."""
 
-OUTPUTS = ("observations", "masks", "rewards", "is_over")
+OUTPUTS = ("observations", "masks", "row_masks", "rewards", "is_over")
 """Names of the arrays that are handed out."""
 
 
@@ -204,6 +206,7 @@ def new_state(
     *,
     observations: NDArray[Any] | None = None,
     masks: NDArray[Any] | None = None,
+    row_masks: NDArray[Any] | None = None,
     rewards: NDArray[Any] | None = None,
     is_over: NDArray[Any] | None = None,
 ) -> State:
@@ -217,7 +220,7 @@ def new_state(
         Instances of the longest episode, and kernels of all its instances.
     shared
         The arrays of `SHARED` by name.
-    observations, masks, rewards, is_over
+    observations, masks, row_masks, rewards, is_over
         Where to write what is handed out; ``None``: arrays of this batch's own, nothing is observed then.
     """
     return State(
@@ -233,6 +236,7 @@ def new_state(
         if observations is None
         else observations.reshape(n_envs, -1),
         masks=np.zeros((n_envs, 0), dtype=np.int8) if masks is None else masks,
+        row_masks=np.zeros((n_envs, 0), dtype=np.int8) if row_masks is None else row_masks,
         rewards=np.zeros(n_envs) if rewards is None else rewards,
         is_over=np.zeros(n_envs, dtype=np.bool_) if is_over is None else is_over,
     )
@@ -259,6 +263,7 @@ def first_row(batch):
         batch.stays[0],
         batch.observations[0],
         batch.masks[0],
+        batch.row_masks[0],
         batch.rewards,
         batch.is_over,
     )
