@@ -66,7 +66,9 @@ def all_configurations(found: PipelineSet, times: Times | None = None) -> list[P
     return [load_of(found, [Context(periods)], times=times) for periods in found.configurations()]
 
 
-def generated_load(model: Model, *, seed: int, times: Times | None = None, length_us: int = 0) -> PipelineLoad:
+def generated_load(
+    model: Model, *, seed: int, times: Times | None = None, length_us: int = 0, n_items: int = 0
+) -> PipelineLoad:
     """Return a load by a model.
 
     Parameters
@@ -79,9 +81,15 @@ def generated_load(model: Model, *, seed: int, times: Times | None = None, lengt
         How long kernels really take; ``None``: their worst cases.
     length_us
         How long instances are released; 0: one hyperperiod.
+    n_items
+        How many instances there are to be, instead of a length; 0: as many as come.
     """
     found = generate(model, stream(seed, "pipelines"), f"{GENERATED}-{model.utilization:g}-{seed}")
-    return load_of(found, [Context(found.configurations()[0], length_us)], times=times, name=found.name)
+    periods = found.configurations()[0]
+    if n_items > 0:
+        length_us = int(n_items / sum(1 / period for period in periods)) + max(periods)
+    load = load_of(found, [Context(periods, length_us)], times=times, name=found.name)
+    return load.window(0, n_items) if n_items > 0 else load
 
 
 def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:

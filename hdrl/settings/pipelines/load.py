@@ -171,7 +171,7 @@ class PipelineLoad:
         return digest.hexdigest()
 
     def offered(self, machine: Units, *, is_fusing: bool = True) -> float:
-        """Return the unit time that instances need at the least, as a share of what units have until the last deadline.
+        """Return the unit time that instances need at the least, as a share of what units have until the last period ends.
 
         Parameters
         ----------
@@ -182,11 +182,10 @@ class PipelineLoad:
         """
         kinds = tuple(sorted(set(machine.kinds)))
         needs = np.array([demand_us(one, kinds, is_fusing=is_fusing) for one in self.pipelines])
-        needed = needs[self.instances["pipeline"]] / self.instances["period_us"]
-        # Each instance occupies its share of units for one period: the mean over the time that periods cover.
-        covered = self.instances["period_us"]
-        span = float((self.instances["release_us"] + covered).max() - self.instances["release_us"].min())
-        return float(np.sum(needed * covered) / (span * machine.n_units))
+        needed_us = float(needs[self.instances["pipeline"]].sum())
+        ends = self.instances["release_us"] + self.instances["period_us"]
+        span_us = float(ends.max() - self.instances["release_us"].min())
+        return needed_us / (span_us * machine.n_units)
 
 
 def check_runs_on(load: PipelineLoad, machine: Units) -> None:

@@ -70,6 +70,10 @@ class LoadOptions(Block):
     contexts: list[ContextOptions] = Field(
         default_factory=list, description="Periods that switch while it runs, instead of a configuration."
     )
+    tour: Literal["none", "ordered", "shuffled"] = Field(
+        default="none",
+        description="Whether all combinations of periods are contexts, a hyperperiod each, in their order or shuffled.",
+    )
     horizon_ms: Milliseconds | None = Field(
         default=None, description="How long instances are released; null: one hyperperiod."
     )
@@ -82,8 +86,9 @@ class LoadOptions(Block):
 
     @model_validator(mode="after")
     def _says_periods_once(self) -> Self:
-        if self.contexts and (self.configuration or self.horizon_ms is not None):
-            raise ValueError("load.contexts say periods and lengths: leave out configuration and horizon_ms")
+        ways = [bool(self.contexts), self.tour != "none", bool(self.configuration) or self.horizon_ms is not None]
+        if sum(ways) > 1:
+            raise ValueError("load.contexts and load.tour say periods and lengths: one of them, without the others")
         return self
 
 

@@ -110,7 +110,12 @@ class PipelineSetting:
         found = []
         for text in sweep.workloads:
             n = 1
-            if sweep.configurations == "all" and not sweep.load.contexts and text != GENERATED:
+            if (
+                sweep.configurations == "all"
+                and not sweep.load.contexts
+                and sweep.load.tour == "none"
+                and text != GENERATED
+            ):
                 n = len(_set(text, sweep.folder, sweep.load).configurations())
             for number in range(n):
                 chosen = sweep.load if n == 1 else sweep.load.model_copy(update={"configuration": number})
@@ -132,11 +137,7 @@ class PipelineSetting:
             See `hdrl.setting.Setting.generate`.
         """
         model = _model(sweep.load, machine, offered_load)
-        times = Times(sweep.load.shortest, seed)
-        shortest_us = 1000 * min(model.periods_ms)
-        # Long enough for the pipeline with the longest period alone to release them.
-        length_us = max(1000 * max(model.periods_ms), shortest_us) * n_items
-        return generated_load(model, seed=seed, times=times, length_us=length_us).window(0, n_items)
+        return generated_load(model, seed=seed, times=Times(sweep.load.shortest, seed), n_items=n_items)
 
     def offered_load(self, machine: Units, load: PipelineLoad) -> float | None:
         """Return the least unit time that instances need, as a share of what there is.
@@ -272,6 +273,7 @@ def _model(options: LoadOptions, machine: Units, utilization: float | None = Non
 
 def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> PipelineLoad:
     from hdrl.errors import OptionsError
+    from hdrl.seeding import stream
     from hdrl.settings.pipelines.releases import Context
 
     times = Times(options.shortest, options.seed)
@@ -279,7 +281,12 @@ def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> Pipe
     if text == GENERATED:
         return generated_load(_model(options, machine), seed=options.seed, times=times, length_us=length_us)
     found = _set(text, folder, options)
-    if options.contexts:
+    if options.tour != "none":
+        contexts = [Context(periods) for periods in found.configurations()]
+        if options.tour == "shuffled":
+            order = stream(options.seed, "tour").permutation(len(contexts))
+            contexts = [contexts[place] for place in order.tolist()]
+    elif options.contexts:
         contexts = [
             Context(
                 tuple(round(1000 * period) for period in one.periods_ms),
@@ -294,7 +301,8 @@ def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> Pipe
                 f"{text}: load.configuration is {options.configuration}, expected 0 to {len(all_periods) - 1}"
             )
         contexts = [Context(all_periods[options.configuration], length_us)]
-    return load_of(found, contexts, times=times, spread=options.spread, seed=options.seed)
+    name = f"{found.name}@{options.tour}" if options.tour != "none" else ""
+    return load_of(found, contexts, times=times, spread=options.spread, seed=options.seed, name=name)
 
 
 SETTING = PipelineSetting()

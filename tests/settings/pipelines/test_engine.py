@@ -185,3 +185,15 @@ def test_uncompiled_code_does_the_same():
     ]
     assert told[0] == told[1]
     assert len(told[0]) > 1000
+
+
+def test_indices_are_within_bounds():
+    """Compiled code does not look."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(Path(__file__).parent / "guarded.py")],
+        env={"NUMBA_DISABLE_JIT": "1", "PATH": "", "HOME": "/tmp"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 4000

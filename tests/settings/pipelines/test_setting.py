@@ -218,8 +218,13 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert SETTING.load(options(**base, nb_jobs=4, load={"times_in": "ms"}), BOTH).n_items == 4
     with pytest.raises(OptionsError, match=r"load\.configuration is 4, expected 0 to 3"):
         load(configuration=4)
-    with pytest.raises(ValueError, match=r"leave out configuration and horizon_ms"):
-        load(contexts=contexts, configuration=1)
+    ordered, shuffled = load(tour="ordered"), load(tour="shuffled", seed=1)
+    assert (ordered.name, ordered.n_items, len(ordered.origin["periods_ms"])) == ("p@ordered", shuffled.n_items, 4)
+    assert ordered.origin["periods_ms"] != shuffled.origin["periods_ms"]
+    assert sorted(ordered.origin["periods_ms"]) == sorted(shuffled.origin["periods_ms"])
+    for more in ({"configuration": 1}, {"tour": "ordered"}):
+        with pytest.raises(ValueError, match=r"one of them, without the others"):
+            load(contexts=contexts, **more)
     generated = SETTING.load(options(load={"model": {"utilization": 0.7, "shape": "mixed"}, "seed": 3}), BOTH)
     assert generated.offered(BOTH) == pytest.approx(0.7, abs=1e-3)
     sweep = PipelineSweep(
@@ -297,6 +302,29 @@ def test_it_runs_from_an_options_file_to_a_folder(tmp_path: Path):
     done = CliRunner().invoke(cli, ["compare", str(tmp_path / "sweep.json"), "--out", str(tmp_path / "out"), "-j", "1"])
     assert done.exit_code == 0, done.output
     assert "generated@0.9" in (tmp_path / "out" / "results.csv").read_text()
+
+
+@pytest.mark.parametrize("arguments", [{"max_ready": 4}, {"compatibility": "rlschedsim", "errors": []}])
+def test_an_agent_learns_from_an_options_file(tmp_path: Path, arguments: dict[str, object]):
+    pytest.importorskip("torch", reason="the extra learn is not installed")
+    from hdrl.experiment import run_experiment
+    from hdrl.experiment.run.inputs import read_options
+
+    wanted = {
+        "setting": "pipelines",
+        "platform": "1cpu+1gpu",
+        "workload": "generated",
+        "load": {"horizon_ms": 20000, "model": {"utilization": 0.7}},
+        "agent": {"type": "LEARNING"},
+        "learning": {
+            **{"algorithm": "dqn", "n_envs": 4, "iterations": 2, "arguments": arguments, "tensorboard": False},
+            "episodes": {"n_jobs": 20},
+        },
+    }
+    (tmp_path / "options.json").write_text(json.dumps(wanted))
+    result = run_experiment(read_options(tmp_path / "options.json"), out=tmp_path / "out")
+    assert (tmp_path / "out" / "model.pt").is_file()
+    assert 0.0 <= result.metrics["miss_ratio"] <= 1.0
 
 
 @pytest.mark.skipif(not ADAS.is_dir(), reason="rlschedsim's files are not at hand")
