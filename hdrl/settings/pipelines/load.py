@@ -171,7 +171,7 @@ class PipelineLoad:
         return digest.hexdigest()
 
     def offered(self, machine: Units, *, is_fusing: bool = True) -> float:
-        """Return the unit time that instances need at the least, as a share of what units have until the last period ends.
+        """Return the least unit time that instances need, as a share of what units have until the last period ends.
 
         Parameters
         ----------

@@ -13,6 +13,7 @@ from hdrl.settings.pipelines.kernel import codes, entries
 from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units
+from hdrl.settings.pipelines.mapping import best_mapping
 from hdrl.settings.pipelines.tables import Plan, shared_tables
 from hdrl.settings.pipelines.trace import PipelineTrace, trace_of
 
@@ -194,8 +195,6 @@ def simulate(
     name = read_policy(policy)
     check_runs_on(load, machine)
     if name == STATIC and plan is None:
-        from hdrl.settings.pipelines.mapping import best_mapping
-
         plan = best_mapping(machine, load).plan
     state = one_state(machine, load, seed=seed, plan=plan if name == STATIC else None, compatibility=compatibility)
     entries.run_policy(Lent(state), RULES[name].codes)
