@@ -49,6 +49,30 @@ Policy = Any
 """What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
 
 
+Place = tuple[str, str]
+"""Row and column of a number that is claimed."""
+
+
+class Playable(Protocol):
+    """A trained model."""
+
+    def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
+        """Simulate a load on a machine with the best actions.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        as_trained
+            Whether to simulate in the environment of the training, instead of as all candidates are simulated.
+        """
+
+
+ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], dict[Place, float]]
+"""A claimed experiment that is more than one comparison: given the traces that it needs, by name, and the models of a
+training if there was one, it returns numbers by row and column."""
+
+
 class PolicyBook(Protocol):
     """The policies of a setting."""
 
@@ -294,6 +318,10 @@ class Setting(Protocol):
         ReadError
             If they are missing or wrong.
         """
+
+    @property
+    def protocols(self) -> Mapping[str, ReproduceProtocol]:
+        """Claimed experiments that are more than one comparison, by name."""
 
     def machine(self, options: Any) -> Machine:
         """Read the machine of an experiment or a comparison.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hdrl.experiment.compare.summary import metric_words, number_words
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.words import metric_words, number_words
 
 __all__ = [
     "MISSING",

@@ -63,6 +63,9 @@ class OptionsFile(Block):
     policy_key: ClassVar[str] = "policy"
     """What the agent's block calls the policy of a classic agent."""
 
+    workload_key: ClassVar[str] = "workload"
+    """What the file calls its workload."""
+
     path_keys: ClassVar[tuple[str, ...]] = ()
     """Keys whose values are paths, with dots between the names of blocks."""
 

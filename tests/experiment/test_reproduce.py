@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 import hdrl.experiment.reproduce.reproduce as module
 from hdrl.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.experiment.reproduce.protocols import PROTOCOLS
 from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,
     find_traces,
@@ -25,6 +24,7 @@ from hdrl.experiment.reproduce.resulttable import Reference, differences, read_r
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.protocols import PROTOCOLS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"
 EXPERIMENTS = sorted(shipped_experiments())

@@ -247,6 +247,7 @@ class Mmc:
     files = (TraceFile(("tasks.csv", "stays.csv"), write_tables, "tasks and their stays"),)
 
     figures = TABLE_FIGURES
+    protocols: Mapping[str, Any] = {}
 
     def read(self, folder: Any, name: str | None = None) -> Any:
         return read_table_run(folder, name, unit_word="server")

@@ -176,6 +176,7 @@ class Options(OptionsFile):
 
     agent_block: ClassVar[str] = "pybatsim.agent"
     policy_key: ClassVar[str] = "policy_pair"
+    workload_key: ClassVar[str] = "workload_file_path"
     path_keys: ClassVar[tuple[str, ...]] = (
         *("platform_file_path", "workload_file_path", "workload.custom", "batsim.executable", "batsim.folder"),
         *("pybatsim.agent.file", "pybatsim.agent.input_model", "pybatsim.agent.output_model"),

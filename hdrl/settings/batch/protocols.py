@@ -1,28 +1,23 @@
-"""Protocols of the literature that are more than one comparison: a function each, by name.
-
-A protocol is given the traces that its experiment found and, after a training, the model files; it returns numbers by
-row and column.
-"""
+"""Protocols of the batch literature that are more than one comparison: a function each, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hdrl.experiment.reproduce.resulttable import Place
 from hdrl.registry import Registry
+from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.settings.batch.metrics import compute_metrics
 
 if TYPE_CHECKING:
     from hdrl.platform.model import Platform
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload
 
-Protocol = Callable[[Mapping[str, Path], Sequence[Path]], dict[Place, float]]
-
-PROTOCOLS: Registry[Protocol] = Registry("protocol")
+PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
 LUBLIN = "lublin_256.swf.gz"
 
@@ -40,13 +35,11 @@ def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
 
 def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
     """Return the mean over simulations of their mean bounded slowdown."""
-    from hdrl.settings.batch.metrics import compute_metrics
-
     return float(np.mean([compute_metrics(trace)["mean_bounded_slowdown"] for trace in played]))
 
 
 @PROTOCOLS.register("rlscheduler-lublin1")
-def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Place, float]:
+def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
     """Return the mean bounded slowdown of priorities on the ten sequences, as RLScheduler measures it.
 
     The picked job is committed; with "its backfilling" others may overtake in the order of submission if they end, by
@@ -86,7 +79,7 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Path]) -> d
 
 
 @PROTOCOLS.register("lublin1-easy")
-def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Place, float]:
+def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
     """Return the mean bounded slowdown of heuristics on RLScheduler's ten sequences under proper EASY.
 
     The queue is sorted again at every event, its head has a reservation, and the others are tried in three orders. The
@@ -115,7 +108,7 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Pla
 
 
 @PROTOCOLS.register("lublin1-models")
-def lublin1_models(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[Place, float]:
+def lublin1_models(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
     """Return the mean bounded slowdown of models on RLScheduler's ten sequences, in the environments of their training.
 
     Models take their best actions. Every sequence begins with an empty machine.
@@ -125,14 +118,11 @@ def lublin1_models(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[P
     traces
         Holds ``lublin_256.swf.gz``.
     models
-        Model files of JobPick, one for each seed.
+        Models of JobPick, one for each seed.
     """
-    from hdrl.experiment.train.modeluse import Model
-
     platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}
-    for number, path in enumerate(models, start=1):
-        model = Model(path)
+    for number, model in enumerate(models, start=1):
         played = (model.play(platform, sequence, as_trained=True) for sequence in sequences)
         results[f"training {number}", "mean of ten sequences"] = _mean_bounded_slowdown(played)
     results["all trainings", "mean of ten sequences"] = float(np.mean(list(results.values())))
