@@ -23,6 +23,10 @@ MAX_BOUNDED = 1000
 """How many instances the demand bound looks at together; longer loads are cut into stretches."""
 
 
+MAX_SEARCHED, MAX_NODES = 12, 20_000
+"""Up to so many kernels the fewest misses are searched for when a simulation is measured, among so many schedules."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A pipeline on one unit.
@@ -153,6 +157,22 @@ def unavoidable_misses(machine: Units, load: PipelineLoad, *, is_fusing: bool = 
         part = slice(first, first + MAX_BOUNDED)
         n += _overload(releases[part].tolist(), dues[part].tolist(), times[part].tolist(), machine.n_units)
     return n
+
+
+def least_misses(machine: Units, load: PipelineLoad) -> int:
+    """Return the best lower bound on misses that is quickly known: exact for a few kernels, else `unavoidable_misses`.
+
+    Parameters
+    ----------
+    machine, load
+        What is scheduled.
+    """
+    question = f"least misses on {machine.sha256()}"
+    if question not in load.found_out:
+        is_small = int(load.first_kernels[-1]) <= MAX_SEARCHED
+        found = fewest_misses(machine, load, max_nodes=MAX_NODES).at_least if is_small else None
+        load.found_out[question] = unavoidable_misses(machine, load) if found is None else found
+    return load.found_out[question]
 
 
 def _overload(releases: list[int], dues: list[int], times: list[int], n_units: int) -> int:

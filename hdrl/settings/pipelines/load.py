@@ -125,6 +125,11 @@ class PipelineLoad:
         sizes = np.array([len(one.kernels) for one in self.pipelines], dtype=np.int64)
         return np.concatenate([[0], np.cumsum(sizes[self.instances["pipeline"]])]).astype(np.int64)
 
+    @cached_property
+    def found_out(self) -> dict[str, int]:
+        """What has been found out about it that takes long, by question: kept by those who ask."""
+        return {}
+
     def window(self, start: int, n_items: int, /) -> Self:
         """Return consecutive instances; how long their kernels take does not change.
 

@@ -14,11 +14,13 @@ from hdrl.settings.pipelines.guarantees import (
     check_small,
     fewest_misses,
     is_dispatch_safe,
+    least_misses,
     unavoidable_misses,
 )
 from hdrl.settings.pipelines.load import PipelineLoad
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.mapping import best_mapping
+from hdrl.settings.pipelines.metrics import compute_metrics
 from hdrl.settings.pipelines.pipeline import NEVER
 from hdrl.settings.pipelines.policies import RULES, simulate
 from hdrl.settings.pipelines.readers import read_period_file
@@ -157,6 +159,10 @@ def test_unavoidable_by_hand():
     # The demand bound does not see that nothing is preempted; the search does.
     blocked = independent((10, 0, 30), (1, 1, 3), (10, 2, 23))
     assert (unavoidable_misses(one, blocked), fewest_misses(one, blocked).at_least) == (0, 0)
+    # Two short ones cut the time into pieces that are too short for the long one; only the search sees it.
+    cut = independent((6, 0, 13), (1, 3, 4), (1, 7, 8))
+    assert (unavoidable_misses(one, cut), least_misses(one, cut)) == (0, 1)
+    assert compute_metrics(simulate(one, cut, "edf"))["n_own_misses"] == simulate(one, cut, "edf").is_missed.sum() - 1
     assert simulate(one, blocked, "edf").is_missed.sum() == 1  # waiting for the short one would have met all
     with pytest.raises(WorkloadError, match="has 30 kernels, more than 24"):
         check_small(independent(*((1, k, 99) for k in range(30))))
