@@ -100,7 +100,7 @@ class PipelinesVectorEnv(RowPickVectorEnv):
     objective
         A name of `hdrl.settings.pipelines.env_options.OBJECTIVES`.
     reward
-        A name of `hdrl.settings.pipelines.env_options.REWARDS`; ``None``: ``"shaped"``.
+        A name of `hdrl.settings.pipelines.env_options.REWARDS`; ``None``: ``"slack"``, which is learned from fastest.
     compatibility
         ``"rlschedsim"``: its state (``Box((2 + 2 * pipelines,))`` in milliseconds: time until CPU and GPU have
         done what they have to do, longest path that each pipeline has left by worst times, time to its deadline), its

@@ -185,7 +185,7 @@ def pipelines_options(
         raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")
     is_compatible = compatibility is not None
     if reward is None:
-        reward = COMPATIBILITY if is_compatible else "shaped"
+        reward = COMPATIBILITY if is_compatible else "slack"
     _check_name("objective", objective, OBJECTIVES)
     _check_name("reward", reward, REWARDS)
     chosen = _errors(errors, is_compatible=is_compatible)

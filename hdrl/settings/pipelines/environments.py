@@ -61,17 +61,14 @@ class PipelinesSpec:
         return tuple(f"{kind}+{depth}" for kind in ("cpu", "gpu") for depth in range(n_depths))
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better, or the return where it is something else.
+        """Return the objective, of which less is better, whatever is rewarded on the way.
 
         Parameters
         ----------
         arguments
             Its arguments.
         """
-        usual = "shaped" if arguments.get("compatibility") is None else "rlschedsim"
-        if (arguments.get("reward") or usual) == "shaped":
-            return str(arguments.get("objective", "miss_ratio")), -1
-        return "return", 1
+        return str(arguments.get("objective", "miss_ratio")), -1
 
     def refuses(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any]) -> str | None:
         """Return ``None``: it runs on the simulator that policies run on.

@@ -41,7 +41,9 @@ def action_of(env: PipelinesVectorEnv, world: World, found: tuple[int, int, int]
 def test_whoever_acts_like_a_policy_does_what_it_does(world: tuple[Units, PipelineLoad]):
     machine, load = world
     for policy in ("edf_local+fusion", "earliest_finish"):
-        env = PipelinesVectorEnv(machine=machine, load=load, redraw=False, max_ready=99, autoreset_mode="Disabled")
+        env = PipelinesVectorEnv(
+            machine=machine, load=load, redraw=False, max_ready=99, reward="shaped", autoreset_mode="Disabled"
+        )
         env.reset(seed=0)
         plain, total = World(machine, load), 0.0
         while True:
@@ -77,7 +79,9 @@ def play(env: PipelinesVectorEnv, seed: int = 0) -> tuple[list[float], dict[str,
 
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 def test_shaped_rewards_sum_to_the_objective(objective: str):
-    env = PipelinesVectorEnv(load="generated:0.9:3", objective=objective, wait=True, autoreset_mode="Disabled")
+    env = PipelinesVectorEnv(
+        load="generated:0.9:3", objective=objective, reward="shaped", wait=True, autoreset_mode="Disabled"
+    )
     rewards, episode, _ = play(env)
     assert sum(rewards) == pytest.approx(-episode[objective])
     assert episode["objective"] == episode[objective]
@@ -109,7 +113,8 @@ def test_other_rewards():
 
 def test_what_is_seen_by_hand():
     world = chain("a", (10, 4), (10, 5), groups={(0, 1): (15, 8)}), chain("b", (20, NEVER), tolerance_us=3)
-    env = PipelinesEnv(machine="1cpu+1gpu", load=released(world, (0, 0, 40), (1, 0, 32)), max_ready=3, wait=True)
+    load = released(world, (0, 0, 40), (1, 0, 32))
+    env = PipelinesEnv(machine="1cpu+1gpu", load=load, max_ready=3, wait=True, reward="shaped")
     seen, info = env.reset(seed=0)
     # The kernel of b has to end by 32, the first of a by 30: the rows of a come first.
     assert np.flatnonzero(info["action_mask"]).tolist() == [0, 1, 2, 3, 4]
