@@ -72,7 +72,7 @@ class World:
         OptionsError
             If it has none.
         """
-        _job_range(self._options, "test", self.load)
+        part_of(self._options, "test", self.load)
 
     def test(self) -> Any:
         """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows.
@@ -84,7 +84,7 @@ class World:
         """
         tested = self.load
         if self._options.learning.episodes.n_jobs is not None:
-            first, last = _job_range(self._options, "test", tested)
+            first, last = part_of(self._options, "test", tested)
             tested = tested.window(first, last - first)
         with self._asked_for():
             if self.spec.is_compatible:  # reproduces numbers that were made in that mode
@@ -100,7 +100,7 @@ class World:
         OptionsError
             If there are none.
         """
-        first, last = _job_range(self._options, "train", self.load)
+        first, last = part_of(self._options, "train", self.load)
         return {
             "workload": self.load.name,
             "workload_sha256": self.load.sha256(),
@@ -124,7 +124,7 @@ def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str,
     episodes = options.learning.episodes
     if episodes.n_jobs is None:
         return {}
-    first, last = _job_range(options, name, load)
+    first, last = part_of(options, name, load)
     if last - first < episodes.n_jobs:
         raise OptionsError(
             f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {load.n_items:,} jobs, "
@@ -135,8 +135,23 @@ def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str,
     return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
 
 
-def _job_range(options: OptionsFile, name: str, load: Load) -> Places:
-    """Return a range as numbers of jobs: the first, and the one after the last."""
+def part_of(options: OptionsFile, name: str, load: Load) -> Places:
+    """Return a part of a load as places of items: the first, and the one after the last.
+
+    Parameters
+    ----------
+    options
+        The options.
+    name
+        The part: ``"train"``, ``"validation"`` or ``"test"``.
+    load
+        The load.
+
+    Raises
+    ------
+    OptionsError
+        If no item is in it.
+    """
     if options.learning.episodes.n_jobs is None:
         return 0, load.n_items
     shares = getattr(options.learning.episodes, name)
