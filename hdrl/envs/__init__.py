@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ENVIRONMENTS = {
     "hdrl/JobPick-v0": "hdrl.envs.job_pick:JobPick",
     "hdrl/PolicyPair-v0": "hdrl.envs.policy_pair:PolicyPair",
+    "hdrl/Pipelines-v0": "hdrl.settings.pipelines.env:Pipelines",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 

@@ -14,6 +14,8 @@ JOB_PICK: dict[str, Any] = {"n_jobs": 12, "max_jobs": 10, "n_procs": 64, "reward
 
 POLICY_PAIR: dict[str, Any] = {"n_jobs": 12, "observation": "small"}
 
+PIPELINES: dict[str, Any] = {"load": ["generated:0.8:1", "generated:0.9:2"]}
+
 CASES: dict[str, list[dict[str, Any]]] = {
     "hdrl/JobPick-v0": [
         JOB_PICK,
@@ -27,6 +29,12 @@ CASES: dict[str, list[dict[str, Any]]] = {
         POLICY_PAIR | {"observation": "normal", "objective": "edp", "actions": ["first-random", "sjf+easy"]},
         POLICY_PAIR | {"observation": "minimal", "objective": "avg_utilization", "void": False, "start": "consecutive"},
         POLICY_PAIR | {"compatibility": "hdeeprm-0.3.1", "objective": "makespan"},
+    ],
+    "hdrl/Pipelines-v0": [
+        PIPELINES,
+        PIPELINES | {"reward": "slack", "wait": True, "max_ready": 2, "n_depths": 2, "machine": "2x(1cpu+1gpu)"},
+        PIPELINES | {"compatibility": "rlschedsim"},
+        PIPELINES | {"objective": "mean_tardiness_s", "n_jobs": 8, "start": "random"},
     ],
 }
 """Small arguments of each registered environment: several episodes must fit into 120 steps."""

@@ -1,0 +1,58 @@
+"""Speed of the simulator of pipelines: instances per second under EDF, and decisions per second of an environment."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from hdrl.settings.pipelines.env import PipelinesVectorEnv
+from hdrl.settings.pipelines.inputs import load_of
+from hdrl.settings.pipelines.jit import Lent
+from hdrl.settings.pipelines.kernel import entries
+from hdrl.settings.pipelines.machine import read_machine
+from hdrl.settings.pipelines.pipeline import NEVER, Kernel, Pipeline
+from hdrl.settings.pipelines.policies import RULES, one_state
+from hdrl.settings.pipelines.readers import PipelineSet
+from hdrl.settings.pipelines.releases import Context
+
+N_TASKS, N_UNITS, LENGTH_US = 20, 4, 100_000_000
+
+
+def instances_per_s() -> float:
+    """Return how many instances of independent tasks are simulated in a second under EDF on four units."""
+    random = np.random.default_rng(1)
+    periods = tuple(int(one) for one in random.choice([5_000, 10_000, 20_000, 50_000], N_TASKS))
+    pipelines = tuple(Pipeline(f"t{k}", (Kernel("k", int(0.15 * period), NEVER),)) for k, period in enumerate(periods))
+    found = PipelineSet("independent", pipelines, tuple((period,) for period in periods))
+    load = load_of(found, [Context(periods, LENGTH_US)])
+    lent = Lent(one_state(read_machine(f"{N_UNITS}cpu"), load))
+    entries.run_policy(lent, RULES["edf"].codes)
+    best = min(_seconds(lambda: entries.run_policy(lent, RULES["edf"].codes)) for _ in range(5))
+    return load.n_items / best
+
+
+def decisions_per_s(n_envs: int = 64, n_steps: int = 2000, **arguments: object) -> float:
+    """Return how many decisions a batch on one core takes in a second, observations and masks included."""
+    env = PipelinesVectorEnv(n_envs, copy=False, **arguments)
+    _, info = env.reset(seed=0)
+
+    def play() -> None:
+        nonlocal info
+        for _ in range(n_steps):
+            info = env.step(info["action_mask"].argmax(axis=1))[4]
+
+    play()
+    return n_envs * n_steps / min(_seconds(play) for _ in range(3))
+
+
+def _seconds(call: object) -> float:
+    begin = time.perf_counter()
+    call()  # type: ignore[operator]
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    print(f"EDF, {N_TASKS} independent tasks on {N_UNITS} units: {instances_per_s():,.0f} instances/s")
+    print(f"environment, rows of 8 kernels x 2 units: {decisions_per_s():,.0f} decisions/s")
+    print(f"environment of rlschedsim: {decisions_per_s(compatibility='rlschedsim'):,.0f} decisions/s")

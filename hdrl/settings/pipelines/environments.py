@@ -1,0 +1,119 @@
+"""The environment of pipelines, as trainings and model files ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import OptionsError
+
+if TYPE_CHECKING:
+    from hdrl.settings.pipelines.load import PipelineLoad
+    from hdrl.settings.pipelines.machine import Units
+    from hdrl.settings.pipelines.options import PipelineOptions
+
+LATE = "late_releases"
+
+
+class PipelinesSpec:
+    """Giving ready kernels to units, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/Pipelines-v0"
+    given = frozenset(
+        (
+            *("machine", "load", "n_jobs", "start", "part", "redraw"),
+            *("num_envs", "autoreset_mode", "copy", "render_mode"),
+        )
+    )
+
+    def arguments(self, options: PipelineOptions) -> dict[str, Any]:
+        """Return nothing: all its arguments stand in ``learning.arguments``.
+
+        Parameters
+        ----------
+        options
+            Not looked at.
+        """
+        del options
+        return {}
+
+    def places(self, machine: Units, load: PipelineLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated.
+
+        Parameters
+        ----------
+        machine, load, window
+            See `hdrl.setting.EnvironmentSpec.places`.
+        """
+        return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return kinds of units and depths where an action means them; else none: it is a place in a table.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        n_depths = arguments.get("n_depths")
+        if arguments.get("compatibility") is None or n_depths is None:
+            return ()
+        return tuple(f"{kind}+{depth}" for kind in ("cpu", "gpu") for depth in range(n_depths))
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the objective, of which less is better, whatever is rewarded on the way.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return str(arguments.get("objective", "miss_ratio")), -1
+
+    def refuses(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: it runs on the simulator that policies run on.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            Not looked at.
+        """
+        del machine, load, arguments
+        return None
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return why its models are not played beside policies: rlschedsim notices releases too late.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        errors = arguments.get("errors")
+        if arguments.get("compatibility") is not None and (errors is None or LATE in errors):
+            return (
+                "rlschedsim notices releases late, so that its world is not that of the policies;"
+                ' "errors": ["whole_running_times", "worst_queued_times"] leaves that out'
+            )
+        return None
+
+    def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
+        """Return an environment in which a model decides about all instances, which take as long as they do.
+
+        Parameters
+        ----------
+        machine, load, arguments, options
+            See `hdrl.setting.EnvironmentSpec.player`.
+
+        Raises
+        ------
+        OptionsError
+            If its world is not that of the policies.
+        """
+        del options
+        why = self.unplayable(arguments)
+        if why is not None:
+            raise OptionsError(why)
+        from hdrl.settings.pipelines.env import PipelinesEnv
+
+        return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)

@@ -1,0 +1,220 @@
+"""Pictures of pipelines: who ran where, with releases and deadlines; misses by pipeline, configuration, utilisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hdrl.figures.figure import Figure, OnPage
+from hdrl.figures.style import PALETTE, canvas
+from hdrl.settings.pipelines.metrics import wilson
+from hdrl.settings.pipelines.runs import PipelineRun, run_of_trace
+from hdrl.settings.pipelines.trace import PipelineTrace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+MISSED = "#b00020"
+
+WIDTH_IN = 11.0
+
+MAX_LABELS = 200
+"""How many runs are labelled at most."""
+
+Runs = PipelineTrace | PipelineRun | Sequence[PipelineTrace | PipelineRun]
+
+
+def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Sequence[int] = ()) -> Canvas:
+    """Draw what ran on which unit, and below it releases and deadlines of every pipeline; a part for each run.
+
+    A colour stands for a pipeline, a number in a bar for the kernels that it ran. Triangles up are releases, triangles
+    down deadlines, red where they were missed; the end of an instance that was missed is a red cross.
+
+    Parameters
+    ----------
+    runs
+        What happened.
+    ax
+        Where to draw one run; a new figure by default.
+    labels
+        Whether bars that are wide enough say which kernels they ran.
+    places
+        Not looked at: colours are those of pipelines.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    del places
+    shown = _runs(runs)
+    heights = [1.2 + 0.4 * (len(run.units) + len(run.pipelines)) for run in shown]
+    figure, axes = canvas(ax, len(shown), size_in=(WIDTH_IN, sum(heights)))
+    for part, run in zip(axes, shown, strict=True):
+        _draw_gantt(part, run, labels=labels)
+    return figure
+
+
+def _draw_gantt(ax: Any, run: PipelineRun, *, labels: bool) -> None:
+    n_units = len(run.units)
+    first_s, last_s = run.span_s
+    ax.set_xlim(first_s, last_s)
+    owners = run.pipeline[run.run_instance]
+    for unit in range(n_units):
+        own = run.run_unit == unit
+        spans = np.column_stack([run.run_start_us[own], run.run_end_us[own] - run.run_start_us[own]]) / 1e6
+        colours = [PALETTE[number % len(PALETTE)] for number in owners[own].tolist()]
+        ax.broken_barh(spans.tolist(), (unit - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=0.5)
+    if labels:
+        _label(ax, run, last_s - first_s)
+    for number in range(len(run.pipelines)):
+        _mark(ax, run, number, n_units + number)
+    ax.set_yticks(range(n_units + len(run.pipelines)), [*run.units, *run.pipelines])
+    ax.set_ylim(n_units + len(run.pipelines) - 0.4, -0.6)
+    ax.set_xlabel("time (s)")
+    title = f"{run.name}: {int(run.is_missed.sum())} of {len(run.is_missed)} deadlines missed"
+    ax.set_title(title, loc="left", fontsize=10)
+
+
+def _label(ax: Any, run: PipelineRun, span_s: float) -> None:
+    widths = (run.run_end_us - run.run_start_us) / 1e6
+    for place in np.argsort(-widths, kind="stable")[:MAX_LABELS].tolist():
+        first, _, rest = run.run_kernels[place].partition("-")
+        text = f"{first}-{rest.rpartition('-')[2]}" if rest else first
+        if widths[place] < 0.012 * len(text) * span_s:
+            continue
+        middle = (run.run_start_us[place] + run.run_end_us[place]) / 2e6
+        ax.text(middle, run.run_unit[place], text, ha="center", va="center", fontsize=7, color="white", clip_on=True)
+
+
+def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
+    own = run.pipeline == number
+    colour, missed = PALETTE[number % len(PALETTE)], run.is_missed[own]
+    releases = run.release_us[own] / 1e6
+    ax.plot(releases, np.full(len(releases), row + 0.15), "^", color=colour, markersize=5)
+    for is_missed, shade in ((False, colour), (True, MISSED)):
+        dates = run.deadline_us[own][missed == is_missed] / 1e6
+        ax.plot(dates, np.full(len(dates), row - 0.15), "v", color=shade, markersize=5)
+    ends = run.end_us[own][missed] / 1e6
+    ax.plot(ends, np.full(len(ends), row), "x", color=MISSED, markersize=5)
+
+
+def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) -> Canvas:
+    """Draw the share of deadlines that each pipeline misses in each run, with its 95 % interval.
+
+    Parameters
+    ----------
+    runs
+        What happened; the same pipelines in all of them.
+    ax
+        Where to draw; a new figure by default.
+    places
+        For each run its place among all that have a colour.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    shown = _runs(runs)
+    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
+    width = 0.8 / len(shown)
+    for place, run in enumerate(shown):
+        counts = [(int(run.is_missed[own].sum()), int(own.sum())) for own in _by_pipeline(run)]
+        shares = np.array([n_missed / max(n, 1) for n_missed, n in counts])
+        low, high = np.array([wilson(*one) if one[1] else (0.0, 0.0) for one in counts]).T
+        x = np.arange(len(counts)) + (place - (len(shown) - 1) / 2) * width
+        colour = PALETTE[(places[place] if places else place) % len(PALETTE)]
+        only.bar(x, shares, width, color=colour, label=run.name)
+        only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor="#404040", elinewidth=0.8)
+    only.set_xticks(range(len(shown[0].pipelines)), list(shown[0].pipelines))
+    only.set_ylabel("share of deadlines missed")
+    only.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+    return figure
+
+
+def _by_pipeline(run: PipelineRun) -> list[Any]:
+    return [run.pipeline == number for number in range(len(run.pipelines))]
+
+
+def by_configuration(counts: Mapping[str, Sequence[tuple[int, int]]], ax: Axes | None = None) -> Canvas:
+    """Draw the share of deadlines that policies miss in each configuration.
+
+    Parameters
+    ----------
+    counts
+        For each policy, missed and released instances of each configuration.
+    ax
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
+    for place, (name, found) in enumerate(counts.items()):
+        shares = [n_missed / n for n_missed, n in found]
+        only.step(range(len(shares)), shares, where="mid", label=name, color=PALETTE[place % len(PALETTE)])
+    only.set_xlabel("configuration")
+    only.set_ylabel("share of deadlines missed")
+    only.set_ylim(-0.02, 1.02)
+    only.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+    return figure
+
+
+def by_utilization(counts: Mapping[str, Mapping[float, tuple[int, int]]], ax: Axes | None = None) -> Canvas:
+    """Draw the share of deadlines that policies miss on generated sets over their utilisation, with 95 % intervals.
+
+    Parameters
+    ----------
+    counts
+        For each policy, missed and released instances by utilisation.
+    ax
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
+    for place, (name, found) in enumerate(counts.items()):
+        x = sorted(found)
+        low, high = np.array([wilson(*found[one]) for one in x]).T
+        colour = PALETTE[place % len(PALETTE)]
+        only.plot(x, [found[one][0] / found[one][1] for one in x], marker="o", markersize=3, label=name, color=colour)
+        only.fill_between(x, low, high, alpha=0.15, color=colour, linewidth=0)
+    only.set_xlabel("utilisation (least unit time needed / unit time)")
+    only.set_ylabel("share of deadlines missed")
+    only.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+    return figure
+
+
+def _runs(runs: Runs) -> list[PipelineRun]:
+    given = [runs] if isinstance(runs, (PipelineTrace, PipelineRun)) else list(runs)
+    return [run_of_trace(one) if isinstance(one, PipelineTrace) else one for one in given]
+
+
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "gantt": Figure(
+            "gantt",
+            "which kernels ran on which unit when, with releases and deadlines",
+            gantt,
+            max_runs=6,
+            on_page=(OnPage("Schedule", "Units and deadlines"),),
+        ),
+        "misses": Figure(
+            "misses",
+            "share of deadlines that each pipeline misses",
+            misses,
+            on_page=(OnPage("Deadlines", "Missed by pipeline"),),
+        ),
+    }
+)
+"""What can be drawn of runs, by name."""

@@ -1,0 +1,146 @@
+"""What a run folder holds: instances and runs in whole microseconds, and rlschedsim's history."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from hdrl.errors import ReadError
+from hdrl.files import atomic_write, read_text
+from hdrl.settings.pipelines.machine import KINDS
+from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.trace.files import TraceFile, write_tables
+
+INSTANCES_FILE, RUNS_FILE, HISTORY_FILE = "instances.csv", "runs.csv", "task_set_history.stats"
+
+INSTANCE_COLUMNS = (
+    *("instance", "pipeline", "name", "release_us", "deadline_us", "tolerance_us"),
+    *("start_us", "end_us", "late_us", "missed"),
+)
+RUN_COLUMNS = ("instance", "pipeline", "kernels", "unit", "label", "start_us", "end_us", "worst_us")
+
+
+def write_instances(trace: PipelineTrace, folder: Path) -> None:
+    """Write a row for each instance.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets ``instances.csv``.
+    """
+    table = trace.load.instances
+    with atomic_write(folder / INSTANCES_FILE) as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(INSTANCE_COLUMNS)
+        for number, one in enumerate(table.tolist()):
+            pipeline, release_us, deadline_us, tolerance_us, _ = one
+            name = trace.load.pipelines[pipeline].name
+            ends = int(trace.start_us[number]), int(trace.end_us[number]), int(trace.late_us[number])
+            missed = int(trace.is_missed[number])
+            rows.writerow([number, pipeline, name, release_us, deadline_us, tolerance_us, *ends, missed])
+
+
+def write_runs(trace: PipelineTrace, folder: Path) -> None:
+    """Write a row for each kernel that was started, alone or fused.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets ``runs.csv``.
+    """
+    labels, pipelines = trace.machine.labels, trace.load.instances["pipeline"]
+    with atomic_write(folder / RUNS_FILE) as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(RUN_COLUMNS)
+        for instance, option, unit, start_us, end_us, worst_us in trace.runs.tolist():
+            pipeline = int(pipelines[instance])
+            kernels = "-".join(map(str, trace.load.pipelines[pipeline].options[option].kernels))
+            rows.writerow([instance, pipeline, kernels, unit, labels[unit], start_us, end_us, worst_us])
+
+
+def write_history(trace: PipelineTrace, folder: Path) -> None:
+    """Write rlschedsim's ``task_set_history.stats``.
+
+    A line is instance, pipeline, kernels, kind of unit, number of the unit among its kind, start and end in
+    milliseconds, and whether it was the last of its instance.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets it.
+    """
+    numbers = [trace.machine.kinds[:unit].count(kind) for unit, kind in enumerate(trace.machine.kinds)]
+    with atomic_write(folder / HISTORY_FILE) as out:
+        for instance, option, unit, start_us, end_us, _ in trace.runs.tolist():
+            pipeline = int(trace.load.instances["pipeline"][instance])
+            group = trace.load.pipelines[pipeline].options[option]
+            inside = set(group.kernels)
+            after = {v for k in inside for v in trace.load.pipelines[pipeline].successors[k]} - inside
+            fields = (
+                *(instance, pipeline, "-".join(map(str, group.kernels))),
+                *(KINDS[trace.machine.kinds[unit]], numbers[unit], start_us / 1000, end_us / 1000, int(not after)),
+            )
+            out.write(",".join(map(str, fields)) + "\n")
+
+
+def write_split(traces: Sequence[PipelineTrace], folder: Path) -> tuple[int, int]:
+    """Write histories as rlschedsim does: into ``Pos`` where every deadline was met, into ``Neg`` the others.
+
+    Parameters
+    ----------
+    traces
+        What happened, one for each configuration.
+    folder
+        The folder that gets both.
+
+    Returns
+    -------
+    tuple
+        How many were written into either.
+    """
+    counts = {"Pos": 0, "Neg": 0}
+    for number, trace in enumerate(traces):
+        kind = "Neg" if trace.is_missed.any() else "Pos"
+        counts[kind] += 1
+        place = folder / kind / f"configuration_{number}"
+        place.mkdir(parents=True, exist_ok=True)
+        write_history(trace, place)
+    return counts["Pos"], counts["Neg"]
+
+
+def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+
+    Raises
+    ------
+    ReadError
+        If a file is missing or of another form.
+    """
+    return _rows(folder / INSTANCES_FILE, INSTANCE_COLUMNS), _rows(folder / RUNS_FILE, RUN_COLUMNS)
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    header, *rows = csv.reader(read_text(path).splitlines()) if path.is_file() else [[]]
+    if tuple(header) != tuple(columns) or any(len(row) != len(columns) for row in rows):
+        raise ReadError(path, f"is no table of {', '.join(columns)}" if path.is_file() else "no such file")
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+FILES = (
+    TraceFile((INSTANCES_FILE,), write_instances, "instances with their deadlines, in microseconds"),
+    TraceFile((RUNS_FILE,), write_runs, "which kernels ran where and when, in microseconds"),
+    TraceFile((HISTORY_FILE,), write_history, "the same as rlschedsim writes it"),
+    TraceFile(("tasks.csv", "stays.csv"), write_tables, "the tables that all settings have"),
+)

@@ -1,0 +1,129 @@
+"""Loads from texts: sets of pipelines in files, all their configurations, or generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hdrl.errors import WorkloadError
+from hdrl.seeding import stream
+from hdrl.settings.pipelines.generate import Model, generate
+from hdrl.settings.pipelines.load import PipelineLoad, Times
+from hdrl.settings.pipelines.readers import PipelineSet, read_set
+from hdrl.settings.pipelines.releases import Context, release
+
+GENERATED = "generated"
+"""The text that asks for pipelines by a model."""
+
+
+def load_of(
+    found: PipelineSet,
+    contexts: Sequence[Context],
+    *,
+    times: Times | None = None,
+    spread: float = 0.0,
+    seed: int = 0,
+    name: str = "",
+) -> PipelineLoad:
+    """Return what a set of pipelines releases.
+
+    Parameters
+    ----------
+    found
+        The set.
+    contexts
+        The periods, one context after the other.
+    times
+        How long kernels really take; ``None``: their worst cases.
+    spread, seed
+        Sporadic releases, see `hdrl.settings.pipelines.releases.release`, and their seed.
+    name
+        What the load is called; empty: the set with its periods.
+    """
+    random = stream(seed, "releases") if spread > 0.0 else None
+    instances = release(found.pipelines, contexts, spread=spread, random=random)
+    periods = [[period / 1000 for period in context.periods_us] for context in contexts]
+    shown = "/".join("-".join(f"{period:g}" for period in one) for one in periods)
+    return PipelineLoad(
+        name or f"{found.name}@{shown}",
+        found.pipelines,
+        instances,
+        times or Times(),
+        {"set": found.name, "periods_ms": periods, "spread": spread, "seed": seed},
+    )
+
+
+def all_configurations(found: PipelineSet, times: Times | None = None) -> list[PipelineLoad]:
+    """Return a load of one hyperperiod for every combination of periods, the last pipeline's changing fastest.
+
+    Parameters
+    ----------
+    found
+        The set.
+    times
+        How long kernels really take; ``None``: their worst cases.
+    """
+    return [load_of(found, [Context(periods)], times=times) for periods in found.configurations()]
+
+
+def generated_load(
+    model: Model, *, seed: int, times: Times | None = None, length_us: int = 0, n_items: int = 0
+) -> PipelineLoad:
+    """Return a load by a model.
+
+    Parameters
+    ----------
+    model
+        What the pipelines are like.
+    seed
+        Seed of all that is drawn.
+    times
+        How long kernels really take; ``None``: their worst cases.
+    length_us
+        How long instances are released; 0: one hyperperiod.
+    n_items
+        How many instances there are to be, instead of a length; 0: as many as come.
+    """
+    found = generate(model, stream(seed, "pipelines"), f"{GENERATED}-{model.utilization:g}-{seed}")
+    periods = found.configurations()[0]
+    if n_items > 0:
+        length_us = int(n_items / sum(1 / period for period in periods)) + max(periods)
+    load = load_of(found, [Context(periods, length_us)], times=times, name=found.name)
+    return load.window(0, n_items) if n_items > 0 else load
+
+
+def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
+    """Return the loads that a text stands for: all configurations of a set in a file, or one generated load.
+
+    Parameters
+    ----------
+    text
+        A file that `hdrl.settings.pipelines.readers.read_set` reads; ``"generated"``: the default model;
+        ``"generated:0.8"``: with a utilisation, ``"generated:0.8:7"`` and a seed.
+    folder
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    WorkloadError
+        If the model cannot be followed.
+    ReadError
+        If the file cannot be read.
+    """
+    if isinstance(text, str) and text.partition(":")[0] == GENERATED:
+        return [_generated(text)]
+    return all_configurations(read_set(folder / Path(text).expanduser()))
+
+
+def _generated(text: str) -> PipelineLoad:
+    parts = text.split(":")[1:]
+    try:
+        utilization = float(parts[0]) if parts else 0.5
+        seed = int(parts[1]) if len(parts) > 1 else 0
+        if len(parts) > 2 or seed < 0:
+            raise ValueError(text)
+    except ValueError:
+        raise WorkloadError(
+            f"load is {text!r}, expected generated:<utilisation>:<seed>, such as generated:0.8:7"
+        ) from None
+    return generated_load(Model(utilization=utilization), seed=seed)

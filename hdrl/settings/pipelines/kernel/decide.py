@@ -1,0 +1,219 @@
+"""The classic rules: which ready kernel is next, on which unit, fused with what."""
+
+from __future__ import annotations
+
+from hdrl.settings.pipelines.jit import jit
+from hdrl.settings.pipelines.kernel.codes import (
+    BEST_GAIN,
+    BY_CHANCE,
+    BY_DEADLINE,
+    BY_FINISH,
+    BY_LAXITY,
+    BY_LOCAL_DEADLINE,
+    BY_PERIOD,
+    BY_RELATIVE_DEADLINE,
+    BY_THRESHOLD,
+    NONE,
+    ON_CPU,
+    ON_GPU,
+    ON_IDLE,
+    ON_PLANNED,
+    OVER,
+    SHORTEST,
+    SINGLE,
+    STUCK,
+)
+from hdrl.settings.pipelines.kernel.engine import FAR_US, advance, begin, dispatch, is_startable, runs_on, wait
+
+_LEHMER, _MODULUS = 48271, 2147483647
+
+
+@jit
+def draw(state, n):
+    """Return a number from 0 to ``n - 1`` (Lehmer's generator; its state is never 0)."""
+    s = state.scalars[0]
+    s.random = s.random * _LEHMER % _MODULUS
+    return s.random % n
+
+
+@jit
+def backlog_us(state, number):
+    """Return how long a unit will be busy if all on it takes its worst time."""
+    unit = state.unit[number]
+    if unit.stay == NONE:
+        return 0
+    stay = state.stays[unit.stay]
+    return max(stay.start_us + stay.worst_us - state.scalars[0].now_us, 0) + unit.queued_us
+
+
+@jit
+def kernel_row(state, place):
+    """Return the row of a ready kernel in the table."""
+    ready = state.ready[place]
+    pipeline = state.instances[state.scalars[0].first_instance + ready.instance].pipeline
+    return state.kernels[state.pipelines[pipeline].first_kernel + ready.kernel]
+
+
+@jit
+def _key_us(state, place, order):
+    """Return what is to be small of the ready kernel that is next."""
+    ready = state.ready[place]
+    if order == BY_LOCAL_DEADLINE:
+        return ready.local_deadline_us
+    row = state.instances[state.scalars[0].first_instance + ready.instance]
+    if order == BY_DEADLINE:
+        return row.deadline_us
+    if order == BY_PERIOD:
+        return row.period_us
+    if order == BY_RELATIVE_DEADLINE:
+        return row.deadline_us - row.release_us
+    kernel = kernel_row(state, place)
+    if order == BY_LAXITY:
+        return row.deadline_us - kernel.best_tail_us
+    return -kernel.rank_us
+
+
+@jit
+def _is_before(state, place, other):
+    """Tell whether a ready kernel goes before another one of equal rank: earlier deadline, instance, number."""
+    one, two = state.ready[place], state.ready[other]
+    first = state.scalars[0].first_instance
+    deadline_us = state.instances[first + one.instance].deadline_us
+    other_us = state.instances[first + two.instance].deadline_us
+    if deadline_us != other_us:
+        return deadline_us < other_us
+    if one.instance != two.instance:
+        return one.instance < two.instance
+    return one.kernel < two.kernel
+
+
+@jit
+def _threshold_us(state, place):
+    """Return the earliest local deadline of another ready kernel."""
+    s = state.scalars[0]
+    if s.n_ready == 1:
+        return FAR_US
+    return state.ready[1 if place == 0 else 0].local_deadline_us
+
+
+@jit
+def choice_on(state, place, unit, fusion):
+    """Return the choice of a ready kernel that a rule of fusion makes on a unit, `NONE` if there is none."""
+    ready = state.ready[place]
+    kernel = kernel_row(state, place)
+    if fusion == SINGLE:
+        alone = kernel.first_choice
+        return alone if runs_on(state, ready.instance, state.choices[alone], unit) != NONE else NONE
+    is_cpu = state.units[unit].kind == 0
+    deadline_us = state.instances[state.scalars[0].first_instance + ready.instance].deadline_us
+    threshold_us = _threshold_us(state, place)
+    found, best = NONE, 0.0
+    for number in range(kernel.first_choice, kernel.first_choice + kernel.n_choices):
+        choice = state.choices[number]
+        time_us = runs_on(state, ready.instance, choice, unit)
+        if time_us == NONE or not is_startable(state, ready.instance, choice):
+            continue
+        if fusion == BEST_GAIN:
+            value = (choice.sum_cpu_us if is_cpu else choice.sum_gpu_us) / time_us
+        elif fusion == BY_THRESHOLD:
+            is_urgent = choice.n_members == 1 or deadline_us - choice.deadline_tail_us < threshold_us
+            value = float(choice.n_members) if is_urgent else 0.0
+        else:
+            value = 1.0 / (time_us + choice.after_us)
+        if value > best:
+            found, best = number, value
+    return found
+
+
+@jit
+def _best_unit(state, place, where, fusion):
+    """Return the unit and the choice with which a ready kernel ends first under a rule; `NONE` if it has to wait."""
+    found, chosen, best = NONE, NONE, FAR_US
+    for unit in range(len(state.unit)):
+        kind = state.units[unit].kind
+        if (where == ON_IDLE and state.unit[unit].stay != NONE) or (where == ON_CPU and kind != 0):
+            continue
+        if where == ON_GPU and kind == 0:
+            continue
+        choice = choice_on(state, place, unit, fusion)
+        if choice == NONE:
+            continue
+        row = state.choices[choice]
+        end_us = backlog_us(state, unit) + (row.cpu_us if kind == 0 else row.gpu_us)
+        if fusion == SHORTEST:
+            end_us += row.after_us
+        if end_us < best:
+            found, chosen, best = unit, choice, end_us
+    return found, chosen, best
+
+
+@jit
+def _planned(state, place):
+    """Return the unit and the choice that the plan has for a ready kernel, `NONE` while the unit is busy."""
+    row = kernel_row(state, place)
+    if row.planned_unit == NONE or state.unit[row.planned_unit].stay != NONE:
+        return NONE, NONE
+    number = row.first_choice + row.planned_choice
+    if not is_startable(state, state.ready[place].instance, state.choices[number]):
+        return NONE, NONE
+    return row.planned_unit, number
+
+
+@jit
+def _random(state):
+    """Return a ready kernel, a unit and a choice that goes there, drawn evenly among those of the kernel."""
+    s = state.scalars[0]
+    place = draw(state, s.n_ready)
+    kernel, instance = kernel_row(state, place), state.ready[place].instance
+    n = 0
+    unit, choice = NONE, NONE
+    for number in range(kernel.first_choice, kernel.first_choice + kernel.n_choices):
+        if not is_startable(state, instance, state.choices[number]):
+            continue
+        for one in range(len(state.unit)):
+            if runs_on(state, instance, state.choices[number], one) != NONE:
+                n += 1
+                if draw(state, n) == 0:
+                    unit, choice = one, number
+    return place, unit, choice
+
+
+@jit
+def decide(state, order, where, fusion):
+    """Return place, unit and choice of what a policy starts or queues; unit `NONE`: it waits."""
+    if order == BY_CHANCE:
+        return _random(state)
+    found, unit, choice = NONE, NONE, NONE
+    best = FAR_US
+    for place in range(state.scalars[0].n_ready):
+        key = FAR_US
+        if order != BY_FINISH:
+            key = _key_us(state, place, order)
+            if found != NONE and (key > best or (key == best and not _is_before(state, place, found))):
+                continue
+        if where == ON_PLANNED:
+            its_unit, its_choice = _planned(state, place)
+        else:
+            its_unit, its_choice, end_us = _best_unit(state, place, where, fusion)
+            if order == BY_FINISH:
+                key = end_us
+                if found != NONE and (key > best or (key == best and not _is_before(state, place, found))):
+                    continue
+        if its_unit != NONE:
+            found, unit, choice, best = place, its_unit, its_choice, key
+    return found, unit, choice
+
+
+@jit
+def run(state, order, where, fusion):
+    """Run the whole episode under a policy; return the stage in which it stopped."""
+    begin(state)
+    while True:
+        stage = advance(state)
+        if stage in (OVER, STUCK):
+            return stage
+        place, unit, choice = decide(state, order, where, fusion)
+        if unit == NONE:
+            wait(state)
+        else:
+            dispatch(state, place, choice, unit)

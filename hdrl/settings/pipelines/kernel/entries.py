@@ -1,0 +1,273 @@
+"""The simulator's face: the functions that Python calls. Each works on the chosen environments of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.pipelines.jit import (
+    ALL_LEGAL,
+    LEADER,
+    NO_ACTION,
+    Counts,
+    Lent,
+    Team,
+    borrow,
+    counts_at,
+    enter_round,
+    entry,
+    jit,
+    keep_count,
+    leave_round,
+    moved_to,
+    new_counts,
+    new_team,
+    request_of,
+    take_actions,
+    take_as,
+    take_row,
+)
+from hdrl.settings.pipelines.kernel import engine
+from hdrl.settings.pipelines.kernel.codes import N_OBJECTIVES, OVER, R_METRIC
+from hdrl.settings.pipelines.kernel.decide import decide, run
+from hdrl.settings.pipelines.kernel.observe import act, observe
+from hdrl.settings.pipelines.kernel.state import State, first_row, smallest_state
+
+_RESET, _STEP, _RUN, _TELL, _BEGIN, _DISPATCH, _DECIDE = range(7)
+
+
+@jit
+def _reset(state):
+    engine.begin(state)
+    engine.advance(state)
+    observe(state)
+
+
+@jit
+def _step(state, action):
+    """Carry out an action; return the reward."""
+    s = state.scalars[0]
+    act(state, action)
+    engine.advance(state)
+    observe(state)
+    if state.settings[0].reward == R_METRIC:
+        value = engine.objective_value(state, state.settings[0].objective)
+        gain = s.told - value
+        s.told = value
+        return gain
+    gain = s.earned
+    s.earned = 0.0
+    return gain
+
+
+@jit
+def _serve(state, request, row, numbers, results):
+    """Carry out one request in one environment, which is a row of its batch."""
+    if request == _STEP:
+        state.is_over[row] = state.scalars[0].stage == OVER
+    elif request == _RESET:
+        _reset(state)
+    elif request == _RUN:
+        run(state, numbers[0], numbers[1], numbers[2])
+    elif request == _BEGIN:
+        engine.begin(state)
+        engine.advance(state)
+    elif request == _DISPATCH:
+        if numbers[0] < 0:
+            engine.wait(state)
+        else:
+            engine.dispatch(state, numbers[0], numbers[1], numbers[2])
+        engine.advance(state)
+    elif request == _DECIDE:
+        place, unit, choice = decide(state, numbers[0], numbers[1], numbers[2])
+        numbers[3], numbers[4], numbers[5] = place, choice, unit
+    if request in (_RUN, _TELL):
+        for objective in range(N_OBJECTIVES):
+            results[objective, row] = engine.objective_value(state, objective)
+
+
+@jit
+def _serve_rows(batch, counts, team, member, chosen, numbers, results):
+    """Carry out a request in chosen environments, as long as there are any to take."""
+    request = request_of(team)
+    state = borrow(first_row(batch))
+    row = take_row(team, member)
+    while row >= 0:
+        if chosen[row]:
+            state = moved_to(state, batch, row)
+            if request == _STEP:
+                state.rewards[row] = _step(state, counts.actions[row])
+            _serve(state, request, row, numbers, results)
+        row = take_row(team, member)
+
+
+_taken = take_as(smallest_state)
+
+
+@entry
+def _call(places, counts, team, request, member, chosen, numbers, results):
+    batch, lent_counts = _taken(places), counts_at(counts)
+    leads_step = member == LEADER and request == _STEP
+    if leads_step:
+        illegal = take_actions(lent_counts, chosen, numbers, NO_ACTION)
+        if illegal != ALL_LEGAL:
+            return illegal, 0
+    is_on = enter_round(team, request, member)
+    while is_on:
+        _serve_rows(batch, lent_counts, team, member, chosen, numbers, results)
+        is_on = leave_round(team, member)
+    return ALL_LEGAL, keep_count(lent_counts, chosen) if leads_step else 0
+
+
+_NO_NUMBERS = np.zeros(6, dtype=np.int64)
+_NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
+_NO_COUNTS = Lent(new_counts(0, 0))
+
+
+def reset_rows(batch: Lent[State], team: Team, chosen: NDArray[np.bool_]) -> None:
+    """Begin the episodes of the chosen environments, up to their first decisions.
+
+    Parameters
+    ----------
+    batch
+        The arrays; `hdrl.settings.pipelines.kernel.state.set_episode` has said what the episodes consist of.
+    team
+        Who shares the rows.
+    chosen
+        Which of all environments.
+    """
+    _call(batch.places, _NO_COUNTS.places, team, _RESET, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
+
+
+def step_rows(
+    batch: Lent[State], counts: Lent[Counts], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Carry out actions up to the next decisions; rewards, observations, masks and ``is_over`` are written.
+
+    Parameters
+    ----------
+    batch, team, chosen
+        See `reset_rows`.
+    counts
+        What is kept of the steps; its masks, rewards and terminations are those of the batch.
+    actions
+        An action for each of all environments.
+
+    Returns
+    -------
+    tuple
+        The first of the environments whose action is illegal, -1 if there is none: nothing has happened otherwise; and
+        how many episodes have ended.
+    """
+    illegal, n_ended = _call(batch.places, counts.places, team, _STEP, LEADER, chosen, actions, _NO_RESULTS)
+    return illegal, n_ended
+
+
+def help_rows(batch: Lent[State], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]) -> None:
+    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
+
+    Parameters
+    ----------
+    batch, counts, team, chosen
+        Those of the other thread.
+    member
+        The number of who helps.
+    """
+    _call(batch.places, counts.places, team, _STEP, member, chosen, _NO_NUMBERS, _NO_RESULTS)
+
+
+def run_policy(batch: Lent[State], policy: tuple[int, int, int]) -> NDArray[np.float64]:
+    """Run one whole episode of each environment under a policy, in one compiled call.
+
+    Parameters
+    ----------
+    batch
+        The arrays.
+    policy
+        Order, place and fusion: numbers of `hdrl.settings.pipelines.kernel.codes`.
+
+    Returns
+    -------
+    numpy.ndarray
+        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+    """
+    n_envs = len(batch.arrays.scalars)
+    results = np.zeros((N_OBJECTIVES, n_envs))
+    numbers = np.array([*policy, 0, 0, 0], dtype=np.int64)
+    _call(
+        batch.places,
+        _NO_COUNTS.places,
+        new_team(n_envs),
+        _RUN,
+        LEADER,
+        np.ones(n_envs, dtype=np.bool_),
+        numbers,
+        results,
+    )
+    return results
+
+
+def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return all objectives of environments over the instances that have ended.
+
+    Parameters
+    ----------
+    batch
+        The arrays.
+    chosen
+        Which of all environments.
+
+    Returns
+    -------
+    numpy.ndarray
+        By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
+    """
+    results = np.zeros((N_OBJECTIVES, len(chosen)))
+    _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _TELL, LEADER, chosen, _NO_NUMBERS, results)
+    return results
+
+
+_ONE = np.ones(1, dtype=np.bool_)
+
+
+def begin_one(batch: Lent[State]) -> None:
+    """Begin the episode of the only environment of a batch, up to its first decision, without observing.
+
+    Parameters
+    ----------
+    batch
+        The arrays.
+    """
+    _call(batch.places, _NO_COUNTS.places, new_team(1), _BEGIN, LEADER, _ONE, _NO_NUMBERS, _NO_RESULTS)
+
+
+def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None:
+    """Start or queue something in the only environment of a batch, and go on to its next decision.
+
+    Parameters
+    ----------
+    batch
+        The arrays.
+    place
+        Which of the ready kernels; -1: wait for the next event.
+    choice, unit
+        Numbers in the tables of choices and of units; they have been found to be possible.
+    """
+    numbers = np.array([place, choice, unit, 0, 0, 0], dtype=np.int64)
+    _call(batch.places, _NO_COUNTS.places, new_team(1), _DISPATCH, LEADER, _ONE, numbers, _NO_RESULTS)
+
+
+def decide_one(batch: Lent[State], policy: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return what a policy would do next in the only environment of a batch: place, choice and unit, all -1 to wait.
+
+    Parameters
+    ----------
+    batch
+        The arrays.
+    policy
+        See `run_policy`.
+    """
+    numbers = np.array([*policy, 0, 0, 0], dtype=np.int64)
+    _call(batch.places, _NO_COUNTS.places, new_team(1), _DECIDE, LEADER, _ONE, numbers, _NO_RESULTS)
+    place, choice, unit = numbers[3:].tolist()
+    return (place, choice, unit) if unit >= 0 else (-1, -1, -1)

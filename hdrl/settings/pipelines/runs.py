@@ -1,0 +1,200 @@
+"""Runs as pictures and reports need them, from a Trace or from the files of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import ReadError
+from hdrl.figures.figure import ItemNumber, Run, Schedule
+from hdrl.files import read_json
+from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
+from hdrl.settings.pipelines.trace import PipelineTrace
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PipelineRun:
+    """What pictures show of a run.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    policy
+        Who decided; ``None`` if unknown.
+    units
+        What units are called.
+    pipelines
+        Names of the pipelines.
+    pipeline, release_us, deadline_us, end_us
+        Of each instance: its pipeline and dates.
+    is_missed
+        Whether each instance was missed.
+    run_instance, run_unit, run_start_us, run_end_us
+        Of each kernel that ran, alone or fused: the instance, the unit, and dates.
+    run_kernels
+        Which kernels it was: ``"0-1-2"``.
+    """
+
+    name: str
+    policy: str | None
+    units: tuple[str, ...]
+    pipelines: tuple[str, ...]
+    pipeline: IntArray
+    release_us: IntArray
+    deadline_us: IntArray
+    end_us: IntArray
+    is_missed: NDArray[np.bool_]
+    run_instance: IntArray
+    run_unit: IntArray
+    run_start_us: IntArray
+    run_end_us: IntArray
+    run_kernels: tuple[str, ...]
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """First release, and the last end or deadline, in seconds."""
+        return float(self.release_us.min()) / 1e6, float(max(self.end_us.max(), self.deadline_us.max())) / 1e6
+
+
+def run_of_trace(trace: PipelineTrace, name: str | None = None) -> PipelineRun:
+    """Return the run that a Trace tells of.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    name
+        A name for the run; that of the policy by default.
+    """
+    policy, table = trace.info.get("policy"), trace.load.instances
+    options = [[group.kernels for group in one.options] for one in trace.load.pipelines]
+    owners = table["pipeline"][trace.runs["instance"]].tolist()
+    return PipelineRun(
+        name=name or policy or trace.load.name,
+        policy=policy,
+        units=trace.machine.labels,
+        pipelines=tuple(one.name for one in trace.load.pipelines),
+        pipeline=table["pipeline"],
+        release_us=table["release_us"],
+        deadline_us=table["deadline_us"],
+        end_us=trace.end_us,
+        is_missed=trace.is_missed,
+        run_instance=trace.runs["instance"],
+        run_unit=trace.runs["unit"],
+        run_start_us=trace.runs["start_us"],
+        run_end_us=trace.runs["end_us"],
+        run_kernels=tuple(
+            "-".join(map(str, options[owner][option]))
+            for owner, option in zip(owners, trace.runs["option"].tolist(), strict=True)
+        ),
+    )
+
+
+def read_run(folder: Path, name: str | None = None) -> Run:
+    """Read a run folder.
+
+    Parameters
+    ----------
+    folder
+        The folder, which holds ``instances.csv`` and ``runs.csv``.
+    name
+        A name for the run; that of the folder by default.
+
+    Raises
+    ------
+    ReadError
+        If a file is missing or of another form.
+    """
+    instances, runs = read_tables(folder)
+    provenance = _object(folder / "provenance.json")
+    metrics = {
+        key: float("nan") if one is None else float(one) for key, one in _object(folder / "metrics.json").items()
+    }
+    policy = provenance.get("agent", {}).get("policy")
+    units = {int(row["unit"]): row["label"] for row in runs}
+    names = {int(row["pipeline"]): row["name"] for row in instances}
+    data = PipelineRun(
+        name=name or folder.resolve().name,
+        policy=policy,
+        units=tuple(units.get(number, f"unit {number}") for number in range(max(units, default=-1) + 1)),
+        pipelines=tuple(names.get(number, f"pipeline {number}") for number in range(max(names, default=-1) + 1)),
+        pipeline=_integers(instances, "pipeline", folder),
+        release_us=_integers(instances, "release_us", folder),
+        deadline_us=_integers(instances, "deadline_us", folder),
+        end_us=_integers(instances, "end_us", folder),
+        is_missed=_integers(instances, "missed", folder) > 0,
+        run_instance=_integers(runs, "instance", folder),
+        run_unit=_integers(runs, "unit", folder),
+        run_start_us=_integers(runs, "start_us", folder),
+        run_end_us=_integers(runs, "end_us", folder),
+        run_kernels=tuple(row["kernels"] for row in runs),
+    )
+    return Run(
+        name=data.name,
+        folder=folder,
+        policy=policy,
+        workload=provenance.get("workload", {}).get("name"),
+        platform=provenance.get("platform", {}).get("name"),
+        metrics=metrics,
+        options=_object(folder / "options.resolved.json"),
+        provenance=provenance,
+        data=data,
+        n_items=len(data.pipeline),
+        facts={"units": float(len(data.units)), "instances": float(len(data.pipeline))},
+        schedule=lambda: schedule_of(data),
+    )
+
+
+def schedule_of(run: PipelineRun) -> Schedule:
+    """Return which kernels had which units when.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    late_s = np.maximum(run.end_us - run.deadline_us, 0)[run.run_instance] / 1e6
+    owners = run.pipeline[run.run_instance]
+    n = len(run.run_instance)
+    return Schedule(
+        item_word="kernel",
+        unit_word="unit",
+        n_units=len(run.units),
+        ids=[
+            f"{run.pipelines[owner]} {instance}: {kernels}"
+            for owner, instance, kernels in zip(
+                owners.tolist(), run.run_instance.tolist(), run.run_kernels, strict=True
+            )
+        ],
+        start_s=run.run_start_us / 1e6,
+        end_s=run.run_end_us / 1e6,
+        numbers=(ItemNumber("how late its instance ended", "its instance ended {} late", "s", late_s),),
+        item=np.arange(n),
+        first_unit=np.asarray(run.run_unit),
+        n_held=np.ones(n, dtype=np.int64),
+    )
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        return {}
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ReadError(path, "is no JSON object")
+    return value
+
+
+def _integers(rows: list[dict[str, str]], column: str, folder: Path) -> IntArray:
+    try:
+        return np.array([int(row[column]) for row in rows], dtype=np.int64)
+    except ValueError:
+        file = INSTANCES_FILE if "name" in (rows or [{}])[0] else RUNS_FILE
+        raise ReadError(folder / file, f"{column} holds something else than whole numbers") from None

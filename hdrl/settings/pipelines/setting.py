@@ -1,0 +1,308 @@
+"""Periodic pipelines on CPU and GPU units: the answers to the questions of `hdrl.setting.Setting`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from hdrl.settings.pipelines.environments import PipelinesSpec
+from hdrl.settings.pipelines.files import FILES
+from hdrl.settings.pipelines.inputs import GENERATED, generated_load, load_of
+from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
+from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
+from hdrl.settings.pipelines.options import LoadOptions, PipelineOptions, PipelineSweep
+from hdrl.settings.pipelines.policybook import PipelinePolicies
+from hdrl.trace.files import TraceFile
+
+if TYPE_CHECKING:
+    from hdrl.figures.figure import Figure, Run
+    from hdrl.settings.pipelines.trace import PipelineTrace
+
+MAX_PLANNED = 12
+"""Up to so many pipelines a comparison asks whether a static mapping would do."""
+
+
+class PipelineSetting:
+    """See `hdrl.setting.Setting`."""
+
+    name = "pipelines"
+    title = "periodic pipelines of kernels with deadlines on CPU and GPU units"
+    Options = PipelineOptions
+    Sweep = PipelineSweep
+    policies = PipelinePolicies()
+    environments: Mapping[str, PipelinesSpec] = MappingProxyType({"pipelines": PipelinesSpec()})
+    metrics = METRICS
+    default_metrics = ("miss_ratio", "n_own_misses", "mean_tardiness_s", "max_lateness_s", "mean_response_s")
+    shown_metrics = (
+        *("n_jobs", "n_missed", "miss_ratio", "miss_ratio_low", "miss_ratio_high", "n_unavoidable"),
+        *("max_lateness_s", "mean_tardiness_s", "mean_response_s", "jitter_s", "makespan_s"),
+        *("utilization_cpu", "utilization_gpu"),
+    )
+    headline_metrics = ("n_missed", "miss_ratio", "n_unavoidable", "max_lateness_s", "mean_response_s", "utilization")
+    unrun: Sequence[str] = ()
+    generator = GENERATED
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+        from hdrl.settings.pipelines.figures import FIGURES
+
+        return FIGURES
+
+    @property
+    def files(self) -> Sequence[TraceFile]:
+        """What a run folder holds of a Trace."""
+        return FILES
+
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Return a run as pictures and reports need it.
+
+        Parameters
+        ----------
+        folder
+            A run folder.
+        name
+            A name for the run; that of the folder by default.
+        """
+        from hdrl.settings.pipelines.runs import read_run
+
+        return read_run(folder, name)
+
+    def machine(self, options: PipelineOptions | PipelineSweep) -> Units:
+        """Read the units.
+
+        Parameters
+        ----------
+        options
+            Options or a sweep.
+        """
+        return read_machine(options.platform, options.folder)
+
+    def load(self, options: PipelineOptions, machine: Units) -> PipelineLoad:
+        """Read or generate the load of an experiment.
+
+        Parameters
+        ----------
+        options
+            The options.
+        machine
+            The units.
+        """
+        found = _load(options.workload, options.folder, options.load, machine)
+        if options.nb_jobs is not None and options.nb_jobs < found.n_items:
+            found = found.window(0, options.nb_jobs)
+        check_runs_on(found, machine)
+        return found
+
+    def loads(self, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad]:
+        """Read the loads of a comparison: every configuration of each file, or one.
+
+        Parameters
+        ----------
+        sweep
+            The sweep.
+        machine
+            The units.
+        """
+        found = []
+        for text in sweep.workloads:
+            n = 1
+            if (
+                sweep.configurations == "all"
+                and not sweep.load.contexts
+                and sweep.load.tour == "none"
+                and text != GENERATED
+            ):
+                n = len(_set(text, sweep.folder, sweep.load).configurations())
+            for number in range(n):
+                chosen = sweep.load if n == 1 else sweep.load.model_copy(update={"configuration": number})
+                load = _load(text, sweep.folder, chosen, machine)
+                if sweep.nb_jobs is not None and sweep.nb_jobs < load.n_items:
+                    load = load.window(0, sweep.nb_jobs)
+                check_runs_on(load, machine)
+                found.append(load)
+        return found
+
+    def generate(
+        self, sweep: PipelineSweep, machine: Units, n_items: int, *, offered_load: float, seed: int
+    ) -> PipelineLoad:
+        """Make a load by the sweep's model, with another utilisation.
+
+        Parameters
+        ----------
+        sweep, machine, n_items, offered_load, seed
+            See `hdrl.setting.Setting.generate`.
+        """
+        model = _model(sweep.load, machine, offered_load)
+        return generated_load(model, seed=seed, times=Times(sweep.load.shortest, seed), n_items=n_items)
+
+    def offered_load(self, machine: Units, load: PipelineLoad) -> float | None:
+        """Return the least unit time that instances need, as a share of what there is.
+
+        Parameters
+        ----------
+        machine, load
+            The units and the load.
+        """
+        return load.offered(machine)
+
+    def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
+        """Compile the simulator.
+
+        Parameters
+        ----------
+        policies
+            Not looked at: one simulator serves all.
+        message
+            Told before it takes long.
+        """
+        del policies
+        from hdrl.settings.pipelines.policies import warm_up
+
+        warm_up(message)
+
+    def simulate(
+        self,
+        machine: Units,
+        load: PipelineLoad,
+        policy: Any,
+        *,
+        seed: int,
+        options: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+        folder: Path | None = None,
+    ) -> PipelineTrace:
+        """Simulate a load under a policy.
+
+        Parameters
+        ----------
+        machine, load, policy, seed, options, progress, folder
+            See `hdrl.setting.Setting.simulate`.
+        """
+        del options, folder
+        if callable(policy):
+            from hdrl.settings.pipelines.view import simulate_python
+
+            trace = simulate_python(machine, load, policy)
+        else:
+            from hdrl.settings.pipelines.policies import simulate
+
+            trace = simulate(machine, load, policy, seed=seed)
+        if progress is not None:
+            progress(load.n_items, load.n_items)
+        return trace
+
+    def measure(self, trace: PipelineTrace) -> dict[str, float]:
+        """Return every metric of a simulation.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        """
+        return compute_metrics(trace)
+
+    def counted(self, trace: PipelineTrace, warm_up: int) -> PipelineTrace:
+        """Return a Trace without the first instances.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        warm_up
+            How many do not count.
+        """
+        return trace.without(warm_up)
+
+    def exact_estimates(self, sweep: PipelineSweep, loads: Sequence[PipelineLoad]) -> list[str]:
+        """Return nothing: worst-case times are known to every scheduler of pipelines.
+
+        Parameters
+        ----------
+        sweep, loads
+            Not looked at.
+        """
+        del sweep, loads
+        return []
+
+    def cautions(self, sweep: PipelineSweep, machine: Units, loads: Sequence[PipelineLoad]) -> list[tuple[str, str]]:
+        """Return that a fixed mapping is enough for loads, where it is: whoever fuses meets all deadlines there.
+
+        Parameters
+        ----------
+        sweep
+            Not looked at.
+        machine, loads
+            What is compared on.
+        """
+        del sweep
+        from hdrl.settings.pipelines.mapping import is_solved
+
+        solved = [load.name for load in loads if len(load.pipelines) <= MAX_PLANNED and is_solved(machine, load)]
+        if not solved:
+            return []
+        shown = ", ".join(solved[:3]) + (", ..." if len(solved) > 3 else "")
+        return [
+            (
+                "solved",
+                f"{len(solved)} of {len(loads)} loads ({shown}) never miss a deadline under a fixed mapping (policy"
+                " 'static', guaranteed): they do not show that learning is needed",
+            )
+        ]
+
+
+def _set(text: str, folder: Path, options: LoadOptions) -> Any:
+    from hdrl.settings.pipelines.readers import read_set
+
+    graphs = None if options.graphs is None else folder / Path(options.graphs).expanduser()
+    return read_set(folder / Path(text).expanduser(), graphs=graphs, unit=options.times_in)
+
+
+def _model(options: LoadOptions, machine: Units, utilization: float | None = None) -> Any:
+    from hdrl.settings.pipelines.generate import Model
+
+    values = options.model.model_dump()
+    values["periods_ms"] = tuple(values["periods_ms"])
+    if utilization is not None:
+        values["utilization"] = utilization
+    return Model(**values, n_units=machine.n_units)
+
+
+def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> PipelineLoad:
+    from hdrl.errors import OptionsError
+    from hdrl.seeding import stream
+    from hdrl.settings.pipelines.releases import Context
+
+    times = Times(options.shortest, options.seed)
+    length_us = 0 if options.horizon_ms is None else round(1000 * options.horizon_ms)
+    if text == GENERATED:
+        return generated_load(_model(options, machine), seed=options.seed, times=times, length_us=length_us)
+    found = _set(text, folder, options)
+    if options.tour != "none":
+        contexts = [Context(periods) for periods in found.configurations()]
+        if options.tour == "shuffled":
+            order = stream(options.seed, "tour").permutation(len(contexts))
+            contexts = [contexts[place] for place in order.tolist()]
+    elif options.contexts:
+        contexts = [
+            Context(
+                tuple(round(1000 * period) for period in one.periods_ms),
+                0 if one.length_ms is None else round(1000 * one.length_ms),
+            )
+            for one in options.contexts
+        ]
+    else:
+        all_periods = found.configurations()
+        if options.configuration >= len(all_periods):
+            raise OptionsError(
+                f"{text}: load.configuration is {options.configuration}, expected 0 to {len(all_periods) - 1}"
+            )
+        contexts = [Context(all_periods[options.configuration], length_us)]
+    name = f"{found.name}@{options.tour}" if options.tour != "none" else ""
+    return load_of(found, contexts, times=times, spread=options.spread, seed=options.seed, name=name)
+
+
+SETTING = PipelineSetting()

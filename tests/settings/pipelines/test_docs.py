@@ -1,0 +1,72 @@
+"""What docs/pipelines.md says is so."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hdrl.setting import SETTINGS
+from hdrl.settings.pipelines.env_options import ERRORS, OBJECTIVES, REWARDS
+from hdrl.settings.pipelines.inputs import all_configurations
+from hdrl.settings.pipelines.machine import read_machine
+from hdrl.settings.pipelines.options import LoadOptions
+from hdrl.settings.pipelines.policies import RULES
+from hdrl.settings.pipelines.readers import read_set
+from hdrl.settings.pipelines.view import simulate_python
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")
+BLOCKS = {kind: re.findall(rf"```{kind}\n(.*?)```", TEXT, re.DOTALL) for kind in ("python", "json", "console")}
+
+
+def test_every_name_is_told():
+    fused = "+fusion"
+    for name in (*(one for one in RULES if not one.endswith(fused)), *OBJECTIVES, *REWARDS, *ERRORS):
+        assert f"`{name}`" in TEXT, name
+    table = set(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE))
+    assert set(LoadOptions.model_fields) - {"graphs", "seed"} <= table
+
+
+def test_its_file_and_its_policy(tmp_path: Path):
+    (text,) = BLOCKS["json"]
+    (tmp_path / "set.json").write_text(text)
+    loads = all_configurations(read_set(tmp_path / "set.json"))
+    assert [load.n_items for load in loads] == [1, 1]
+    policy_text, env_text = BLOCKS["python"]
+    found: dict[str, object] = {}
+    exec(policy_text, found)
+    machine = read_machine("1cpu+1gpu")
+    assert len(simulate_python(machine, loads[0], found["policy"]).runs) == 1
+    exec(env_text, {})
+
+
+def test_its_options_run():
+    (text,) = (one for one in BLOCKS["console"])
+    options = SETTINGS["pipelines"].Options.model_validate(json.loads(text[text.index("{") : text.rindex("}") + 1]))
+    setting = SETTINGS["pipelines"]
+    machine = setting.machine(options)
+    trace = setting.simulate(machine, setting.load(options, machine), options.policy(), seed=0)
+    assert setting.measure(trace)["n_jobs"] == trace.load.n_items
+
+
+def test_its_numbers_are_the_claimed_ones():
+    rows = [
+        line.split(",") for line in (ROOT / "experiments/pipelines-generated/reference.csv").read_text().splitlines()
+    ]
+    claimed = {row[0]: row[2] for row in rows if row[1] == "miss_ratio"}
+    shown = re.findall(r"^\| `([\w+]+)` \| (0\.\d{3} .*) \|$", TEXT, re.MULTILINE)
+    assert len(shown) == 5
+    for name, values in shown:
+        for load, value in zip(("0.5", "0.6", "0.7", "0.8", "0.9", "1"), values.split(" | "), strict=True):
+            assert float(claimed[f"{name} on generated@{load}"]) == pytest.approx(float(value), abs=5.1e-4)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_the_shipped_sets_are_claimed_to_be_solved(number: int):
+    lines = (ROOT / f"experiments/adas-period{number}/reference.csv").read_text().splitlines()
+    static = [line for line in lines if line.startswith("static on ") and ",miss_ratio," in line]
+    assert len(static) == 81
+    assert {float(line.rpartition(",")[2]) for line in static} == {0.0}
