@@ -23,7 +23,8 @@ from hdrl.platform import (
 )
 from hdrl.platform import build as build_module
 from hdrl.platform.library import type_library
-from hdrl.platform.pstates import CONTENTION_MODELS, STOPPED_FLOPS
+from hdrl.platform.pstates import STOPPED_FLOPS
+from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 from .platform_descriptions import descriptions, tiny
 from .platform_mutations import mutated
