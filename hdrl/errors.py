@@ -23,6 +23,7 @@ prints it and exits with code 2.
 from __future__ import annotations
 
 import difflib
+import heapq
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -63,7 +64,8 @@ class ReadError(HdrlError):
     def __init__(self, path: str | Path, problem: str, line: int | None = None) -> None:
         self.path = Path(path)
         self.line = line
-        where = f"{path}:{line}" if line is not None else f"{path}"
+        name = readable(str(path), MAX_SHOWN_PATH)
+        where = f"{name}:{line}" if line is not None else name
         super().__init__(f"{where}: {problem}")
 
 
@@ -106,7 +108,7 @@ class UnknownName(HdrlError, LookupError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         self.name = name
-        super().__init__(f"no {what} {name!r}; {suggest(name, known)}")
+        super().__init__(f"no {what} {quoted(name)}; {suggest(name, known)}")
 
 
 class MissingExtra(HdrlError, ImportError):
@@ -124,6 +126,32 @@ class MissingExtra(HdrlError, ImportError):
         super().__init__(f"this needs {package}: pip install 'hdrl[{extra}]'")
 
 
+MAX_SHOWN = 60
+"""Characters of a text of somebody else's that a message shows."""
+
+MAX_SHOWN_PATH = 400
+
+_MAX_COMPARED = 200
+"""Names that are compared letter by letter; of more, those that share most letters with what was asked for."""
+
+_LEAST_SIMILARITY = 0.6
+
+
+def readable(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return a text that a user gave as it may stand in a message: printable, on one line, of a readable length.
+
+    Parameters
+    ----------
+    text
+        The text.
+    limit
+        How many characters to keep.
+    """
+    text = text[: limit + 1]
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Say what would have been possible: the nearest known name, else all of them.
 
@@ -132,11 +160,36 @@ def suggest(name: str, known: Iterable[str]) -> str:
     name
         What was asked for.
     known
-        What would have been accepted.
+        What would have been accepted; of very many, not all are compared.
     """
-    names = sorted(known)
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    shown = ", ".join(names[:12])
-    return f"known: {shown}{', ...' if len(names) > 12 else ''}"
+    names = sorted(map(str, known))
+    close = _closest(str(name), names)
+    if close is not None:
+        return f"did you mean {quoted(close)}?"
+    few = ", ".join(readable(one) for one in names[:12])
+    return f"known: {few}{', ...' if len(names) > 12 else ''}"
+
+
+def quoted(name: str) -> str:
+    """Return a name as messages quote it, cut to a readable length.
+
+    Parameters
+    ----------
+    name
+        A name that a user gave.
+    """
+    return readable(repr(name[: 2 * MAX_SHOWN]), MAX_SHOWN + 2)
+
+
+def _closest(name: str, names: list[str]) -> str | None:
+    """Return the name that was meant; comparing two texts takes the product of their lengths, so few are compared."""
+    if not name or len(name) > 2 * MAX_SHOWN:
+        return None
+    # Texts whose lengths differ more than this cannot be similar enough.
+    longest = len(name) * (2 - _LEAST_SIMILARITY) / _LEAST_SIMILARITY
+    shortest = len(name) * _LEAST_SIMILARITY / (2 - _LEAST_SIMILARITY)
+    near = [one for one in names if shortest <= len(one) <= longest]
+    if len(near) > _MAX_COMPARED:
+        letters = set(name)
+        near = heapq.nlargest(_MAX_COMPARED, near, key=lambda one: 2 * len(letters.intersection(one)) - len(set(one)))
+    return next(iter(difflib.get_close_matches(name, near, n=1, cutoff=_LEAST_SIMILARITY)), None)

@@ -29,8 +29,6 @@ CLASSIC = "classic"
 TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entropy", "steps_per_s": "steps/s"}
 """Numbers of a training that are shown while it goes on, and what they are called then."""
 
-SIMULATORS = ("embedded", "exact", "batsim")
-
 
 class LaunchError(HdrlError):
     """The command line makes no sense."""
@@ -65,7 +63,7 @@ def _rare_collections() -> Iterator[None]:
     help="Workload in Batsim's JSON, instead of the one that the options name.",
 )
 @click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training goes on.")
-@click.option("--simulator", type=click.Choice(SIMULATORS), help="Who simulates, instead of what the options say.")
+@click.option("--simulator", metavar="NAME", help="Who simulates, instead of what the options say.")
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")

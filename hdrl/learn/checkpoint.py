@@ -22,9 +22,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hdrl.errors import LearningError, ReadError
 from hdrl.files import atomic_write_bytes
 from hdrl.learn.agent import Agent, one_line
-from hdrl.learn.config import problem_of
 from hdrl.learn.packing import pack, unpack
 from hdrl.learn.spaces import space_as_json, space_from_json
+from hdrl.options.problems import problem_of
 from hdrl.version import VERSION
 
 FORMAT = "hdrl model"
@@ -191,7 +191,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
                 raise TypeError(f"{name} is {state!r:.60}, expected a mapping")
         return Checkpoint(**dict(header), **states)
     except ValidationError as error:
-        raise ReadError(path, f"is a damaged model file ({problem_of(error)})") from None
+        raise ReadError(path, f"is a damaged model file ({problem_of(_Header, error, 'its header')})") from None
     except (KeyError, TypeError, ValueError, RecursionError, LearningError) as error:
         raise ReadError(path, f"is a damaged model file ({one_line(error)})") from None
 

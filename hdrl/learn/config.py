@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from hdrl.errors import OptionsError, suggest
+from hdrl.options.reading import validated
 
 Activation = Literal["relu", "tanh", "leaky_relu"]
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(strict=False, max_length=32)]
@@ -35,29 +35,11 @@ class Config(BaseModel):
         OptionsError
             If a name or a value is wrong.
         """
-        for name in settings:
-            if name not in cls.model_fields:
-                raise OptionsError(f"{where} has no key {name!r}; {suggest(str(name), cls.model_fields)}")
-        try:
-            return cls.model_validate(dict(settings))
-        except ValidationError as error:
-            raise OptionsError(f"{where}: {problem_of(error)}") from None
+        return validated(cls, settings, where, whole="")
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as they would stand in a JSON file; `of` makes equal ones of it."""
         return self.model_dump(mode="json")
-
-
-def problem_of(error: ValidationError) -> str:
-    """Return the first thing that is wrong, in one line: what, what was found, what was expected."""
-    problem = error.errors(include_url=False)[0]
-    name = ".".join(str(step) for step in problem["loc"]) or "settings"
-    if problem["type"] == "missing":
-        return f"{name} is missing"
-    found = repr(problem["input"])
-    found = found if len(found) <= 60 else f"{found[:57]}..."
-    wanted = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"{name} is {found}, expected {wanted}"
 
 
 class NetworkConfig(Config):

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
-from hdrl.errors import suggest
+from hdrl.options.problems import problem_of
 from hdrl.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound="Strict")
@@ -42,20 +42,9 @@ Time = Annotated[str, _checked(lambda text: quantity(text, TIME_UNITS), may_be_z
 
 
 class Strict(BaseModel):
-    """A model without type conversions; an unknown key is an error that names the nearest known one."""
+    """A model without type conversions or unknown keys."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            for key in value:
-                if key not in known:
-                    hint = suggest(str(key), known)
-                    raise PydanticCustomError("key", "{problem}", {"problem": f"no key {key!r}; {hint}"})
-        return value
 
 
 class ProcessorEntry(Strict):
@@ -180,32 +169,4 @@ def validated(model: type[M], value: object) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise ValueError(_one_line(error.errors(include_url=False)[0])) from None
-
-
-def place(key: str | int) -> str:
-    """Return how messages write a step into a description: ``.nodes``, ``[2]``, ``['Xeon X5570']``.
-
-    Parameters
-    ----------
-    key
-        A key of an object or an index into a list.
-    """
-    if isinstance(key, str) and key.isidentifier():
-        return f".{key}"
-    return f"[{repr(key)[:60]}]"
-
-
-def _one_line(error: ErrorDetails) -> str:
-    """Return an error as ``clusters[0].nodes[2].number: what is wrong``."""
-    where = ""
-    for part in error["loc"]:
-        if part != "[key]":
-            where += place(part)
-    where = where.removeprefix(".")
-    message = error["msg"]
-    if error["type"] == "missing":
-        message = "is missing"
-    elif error["type"] not in ("key", "quantity"):
-        message = f"{message[:1].lower()}{message[1:]}, got {repr(error['input'])[:40]}"
-    return f"{where}: {message}" if where else message
+        raise ValueError(str(problem_of(model, error, "the file"))) from None

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from hdrl.errors import PlatformError, suggest
 from hdrl.files import read_json
-from hdrl.platform.description import NodeEntry, ProcessorEntry, Types, place, validated
+from hdrl.options.problems import place
+from hdrl.platform.description import NodeEntry, ProcessorEntry, Types, validated
 from hdrl.platform.model import NodeType, ProcessorType
 from hdrl.platform.quantities import gbit_per_s
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hdrl.errors import UnknownName
+from hdrl.settings.batch.registries import CONTENTION_MODELS, ContentionModel
 
 SERVING = 0
 CONTENDED = 1
@@ -34,51 +35,19 @@ STOPPED_FLOPS = 0.001
 """Speed written for the P-states in which nothing runs, in flop/s."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentionModel:
-    """What happens to the cores of a processor whose memory bandwidth is over-committed.
-
-    Attributes
-    ----------
-    name
-        The name used in options.
-    speed_factors
-        The contended speeds as fractions of the peak, falling, each in (0, 1). The serving cores of an
-        over-committed processor run at the first factor that is at most capacity / demand, and at
-        the last one if none is. Empty: contention has no effect.
-    """
-
-    name: str
-    speed_factors: tuple[float, ...]
-
-
-CONTENTION_MODELS: dict[str, ContentionModel] = {
-    model.name: model
-    for model in (
-        ContentionModel("step", (0.75,)),
-        ContentionModel("proportional", tuple(level / 20 for level in range(19, 0, -1))),
-        ContentionModel("none", ()),
-    )
-}
-"""``step`` is HDeepRM's; ``proportional`` shares the bandwidth out, in steps of 5 % (a Batsim
-P-state each, so that both simulators can run it); ``none`` switches contention off."""
-
-
 def contention_model(name: str) -> ContentionModel:
     """Return a contention model by its name.
 
     Parameters
     ----------
     name
-        One of `CONTENTION_MODELS`.
+        One of `hdrl.settings.batch.registries.CONTENTION_MODELS`.
 
     Raises
     ------
     UnknownName
         If there is no such model.
     """
-    if name not in CONTENTION_MODELS:
-        raise UnknownName("contention model", name, CONTENTION_MODELS)
     return CONTENTION_MODELS[name]
 
 

@@ -22,7 +22,8 @@ from hdrl.platform.conversion import build_platform, describe_platform
 from hdrl.platform.model import IntArray, Platform
 from hdrl.platform.network import MASTER_HOST, SPLITDUPLEX, SimgridHost, SimgridNetwork
 from hdrl.platform.network_reader import parse_network, require_master
-from hdrl.platform.pstates import ContentionModel, PStateRules
+from hdrl.platform.pstates import PStateRules
+from hdrl.settings.batch.registries import ContentionModel
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 STORED = re.compile(r"<!--hdrl-platform (\{.*?\})-->", re.DOTALL)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import HdrlError, UnknownName
+from hdrl.errors import HdrlError
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, PolicyPair
 from hdrl.policies.priorities import OwnPriority
 from hdrl.policies.pyfile import read_policy
 from hdrl.pyfiles import blame, is_policy_file, split_policy_file
+from hdrl.settings.batch.registries import SIMULATORS
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.simulation.trace import Trace
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from hdrl.batsim.simulators import ProtocolSimulator
 
     Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
-
-SIMULATORS = ("embedded", "exact", "batsim")
-"""Who may simulate: the compiled kernel, the exact engine, or Batsim itself."""
 
 PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
 """A policy in Python: it is shown a `View` at every message and returns decisions."""
@@ -99,7 +97,7 @@ def simulate(
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator
-        One of `SIMULATORS`.
+        One of `hdrl.settings.batch.registries.SIMULATORS`.
     batsim
         How Batsim is run, if it is.
     folder
@@ -129,11 +127,11 @@ def simulate(
     """
     check_fits(workload, platform)
     chosen_policy = _policy(policy)
-    common = {"seed": seed, "energy": energy, "compatibility": compatibility}
-    files = {"folder": folder, "platform_file": platform_file}
+    choices = {"seed": seed, "energy": energy, "compatibility": compatibility}
+    choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     with (
         _blamed(policy),
-        contextlib.closing(_simulator(simulator, platform, workload, common, files, batsim)) as chosen,
+        contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
     ):
         if isinstance(chosen_policy, PolicyPair):
             numbers = chosen_policy.job_key, chosen_policy.core_key, chosen_policy.backfilling
@@ -167,26 +165,37 @@ def _policy(policy: str | OwnPriority | PolicyFunction) -> PolicyPair | OwnPrior
     return start_nothing if policy == VOID else read_policy(policy)
 
 
-def _simulator(
-    name: str,
+def embedded_simulator(
     platform: Platform,
     workload: Workload,
-    common: dict[str, Any],
-    files: dict[str, Any],
-    settings: BatsimSettings | None,
-) -> Simulator:
-    """Return a simulator by its name."""
-    if name == "embedded":
-        return EmbeddedSimulator(platform, workload, **common)
-    if name == "exact":
-        from hdrl.batsim.simulators import ExactSimulator
+    *,
+    batsim: BatsimSettings | None,
+    folder: Path | None,
+    platform_file: Path | None,
+    **common: Any,
+) -> EmbeddedSimulator:
+    """Return the compiled kernel; it needs no files."""
+    del batsim, folder, platform_file
+    return EmbeddedSimulator(platform, workload, **common)
 
-        return ExactSimulator(platform, workload, **common, **files)
-    if name == "batsim":
-        from hdrl.batsim.real import BatsimSimulator
 
-        return BatsimSimulator(platform, workload, **common, **files, settings=settings)
-    raise UnknownName("simulator", name, SIMULATORS)
+def exact_simulator(
+    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
+) -> ProtocolSimulator:
+    """Return the exact engine."""
+    from hdrl.batsim.simulators import ExactSimulator
+
+    del batsim
+    return ExactSimulator(platform, workload, **common)
+
+
+def batsim_simulator(
+    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
+) -> ProtocolSimulator:
+    """Return Batsim itself."""
+    from hdrl.batsim.real import BatsimSimulator
+
+    return BatsimSimulator(platform, workload, settings=batsim, **common)
 
 
 def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:

@@ -30,9 +30,7 @@ def one_thread() -> Iterator[None]:
 
 def test_mistakes_write_nothing(tmp_path: Path):
     refused(tmp_path, OptionsError, "learning.algorithm: no algorithm 'pppo'; did you mean 'ppo'", algorithm="pppo")
-    refused(
-        tmp_path, OptionsError, "learning.settings has no key 'hiden'; did you mean 'hidden'", settings={"hiden": 1}
-    )
+    refused(tmp_path, OptionsError, "learning.settings: no key 'hiden'; did you mean 'hidden'", settings={"hiden": 1})
     refused(
         tmp_path, OptionsError, "learning.arguments has no key 'rewrd'; did you mean 'reward'", arguments={"rewrd": 1}
     )

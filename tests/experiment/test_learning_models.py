@@ -131,14 +131,14 @@ def changed_header(path: Path, *keys: str, value: Any) -> Path:
 @pytest.mark.parametrize(
     ("keys", "value", "text"),
     [
-        (("config",), [1], r"config is \[1\], expected an object"),
+        (("config",), [1], r"config is a list, expected an object"),
         (("config", "hidden"), "x", "hidden is 'x'"),
-        (("notes",), None, "notes is None"),
+        (("notes",), None, "notes is null"),
         (("notes", "trained_on"), 3, "notes: trained_on is 3"),
-        (("notes", "trained_on", "first_job"), "x", "notes: trained_on.first_job is 'x', expected a valid integer"),
+        (("notes", "trained_on", "first_job"), "x", "notes: trained_on.first_job is 'x', expected a whole number"),
         (("environment",), "x", "environment is 'x'"),
         (("environment", "id"), "CartPole-v1", "environment: id is 'CartPole-v1', expected hdrl/PolicyPair-v0"),
-        (("environment", "arguments", "actions"), [1, 2], "expected actions that are texts"),
+        (("environment", "arguments", "actions"), [1, 2], "arguments: actions is a list, expected a list of texts"),
         (("environment", "arguments", "platform"), "gaia", "expected no platform: what is simulated says that"),
         (("environment", "arguments", "objective"), [1], "its environment: "),
         (("observation_space", "shape"), [10**12], "no description of a space"),

@@ -230,10 +230,10 @@ def test_trainings_are_the_same_however_many_run_at_a_time(tmp_path: Path, monke
     [
         ({"kind": "options"}, "kind 'options' needs options and metrics"),
         ({"kind": "training", "options": {"a": "a.json"}, "seeds": [1]}, "needs options, seeds and either sweep or"),
-        ({"kind": "sweep", "sweep": "../x.json"}, "sweep: String should match pattern"),
+        ({"kind": "sweep", "sweep": "../x.json"}, "sweep is '../x.json', expected the name of a file"),
         ({"kind": "sweep", "sweep": "x.json"}, "names 'x.json', which is not in its folder"),
-        ({"kind": "dance"}, "kind: Input should be"),
-        ({"kind": "protocol", "protocol": "x", "colour": 1}, "colour: Extra inputs are not permitted"),
+        ({"kind": "dance"}, "kind is 'dance'; known: "),
+        ({"kind": "protocol", "protocol": "x", "colour": 1}, "the file has no key 'colour'; known: "),
     ],
 )
 def test_mistakes_in_a_recipe(tmp_path: Path, recipe: dict[str, object], problem: str):

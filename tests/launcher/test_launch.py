@@ -230,4 +230,4 @@ def test_the_simulator_on_the_command_line(small_world: Path, stand_in, tmp_path
     assert stand_in.calls[0]["simulator"] == "exact"
     assert json.loads((tmp_path / "out" / "options.resolved.json").read_text())["simulator"] == "exact"
     told = refused(small_world, "--simulator", "exakt", "--out", tmp_path / "other")
-    assert "'embedded', 'exact', 'batsim'" in told
+    assert told == "--set: simulator is 'exakt'; did you mean 'exact'?"

@@ -155,7 +155,7 @@ def test_what_is_missing_is_said():
 
 @pytest.mark.parametrize("data", [None, 5, [], "text"])
 def test_the_file_holds_an_object(data: object):
-    assert "expected an object of options" in refusal(data)
+    assert refusal(data).endswith(", expected an object")
 
 
 def test_nan_in_a_file_is_refused(tmp_path: Path):

@@ -23,7 +23,8 @@ from hdrl.platform import (
 )
 from hdrl.platform import build as build_module
 from hdrl.platform.library import type_library
-from hdrl.platform.pstates import CONTENTION_MODELS, STOPPED_FLOPS
+from hdrl.platform.pstates import STOPPED_FLOPS
+from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 from .platform_descriptions import descriptions, tiny
 from .platform_mutations import mutated
@@ -190,19 +191,19 @@ def change(path: str, value: object) -> dict[str, Any]:
     ("path", "value", "message"),
     [
         ("clusters/0/nodes/0/type", "Bulx B505-0", "no node type 'Bulx B505-0'; did you mean 'Bullx B505-0'?"),
-        ("clusters/0/nodes/0/number", 0, "input should be greater than or equal to 1, got 0"),
-        ("clusters/0/nodes/0/number", True, "input should be a valid integer, got True"),
-        ("clusters/0/nodes", [], "list should have at least 1 item"),
+        ("clusters/0/nodes/0/number", 0, "is 0, expected at least 1"),
+        ("clusters/0/nodes/0/number", True, "is true, expected a whole number"),
+        ("clusters/0/nodes", [], "is empty, expected at least one entry"),
         ("clusters/0/local_links/latency", "5 parsecs", "'5 parsecs' is no quantity; expected a number"),
         ("clusters/0/local_links/latency", "-1us", "'-1us' is no quantity"),
         ("clusters/0/local_links", None, "is missing"),
-        ("clusters", "gaia", "input should be a valid list, got 'gaia'"),
+        ("clusters", "gaia", "is 'gaia', expected a list"),
         ("global_links/type", "Infiniband QDR", "no network type 'Infiniband QDR'; did you mean 'InfiniBand QDR'?"),
-        ("types/processors/chip/cores", 2.5, "input should be a valid integer"),
-        ("types/processors/chip/power", -1, "input should be greater than or equal to 0"),
-        ("types/processors/chip/clock_rate", 0, "input should be greater than"),
+        ("types/processors/chip/cores", 2.5, "is 2.5, expected a whole number"),
+        ("types/processors/chip/power", -1, "is -1, expected at least 0"),
+        ("types/processors/chip/clock_rate", 0, "is 0, expected at least 1e-06"),
         ("types/processors/chip/clock_rate", 10**400, ""),
-        ("types/processors/chip/clock_rate", "2GHz", "input should be a valid number"),
+        ("types/processors/chip/clock_rate", "2GHz", "is '2GHz', expected a number"),
         ("types/nodes/box/processors/0/type", "chop", "no processor type 'chop'; did you mean 'chip'?"),
         ("types/nodes/box/memory/type", "DDR9", "no memory type 'DDR9'"),
         ("types/networks", {"slow": {"bandwidth": "0Gbps"}}, "'0Gbps' must be more than 0"),
@@ -211,7 +212,7 @@ def change(path: str, value: object) -> dict[str, Any]:
 def test_messages_name_the_place(path: str, value: object, message: str) -> None:
     with pytest.raises(PlatformError) as caught:
         build_platform(change(path, value))
-    where, _, problem = str(caught.value).partition(": ")
+    where, problem = re.fullmatch(r"(\S+?):? (.*)", str(caught.value)).groups()
     assert re.sub(r"\.networks\..*", ".networks", where) == place_of(path)
     assert problem.startswith(message)
     assert "\n" not in problem
@@ -225,8 +226,8 @@ def place_of(path: str) -> str:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("clusters/0/local_link", {}, "clusters[0]: no key 'local_link'; did you mean 'local_links'?"),
-        ("types/processors/chip/gpu", 1, "types.processors.chip: no key 'gpu'"),
+        ("clusters/0/local_link", {}, "clusters[0] has no key 'local_link'; did you mean 'local_links'?"),
+        ("types/processors/chip/gpu", 1, "types.processors.chip has no key 'gpu'"),
         ("clusters/0/nodes/0/number", 2**24, f"{2**27} cores are too many; at most {2**24}"),
     ],
 )
@@ -245,7 +246,7 @@ def test_two_clusters_of_one_id() -> None:
 def test_messages_of_a_file_begin_with_it(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text("[]")
-    with pytest.raises(PlatformError, match=f"^{re.escape(str(path))}: input should be"):
+    with pytest.raises(PlatformError, match=f"^{re.escape(str(path))}: the file is a list, expected an object"):
         read_platform(path)
     path.write_text('{"clusters": [')
     with pytest.raises(ReadError, match=f"^{re.escape(str(path))}:1: is no JSON"):

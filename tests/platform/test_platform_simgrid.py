@@ -16,7 +16,7 @@ from hdrl.platform import build as build_module
 from hdrl.platform import build_platform, pstate_rules, read_platform, read_simgrid, write_simgrid
 from hdrl.platform.network import SimgridNetwork
 from hdrl.platform.network_reader import parse_network, read_network
-from hdrl.platform.pstates import CONTENTION_MODELS
+from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 from .platform_descriptions import descriptions, tiny
 from .platform_mutations import mutated

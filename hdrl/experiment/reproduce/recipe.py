@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.errors import ReadError, UnknownName
 from hdrl.files import read_json, user_folder
+from hdrl.options.reading import validated
 
 RECIPE = "experiment.json"
 REFERENCE = "reference.csv"
@@ -147,12 +148,7 @@ def read_experiment(name: str | Path) -> Experiment:
             raise UnknownName("experiment", str(name), shipped)
         folder = shipped[str(name)]
     path = folder / RECIPE
-    try:
-        recipe = Recipe.model_validate(read_json(path))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise OptionsError(f"{path}: {where + ': ' if where else ''}{problem['msg']}") from None
+    recipe = validated(Recipe, read_json(path), str(path))
     files = [*recipe.options.values(), *([recipe.sweep] if recipe.sweep is not None else [])]
     for file in files:
         if not (folder / file).is_file():

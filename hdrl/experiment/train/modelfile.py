@@ -16,6 +16,7 @@ from hdrl.errors import LearningError, OptionsError, ReadError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import Environment, environment_from
 from hdrl.experiment.train.learning import blamed
+from hdrl.options.problems import problem_of, shown
 from hdrl.setting import BATCH, SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class _Environment(BaseModel):
     def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         actions = arguments.get("actions")
         if actions is not None and not (isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
-            raise ValueError("actions that are texts")
+            raise ValueError(f"arguments: actions is {shown(actions)}, expected a list of texts")
         return arguments
 
 
@@ -180,12 +181,10 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
 
 
 def _validated(schema: type[_Schema], data: object, path: str | Path, what: str) -> _Schema:
-    from hdrl.learn.config import problem_of
-
     try:
         return schema.model_validate(data)
     except ValidationError as error:
-        raise ReadError(path, f"is a damaged model file ({what}: {problem_of(error)})") from None
+        raise ReadError(path, f"is a damaged model file ({what}: {problem_of(schema, error, '')})") from None
 
 
 def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:

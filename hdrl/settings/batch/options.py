@@ -13,8 +13,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from hdrl.errors import OptionsError
 from hdrl.options.block import Block
+from hdrl.options.choice import OneOf
 from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
+from hdrl.settings.batch.registries import CONTENTION_MODELS, SIMULATORS
 
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
 """Names of the systems whose numbers can be reproduced, their errors included."""
@@ -224,12 +226,12 @@ class Options(OptionsFile):
         default=None, description="How many jobs of the workload are used; all by default."
     )
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
-    simulator: Literal["embedded", "exact", "batsim"] = Field(default="embedded", description="Who simulates.")
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(default="embedded", description="Who simulates.")
     batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="How Batsim is run.")
     compatibility: Literal["hdeeprm-0.3.1"] | None = Field(
         default=None, description="System whose numbers are reproduced, its errors included."
     )
-    contention: Literal["step", "proportional", "none"] = Field(
+    contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
         default="step", description="What over-committed memory bandwidth does to the speed of cores."
     )
     energy: bool = Field(default=True, description="Whether energy is accounted for.")

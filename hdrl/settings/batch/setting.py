@@ -12,6 +12,7 @@ from hdrl.settings.batch import options as batch_options
 from hdrl.settings.batch.environments import JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.policybook import BatchPolicies
+from hdrl.settings.batch.registries import SIMULATORS
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.trace.files import TraceFile
 
@@ -291,8 +292,8 @@ def _command(options: batch_options.Options, text: str) -> str:
 def _write_batsim_files(trace: Trace, folder: Path) -> None:
     from hdrl.simulation.outputs import write_batsim_files
 
-    # The exact engine and Batsim have written theirs themselves.
-    if trace.info.get("simulator") not in ("exact", "batsim"):
+    name = str(trace.info.get("simulator"))
+    if name not in SIMULATORS or not SIMULATORS[name].writes_files:
         write_batsim_files(trace, folder)
 
 

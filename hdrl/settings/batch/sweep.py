@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from hdrl.errors import OptionsError
+from hdrl.options.choice import OneOf
 from hdrl.options.file import PathText
 from hdrl.options.sweep import Sweep
 from hdrl.settings.batch.metrics import ENERGY_METRICS
 from hdrl.settings.batch.options import WorkloadOptions
+from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 if TYPE_CHECKING:
     from hdrl.trace.model import Machine
@@ -30,7 +32,7 @@ class BatchSweep(Sweep):
     generated_estimates: Literal["tsafrir", "exact"] = Field(
         default="tsafrir", description="Requested times of generated workloads."
     )
-    contention: Literal["step", "proportional", "none"] = Field(
+    contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
         default="step", description="What over-committed memory bandwidth does to the speed of cores."
     )
     energy: bool | None = Field(

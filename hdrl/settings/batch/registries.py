@@ -1,0 +1,80 @@
+"""What batch jobs can be simulated by, and how machines behave: names that options take and that users can add to."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hdrl.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorKind:
+    """Who can simulate.
+
+    Attributes
+    ----------
+    maker
+        What makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
+        ``folder``, ``platform_file`` and ``batsim`` of `hdrl.policies.simulate`; or its place, as
+        ``"module:function"``, which is imported when it is first used.
+    writes_files
+        Whether it leaves Batsim's files in the folder itself.
+    """
+
+    maker: Callable[..., Any] | str
+    writes_files: bool = False
+
+    def make(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return a simulator.
+
+        Parameters
+        ----------
+        *arguments, **keywords
+            What ``maker`` takes.
+        """
+        maker = self.maker
+        if isinstance(maker, str):
+            module, _, name = maker.partition(":")
+            maker = getattr(importlib.import_module(module), name)
+        return maker(*arguments, **keywords)
+
+
+SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
+"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, or what a user adds."""
+
+SIMULATORS.register("embedded")(SimulatorKind("hdrl.policies.simulation:embedded_simulator"))
+SIMULATORS.register("exact")(SimulatorKind("hdrl.policies.simulation:exact_simulator", writes_files=True))
+SIMULATORS.register("batsim")(SimulatorKind("hdrl.policies.simulation:batsim_simulator", writes_files=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ContentionModel:
+    """What happens to the cores of a processor whose memory bandwidth is over-committed.
+
+    Attributes
+    ----------
+    name
+        The name used in options.
+    speed_factors
+        The contended speeds as fractions of the peak, falling, each in (0, 1). The serving cores of an
+        over-committed processor run at the first factor that is at most capacity / demand, and at
+        the last one if none is. Empty: contention has no effect.
+    """
+
+    name: str
+    speed_factors: tuple[float, ...]
+
+
+CONTENTION_MODELS: Registry[ContentionModel] = Registry("contention model")
+"""``step`` is HDeepRM's; ``proportional`` shares the bandwidth out, in steps of 5 % (a Batsim
+P-state each, so that both simulators can run it); ``none`` switches contention off."""
+
+for _model in (
+    ContentionModel("step", (0.75,)),
+    ContentionModel("proportional", tuple(level / 20 for level in range(19, 0, -1))),
+    ContentionModel("none", ()),
+):
+    CONTENTION_MODELS.register(_model.name)(_model)
