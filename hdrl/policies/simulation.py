@@ -127,7 +127,7 @@ def simulate(
     """
     check_fits(workload, platform)
     chosen_policy = _policy(policy)
-    choices = {"seed": seed, "energy": energy, "compatibility": compatibility}
+    choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     with (
         _blamed(policy),
@@ -140,7 +140,8 @@ def simulate(
             _run_priority(chosen, chosen_policy, progress)
         else:
             _run_function(chosen, chosen_policy, progress)
-        return chosen.trace
+        trace: Trace = chosen.trace
+        return trace
 
 
 @contextlib.contextmanager

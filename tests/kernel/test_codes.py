@@ -171,7 +171,9 @@ def test_conservative_backfilling_does_not_run_without_calls() -> None:
         entries.run_pair(small_state(), codes.JOB_FIRST, codes.CORE_RANDOM, 10, codes.CONSERVATIVE)
 
 
-@pytest.mark.parametrize(("name", "code"), [("commitment", 2), ("backfilling", 4), ("order_key", 20), ("objective", 11)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("commitment", 2), ("backfilling", 4), ("order_key", 20), ("objective", 11)]
+)
 def test_settings_of_a_pool(name: str, code: int) -> None:
     pool = smallest_state()
     pool.settings[name] = code

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.native import BoolArray, Info, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
@@ -18,7 +19,6 @@ from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.env_options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.generate import Model
 from hdrl.settings.pipelines.inputs import generated_load, loads_of
-from hdrl.settings.pipelines.jit import Lent
 from hdrl.settings.pipelines.kernel import entries
 from hdrl.settings.pipelines.kernel.state import OUTPUTS, SHARED, new_state, set_episode
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on

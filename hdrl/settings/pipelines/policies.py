@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from hdrl.compiled.cache import compile_once
+from hdrl.compiled.lend import Lent
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.seeding import seed_sequence
-from hdrl.settings.pipelines.jit import CACHE_FOLDER, Lent, compile_once
 from hdrl.settings.pipelines.kernel import codes, entries
+from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
 from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units

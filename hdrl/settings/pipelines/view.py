@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hdrl.compiled.lend import Lent
 from hdrl.errors import DecisionError
-from hdrl.settings.pipelines.jit import Lent
 from hdrl.settings.pipelines.kernel import codes, entries
 from hdrl.settings.pipelines.kernel.state import State
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on

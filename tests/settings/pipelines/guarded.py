@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from hdrl.settings.pipelines import jit
+from hdrl.compiled import borrow, rows
 
 
 class Checked(np.ndarray):
@@ -31,9 +31,9 @@ def checked(arrays):
 
 
 # Whoever lends takes these two by name when it is imported, which happens below.
-plain_row = jit.moved_to
-jit.borrow = checked
-jit.moved_to = lambda state, batch, row: checked(plain_row(state, batch, row))
+plain_row = rows.moved_to
+borrow.borrow = checked
+rows.moved_to = lambda state, batch, row: checked(plain_row(state, batch, row))
 
 from hdrl.settings.pipelines.env import PipelinesVectorEnv  # noqa: E402
 from hdrl.settings.pipelines.generate import Model  # noqa: E402

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hdrl.settings.pipelines.jit import jit
+from hdrl.compiled.jit import jit
 from hdrl.settings.pipelines.kernel.codes import (
     BEST_GAIN,
     BY_CHANCE,

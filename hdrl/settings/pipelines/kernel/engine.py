@@ -7,7 +7,7 @@ event. Units are never preempted, and a queue is first come, first served.
 
 from __future__ import annotations
 
-from hdrl.settings.pipelines.jit import jit
+from hdrl.compiled.jit import jit
 from hdrl.settings.pipelines.kernel.codes import (
     CHOOSE,
     MAKESPAN,

@@ -5,31 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.pipelines.jit import (
-    ALL_LEGAL,
-    LEADER,
-    NO_ACTION,
-    Counts,
-    Lent,
-    Team,
-    borrow,
-    counts_at,
-    enter_round,
-    entry,
-    jit,
-    keep_count,
-    leave_round,
-    moved_to,
-    new_counts,
-    new_team,
-    request_of,
-    take_actions,
-    take_as,
-    take_row,
-)
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
+from hdrl.compiled.jit import jit
+from hdrl.compiled.lend import Lent, take_as
+from hdrl.compiled.rows import moved_to
+from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
 from hdrl.settings.pipelines.kernel import engine
 from hdrl.settings.pipelines.kernel.codes import N_OBJECTIVES, OVER, R_METRIC
 from hdrl.settings.pipelines.kernel.decide import decide, run
+from hdrl.settings.pipelines.kernel.jit import entry
 from hdrl.settings.pipelines.kernel.observe import act, observe
 from hdrl.settings.pipelines.kernel.state import State, first_row, smallest_state
 

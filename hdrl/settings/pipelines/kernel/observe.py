@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hdrl.settings.pipelines.jit import jit
+from hdrl.compiled.jit import jit
 from hdrl.settings.pipelines.kernel.codes import CHOOSE, NONE
 from hdrl.settings.pipelines.kernel.decide import backlog_us, kernel_row
 from hdrl.settings.pipelines.kernel.engine import (

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.pipelines.jit import jit, record_dtype
+from hdrl.compiled.jit import jit
+from hdrl.compiled.records import record_dtype
 
 UNIT_TABLE_DTYPE = record_dtype([("kind", np.int64), ("ecu", np.int64)])
 """A unit of the machine."""
