@@ -219,7 +219,7 @@ def new_state(
     given = {
         "scalars": beginning.scalars(platform, workload, energy=energy, compatible=compatible, logging=logging),
         "jobs": beginning.jobs(workload),
-        "steps": np.array(workload.steps, dtype=STEP_DTYPE),
+        "steps": np.array(workload.steps).view(STEP_DTYPE),
         "order": order,
         "submitters": submitters,
         "cores": beginning.cores(platform),
