@@ -66,11 +66,6 @@ def add(team, place, value):  # type: ignore[no-untyped-def]
     return before
 
 
-@numba.njit(nogil=True, error_model="numpy")
-def fetch_line(array, offset):  # type: ignore[no-untyped-def]
-    """Do nothing."""
-
-
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 

@@ -7,6 +7,10 @@ are in its cache.
 
 The one who *leads* opens a round, takes rows like all others until none is left, and ends the round when those who are
 still at a row are done. A team is an array of integers, which is only read and written atomically.
+
+What it buys (benchmarks/environments.py, 64 environments, two idle cores): PolicyPair makes 2.1 times as many steps
+with two threads as with one, JobPick 1.1 times as many (512 environments: 1.45). Where the cores are busy with
+something else it costs: waiting actively takes time from those who have something to do, and one thread is faster.
 """
 
 from __future__ import annotations

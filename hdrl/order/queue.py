@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from hdrl.compiled.jit import jit
 from hdrl.kernel import codes
 from hdrl.kernel.keys import changes_with_time, job_key
@@ -103,10 +101,8 @@ def take(state, place):
     s = state.scalars[0]
     waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
     s.n_waiting -= 1
-    # Unsigned numbers are known not to count from the end, so that this is compiled to few instructions.
-    first, last, one = np.uint64(place), np.uint64(s.n_waiting), np.uint64(1)
-    for i in range(first, last):
-        waiting[i], submit_s[i], sizes[i] = waiting[i + one], submit_s[i + one], sizes[i + one]
+    for i in range(place, s.n_waiting):
+        waiting[i], submit_s[i], sizes[i] = waiting[i + 1], submit_s[i + 1], sizes[i + 1]
     if s.moved_from == NOWHERE and s.changed_from == NOWHERE:
         s.moved_from = place
     else:
