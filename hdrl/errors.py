@@ -170,7 +170,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"known: {few}{', ...' if len(names) > 12 else ''}"
 
 
-def quoted(name: str) -> str:
+def quoted(name: object) -> str:
     """Return a name as messages quote it, cut to a readable length.
 
     Parameters
@@ -178,7 +178,7 @@ def quoted(name: str) -> str:
     name
         A name that a user gave.
     """
-    return readable(repr(name[: 2 * MAX_SHOWN]), MAX_SHOWN + 2)
+    return readable(repr(name[: 2 * MAX_SHOWN] if isinstance(name, str) else name), MAX_SHOWN + 2)
 
 
 def _closest(name: str, names: list[str]) -> str | None:

@@ -6,12 +6,15 @@ A file is compiled and run under a module name of its own; neither ``sys.path`` 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
+from typing import NoReturn
 
-from hdrl.errors import HdrlError
+from hdrl.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable
 from hdrl.files import read_text
 
 SUFFIX = ".py"
@@ -86,14 +89,91 @@ def blame(error: BaseException, path: Path) -> AgentError | None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error on one line.
+    """Return the message of an error on one line; that of a user's own class may fail itself.
 
     Parameters
     ----------
     error
         The error.
     """
-    return " ".join(str(error).split()) or "no message"
+    try:
+        text = str(error)
+    except Exception as second:  # noqa: BLE001
+        return f"its message cannot be told ({type(second).__name__})"
+    return readable(" ".join(text.split()), MAX_SHOWN_PATH) or "no message"
+
+
+class blamed:
+    """The boundary of a user's code: what it does instead of its work becomes one error with its file and line.
+
+    Neither ``sys.exit`` nor ``os._exit`` ends the process from there, since that would look like success. Ctrl-C and
+    errors without a part of the file in them pass.
+
+    Parameters
+    ----------
+    path
+        The file; ``None``: the code is none of a user.
+
+    Raises
+    ------
+    HdrlError
+        In place of what the code of the file has raised.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._exit = os._exit
+
+    def __enter__(self) -> None:
+        """Begin."""
+        if self._path is not None:
+            self._exit, os._exit = os._exit, _refusing(os._exit)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End, with an error that names the file if there is one."""
+        if self._path is None:
+            return
+        os._exit = self._exit
+        if isinstance(error, HdrlError):
+            told = _with_path(error, self._path)
+            if told is not error:
+                raise told from None
+        elif error is not None and not isinstance(error, KeyboardInterrupt):
+            found = _found(error, self._path)
+            if found is not None:
+                raise found from error
+
+
+def _refusing(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
+    """Return what stands for ``os._exit`` while a user's code runs; children of that code end as always."""
+    process = os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)
+        raise SystemExit(f"os._exit({status})")
+
+    return refuse
+
+
+def _with_path(error: HdrlError, path: Path) -> HdrlError:
+    """Return an error about what an agent did, with its file before it if it is not."""
+    if not isinstance(error, (AgentError, DecisionError)) or str(error).startswith(str(path)):
+        return error
+    kind = AgentError if isinstance(error, AgentError) else DecisionError
+    return kind(f"{path}: {error}")
+
+
+def _found(error: BaseException, path: Path) -> AgentError | None:
+    """Return who is to blame, ``None`` if the file is not."""
+    if isinstance(error, NotImplementedError):  # a method of a base that has to be overridden
+        return AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
+    found = blame(error, path)
+    if found is None and not isinstance(error, Exception):
+        return AgentError(f"{path}: {type(error).__name__}: {one_line(error)}")
+    return found
 
 
 def _run_module(path: Path, source: str, name: str) -> ModuleType:
@@ -107,9 +187,10 @@ def _run_module(path: Path, source: str, name: str) -> ModuleType:
         raise AgentError(f"{path}: is no Python ({error})") from None
     sys.modules[name] = module  # dataclasses look their module up there
     try:
-        exec(code, module.__dict__)
+        with blamed(path):
+            exec(code, module.__dict__)
     except HdrlError:
         raise
-    except (Exception, SystemExit) as error:
-        raise blame(error, path) or AgentError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
+    except Exception as error:
+        raise AgentError(f"{path}: {type(error).__name__}: {one_line(error)}") from error
     return module

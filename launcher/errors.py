@@ -11,7 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from hdrl.errors import HdrlError
-from hdrl.launcher.stopping import Terminated, heeding_sigterm
+from hdrl.launcher.stopping import Terminated, heeding_signals
 
 
 class OneLine(click.ClickException):
@@ -42,14 +42,6 @@ class OneLine(click.ClickException):
         click.echo(f"{self.program}: error: {self.message}", file=file, err=True)
 
 
-class _Interrupted(OneLine):
-    exit_code = 128 + signal.SIGINT
-
-
-class _Terminated(OneLine):
-    exit_code = 128 + signal.SIGTERM
-
-
 def after_signal(program: str, message: str, number: int) -> OneLine:
     """Return the end of a command after a signal, with the exit code that shells use for it.
 
@@ -58,13 +50,15 @@ def after_signal(program: str, message: str, number: int) -> OneLine:
     program, message
         As in `OneLine`.
     number
-        The signal: SIGINT (Ctrl-C) or SIGTERM.
+        The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
     """
-    return (_Terminated if number == signal.SIGTERM else _Interrupted)(program, message)
+    end = OneLine(program, message)
+    end.exit_code = 128 + number
+    return end
 
 
 class CleanErrors(click.Command):
-    """A command that ends with one line after an `HdrlError`, a wrong command line, Ctrl-C or SIGTERM."""
+    """A command that ends with one line after an `HdrlError`, a wrong command line or a signal."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -98,7 +92,7 @@ class CleanErrors(click.Command):
         OneLine
             If what the user gave is wrong, or the user interrupted the command.
         """
-        with one_line(ctx.find_root().info_name or "hdrl"), heeding_sigterm():
+        with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals():
             return super().invoke(ctx)
 
 
@@ -114,7 +108,7 @@ def one_line(program: str) -> Iterator[None]:
     Raises
     ------
     OneLine
-        Instead of an `HdrlError`, of an error of click, of Ctrl-C and of SIGTERM.
+        Instead of an `HdrlError`, of an error of click, of Ctrl-C, SIGTERM and SIGHUP.
     """
     try:
         yield
@@ -125,7 +119,7 @@ def one_line(program: str) -> Iterator[None]:
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         raise OneLine(program, f"{error.format_message()}{hint}") from None
-    except Terminated:
-        raise after_signal(program, "terminated", signal.SIGTERM) from None
+    except Terminated as error:
+        raise after_signal(program, "terminated", error.number) from None
     except KeyboardInterrupt:
         raise after_signal(program, "interrupted", signal.SIGINT) from None

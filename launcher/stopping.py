@@ -1,4 +1,7 @@
-"""Being asked to stop: by Ctrl-C, or by SIGTERM, with which batch systems and containers announce the end."""
+"""Being asked to stop: by Ctrl-C, by SIGTERM, with which batch systems and containers announce the end, or by SIGHUP.
+
+SIGHUP comes when the terminal is closed, and is left alone where ``nohup`` has told to ignore it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,27 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""The signals that end a command; Windows knows one of them only."""
+
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM has come: a command ends as after Ctrl-C, with another exit code."""
+    """A signal has come: a command ends as after Ctrl-C, with another exit code.
+
+    Parameters
+    ----------
+    number
+        The signal, one of `TERMINATING`.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
-    del number, frame
-    raise Terminated
+    del frame
+    raise Terminated(number)
 
 
 @contextlib.contextmanager
@@ -24,7 +40,8 @@ def _handlers(handlers: dict[int, Callable[[int, object], None]]) -> Iterator[No
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    wanted = {number: one for number, one in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
     try:
         yield
     finally:
@@ -33,14 +50,14 @@ def _handlers(handlers: dict[int, Callable[[int, object], None]]) -> Iterator[No
 
 
 @contextlib.contextmanager
-def heeding_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated`, so that what has been begun is ended in order."""
-    with _handlers({signal.SIGTERM: _terminate}):
+def heeding_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `Terminated`, so that what has been begun is ended in order."""
+    with _handlers(dict.fromkeys(TERMINATING, _terminate)):
         yield
 
 
 class Stop:
-    """What asks a training to end after its running iteration: a first Ctrl-C, or SIGTERM.
+    """What asks a training to end after its running iteration: a first Ctrl-C, SIGTERM or SIGHUP.
 
     A second Ctrl-C ends it at once. Batch systems may send SIGTERM more than once, which makes no difference.
 
@@ -71,5 +88,5 @@ class Stop:
             elif number == signal.SIGINT:
                 raise KeyboardInterrupt
 
-        with _handlers({signal.SIGINT: stop, signal.SIGTERM: stop}):
+        with _handlers(dict.fromkeys((signal.SIGINT, *TERMINATING), stop)):
             yield lambda: self.number != 0

@@ -55,7 +55,7 @@ class Outcome:
 
 
 def attempt(function: Callable[[Any], Any], task: Any) -> Outcome:
-    """Call a function and return what came of it, whatever it is.
+    """Call a function and return what came of it, whatever it is but Ctrl-C.
 
     Parameters
     ----------
@@ -68,7 +68,9 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Outcome:
         return Outcome(function(task))
     except HdrlError as error:
         return Outcome(problem=str(error) or type(error).__name__)
-    except Exception:  # noqa: BLE001 (it is raised again where the tasks came from)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 (it is raised again where the tasks came from)
         return Outcome(problem=traceback.format_exc(), is_expected=False)
 
 

@@ -10,13 +10,15 @@ import collections
 import contextlib
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from hdrl.distributed.attempts import Outcome, attempt, too_often
-from hdrl.distributed.tasks import MAX_ATTEMPTS, OnResult
+from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult
 
 PATIENCE_S = 5.0
 """How long a worker may take to end after it was told to."""
@@ -87,7 +89,8 @@ class _Worker:
         self._process: BaseProcess = context.Process(target=_work, args=(theirs, function), daemon=True)
         self._index = -1
         try:
-            self._process.start()
+            with _without_ctrl_c():
+                self._process.start()
         finally:
             theirs.close()
 
@@ -136,7 +139,32 @@ class _Worker:
 def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
     """Answer tasks until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who gave the tasks stops us
+    _mask(signal.SIG_UNBLOCK)
     with contextlib.suppress(EOFError, OSError), connection:
         while True:
             task = connection.recv()
-            connection.send(attempt(function, task))
+            try:
+                outcome = attempt(function, task)
+            except KeyboardInterrupt:  # no signal: the task itself has raised it
+                outcome = Outcome(problem=traceback.format_exc(), is_expected=False)
+            connection.send(outcome)
+
+
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Start a process that Ctrl-C does not reach before `_work` ignores it: it inherits what is blocked here.
+
+    A signal that comes meanwhile arrives here afterwards.
+    """
+    resource_tracker.ensure_running()  # when it starts within, it unblocks the signal
+    before = _mask(signal.SIG_BLOCK)
+    try:
+        yield
+    finally:
+        if signal.SIGINT not in before:
+            _mask(signal.SIG_UNBLOCK)
+
+
+def _mask(how: int) -> set[int]:
+    """Block or unblock Ctrl-C, where that can be done; return what was blocked."""
+    return set(signal.pthread_sigmask(how, {signal.SIGINT})) if hasattr(signal, "pthread_sigmask") else set()

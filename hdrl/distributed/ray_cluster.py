@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hdrl.distributed.attempts import Outcome, attempt, too_often
-from hdrl.distributed.tasks import MAX_ATTEMPTS, OnResult, default_workers
+from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult, default_workers
 from hdrl.errors import HdrlError, MissingExtra
 
 PATIENCE_S = 5.0

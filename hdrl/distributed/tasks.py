@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hdrl.distributed.attempts import WorkerDied, attempt
+from hdrl.distributed.workers import OnResult, default_workers
 from hdrl.errors import OptionsError, suggest
 
 __all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]
 
 PLACES = ("local", "ray")
 """Where tasks are worked on: processes of this machine, or a Ray cluster (``ray:<address>`` for one that runs)."""
-
-MAX_ATTEMPTS = 3
-"""How often a task is tried whose worker dies."""
-
-OnResult = Callable[[int, Any], None]
-"""Told the index of a task and its result as soon as it is there."""
-
-
-def default_workers() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_place(on: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.pyfiles import AgentError, blame, run_file
+from hdrl.pyfiles import AgentError, blamed, run_file
 
 Metrics: TypeAlias = Mapping[str, float]
 """The metrics of `hdrl.envs.rewards.OBJECTIVES` that the environment knows, by name.
@@ -80,13 +80,8 @@ class OwnObjective:
         AgentError
             If the function fails, with its file and line, or returns no finite number.
         """
-        try:
+        with blamed(self._path):
             found = self._function(metrics)
-        except Exception as error:
-            blamed = None if self._path is None else blame(error, self._path)
-            if blamed is None:
-                raise
-            raise blamed from error
         try:
             number = float(found)
         except (TypeError, ValueError):

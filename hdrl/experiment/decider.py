@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, blame, load_agent
+from hdrl.errors import OptionsError
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options.file import OptionsFile
+from hdrl.pyfiles import blamed
 from hdrl.setting import Load, Machine, Policy, Progress, Setting, find_setting
 
 if TYPE_CHECKING:
@@ -100,17 +101,10 @@ class PolicyDecider:
         AgentError
             If the Python file fails.
         """
-        try:
+        with blamed(self.path):
             return self.setting.simulate(
                 machine, load, self.policy, seed=seed, options=self.options, progress=progress, folder=folder
             )
-        except HdrlError:
-            raise
-        except Exception as error:
-            blamed = blame(error, self.path) if self.path is not None else None
-            if blamed is None:
-                raise
-            raise blamed from error
 
     def knows(self) -> Knowledge:
         """Return whether the policy sees too much."""

@@ -6,10 +6,11 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, blame
+from hdrl.errors import OptionsError
+from hdrl.experiment.decider import decider_of
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.run.folder import check_free, new_folder
 from hdrl.experiment.run.progress import Progress
@@ -142,10 +143,8 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
         clock.lap("compile_s")
         if progress is not None:
             _tell(options, "simulating", machine, load, progress)
-        if agent.kind is AgentKind.POLICY:
-            trace = _simulate(setting, options, machine, load, agent, progress, folder)
-        else:
-            trace = _play(options, machine, load, agent)
+        told = progress.jobs if progress is not None else None
+        trace = decider_of(options, agent).play(machine, load, seed=options.seed, progress=told, folder=folder)
         simulation_s = clock.lap("simulate_s")
         metrics = write_results(folder, options, trace, agent)
         clock.lap("write_s")
@@ -180,15 +179,6 @@ def _train(
     return RunResult(out, (run,), trained)
 
 
-def _play(options: OptionsFile, machine: Machine, load: Load, agent: AgentChoice) -> Any:
-    why_not = options.no_learning()
-    if why_not is not None:
-        raise OptionsError(f"{options.where}: {why_not}")
-    from hdrl.experiment.train.modeluse import play_options
-
-    return play_options(options, agent, machine, load)
-
-
 def _tell(options: OptionsFile, doing: str, machine: Machine, load: Load, progress: Progress) -> None:
     """Tell what is going to be simulated, and whether it is less than was asked for."""
     missed = options.unheard(load.n_items)
@@ -221,31 +211,3 @@ def _warm_up(setting: Setting, progress: Progress | None, *policies: object) -> 
 
 def _ignore(message: str) -> None:
     del message
-
-
-def _simulate(
-    setting: Setting,
-    options: OptionsFile,
-    machine: Machine,
-    load: Load,
-    agent: AgentChoice,
-    progress: Progress | None,
-    folder: Path,
-) -> Any:
-    try:
-        return setting.simulate(
-            machine,
-            load,
-            agent.policy,
-            seed=options.seed,
-            options=options,
-            progress=progress.jobs if progress is not None else None,
-            folder=folder,
-        )
-    except HdrlError:
-        raise
-    except Exception as error:
-        blamed = blame(error, agent.path) if agent.path is not None else None
-        if blamed is None:
-            raise
-        raise blamed from error

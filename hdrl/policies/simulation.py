@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import HdrlError
+from hdrl.errors import readable
 from hdrl.platform.model import Platform
 from hdrl.policies.pairs import VOID, PolicyPair
 from hdrl.policies.priorities import OwnPriority
 from hdrl.policies.pyfile import read_policy
-from hdrl.pyfiles import blame, is_policy_file, split_policy_file
+from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.registries import SIMULATORS
 from hdrl.simulation.decisions import Decision
 from hdrl.simulation.embedded import EmbeddedSimulator, Progress
@@ -130,7 +131,7 @@ def simulate(
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     with (
-        _blamed(policy),
+        blamed(_file(policy)),
         contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
     ):
         if isinstance(chosen_policy, PolicyPair):
@@ -144,19 +145,9 @@ def simulate(
         return trace
 
 
-@contextlib.contextmanager
-def _blamed(policy: str | OwnPriority | PolicyFunction) -> Iterator[None]:
-    """Tell the line of a policy file that fails."""
-    try:
-        yield
-    except HdrlError:
-        raise
-    except Exception as error:
-        path = Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
-        blamed = None if path is None else blame(error, path)
-        if blamed is None:
-            raise
-        raise blamed from error
+def _file(policy: str | OwnPriority | PolicyFunction) -> Path | None:
+    """Return the file that a policy is given by, ``None`` if it is not."""
+    return Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
 
 
 def _policy(policy: str | OwnPriority | PolicyFunction) -> PolicyPair | OwnPriority | PolicyFunction:
@@ -215,9 +206,22 @@ def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progre
     told_s = time.monotonic()
     view = simulator.reset()
     while not view.is_over:
-        view = simulator.step(policy(view))
+        view = simulator.step(_decisions(policy, view))
         if progress is not None and time.monotonic() - told_s > PROGRESS_EVERY_S:
             told_s = time.monotonic()
             progress(simulator.n_done, simulator.workload.n_jobs)
     if progress is not None:
         progress(simulator.n_done, simulator.workload.n_jobs)
+
+
+def _decisions(policy: PolicyFunction, view: View) -> Iterable[Decision]:
+    """Ask a policy in Python."""
+    found = policy(view)
+    if isinstance(found, Iterable) and not isinstance(found, str | bytes):
+        return found
+    code = getattr(policy, "__code__", None)
+    where = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+    name = getattr(policy, "__name__", type(policy).__name__)
+    if inspect.iscoroutine(found):
+        found.close()  # else Python warns of it when it is collected
+    raise AgentError(f"{where}{name}(view) returned {readable(repr(found))}, expected a list of decisions")

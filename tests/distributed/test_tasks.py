@@ -61,6 +61,19 @@ def test_a_bug_keeps_its_traceback(workers, n_workers):
         run_tasks(workers.buggy, TASKS, n_workers=n_workers)
 
 
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_task_that_leaves_is_no_success(workers, n_workers, capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(TaskFailed, match=r"(?s)in leaves.*SystemExit"):
+        run_tasks(workers.leaves, TASKS, n_workers=n_workers)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_task_that_raises_what_ctrl_c_does_is_no_success(workers, capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(TaskFailed, match=r"(?s)in gives_up.*KeyboardInterrupt"):
+        run_tasks(workers.gives_up, TASKS, n_workers=2)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_dead_worker_s_task_is_done_again(workers, tmp_path: Path):
     function = workers.DiesOnce(tmp_path)
     assert run_tasks(function, TASKS, n_workers=2) == [10 * t for t in TASKS]
@@ -113,6 +126,36 @@ def test_ctrl_c_stops_the_workers(tmp_path: Path):
     for file in tmp_path.glob("*.pid"):
         with pytest.raises(ProcessLookupError):
             os.kill(int(file.stem), 0)
+
+
+def test_ctrl_c_while_workers_start_is_silent(tmp_path: Path):
+    (tmp_path / "slowly.py").write_text(
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "if '--multiprocessing-fork' in sys.orig_argv:\n"
+        "    (Path(__file__).parent / f'{os.getpid()}.pid').touch()\n"
+        "    time.sleep(2)\n"
+        "def same(task):\n"
+        "    return task\n"
+    )
+    script = tmp_path / "main.py"
+    script.write_text(
+        "from hdrl.distributed import run_tasks\n"
+        "from slowly import same\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        "        run_tasks(same, [0, 1, 2], n_workers=2)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted')\n"
+    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, str(script)], start_new_session=True, **pipes) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("*.pid")) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    assert (output, errors) == ("interrupted\n", "")
 
 
 def test_ray_says_what_is_missing(workers, monkeypatch: pytest.MonkeyPatch):

@@ -50,6 +50,14 @@ class DiesOnce:
         return 10 * task
 
 
+def leaves(task: int) -> int:
+    raise SystemExit(0)
+
+
+def gives_up(task: int) -> int:
+    raise KeyboardInterrupt
+
+
 @dataclass(frozen=True)
 class Sleeps:
     """Leaves its process id and takes long."""

@@ -42,7 +42,9 @@ def test_processes_give_equal_bytes(launch: list[str], tmp_path: Path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-@pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "terminated")]
+)
 def test_a_signal_leaves_finished_runs_only(launch: list[str], tmp_path: Path, number: signal.Signals, word: str):
     process = subprocess.Popen(
         [*launch, "examples/demo.json", "--set", "nb_jobs=300", "-nr", "100000", "--out", str(tmp_path / "out")],

@@ -24,13 +24,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.errors import HdrlError
-from hdrl.pyfiles import AgentError, blame, one_line, run_file, split_policy_file
+from hdrl.pyfiles import AgentError, blamed, one_line, run_file, split_policy_file
 from hdrl.setting import BATCH, SETTINGS
 
 if TYPE_CHECKING:
     from hdrl.setting import PolicyBook
 
-__all__ = ["AgentChoice", "AgentError", "AgentKind", "blame", "load_agent"]
+__all__ = ["AgentChoice", "AgentError", "AgentKind", "load_agent"]
 
 Policy: TypeAlias = Any
 """The name of a policy, or what a setting makes of a Python file: a priority, a function from a view to decisions."""
@@ -165,9 +165,10 @@ def _agent_classes(module: ModuleType) -> list[type[Any]]:
 
 def _make(cls: type[Any], policy_pair: str, path: Path) -> Policy:
     try:
-        policy: Policy = cls(policy_pair).policy
+        with blamed(path):
+            policy: Policy = cls(policy_pair).policy
     except HdrlError:
         raise
     except Exception as error:
-        raise blame(error, path) or AgentError(f"{path}: {cls.__name__}: {one_line(error)}") from error
+        raise AgentError(f"{path}: {cls.__name__}: {one_line(error)}") from error
     return policy

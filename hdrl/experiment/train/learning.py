@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import DecisionError, HdrlError, MissingExtra, OptionsError, UnknownName
-from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind, blame
+from hdrl.errors import HdrlError, MissingExtra, OptionsError, UnknownName
+from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import one_line
+from hdrl.pyfiles import blamed, one_line
 from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
@@ -71,46 +71,6 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
         return AgentChoice(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
     except UnknownName as error:
         raise OptionsError(f"{options.where}: learning.algorithm: {error}") from None
-
-
-@contextlib.contextmanager
-def blamed(path: Path | None) -> Iterator[None]:
-    """Say in which line of an agent file a mistake is.
-
-    Parameters
-    ----------
-    path
-        The file; ``None``: the agent is none of a user.
-
-    Yields
-    ------
-    None
-        While code of the file may run.
-
-    Raises
-    ------
-    AgentError
-        In place of what the code of the file has raised.
-    """
-    try:
-        yield
-    except AgentError as error:
-        if path is None or str(error).startswith(str(path)):
-            raise
-        raise AgentError(f"{path}: {error}") from None
-    except DecisionError as error:
-        if path is None:
-            raise
-        raise DecisionError(f"{path}: {error}") from None
-    except HdrlError:
-        raise
-    except (Exception, SystemExit) as error:
-        found = blame(error, path) if path is not None else None
-        if isinstance(error, NotImplementedError) and path is not None:  # a method of a base that has to be overridden
-            found = AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
-        if found is None:
-            raise
-        raise found from error
 
 
 @contextlib.contextmanager

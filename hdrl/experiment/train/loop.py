@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError
-from hdrl.experiment.train.learning import blamed
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
+from hdrl.pyfiles import blamed
 
 if TYPE_CHECKING:
     import gymnasium

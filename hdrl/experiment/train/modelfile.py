@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from hdrl.errors import LearningError, OptionsError, ReadError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import Environment, environment_from
-from hdrl.experiment.train.learning import blamed
 from hdrl.options.problems import problem_of, shown
+from hdrl.pyfiles import blamed
 from hdrl.setting import BATCH, SETTINGS, Setting
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.environments import Environment
-from hdrl.experiment.train.learning import asked_for, blamed, make_agent, one_thread, require_torch, settings_of
+from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
+from hdrl.pyfiles import blamed
 from hdrl.setting import Load, Machine, Setting, Trace, find_setting
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.train.learning import (
-    blamed,
     check_options_of,
     make_agent,
     one_thread,
@@ -33,6 +32,7 @@ from hdrl.experiment.train.resuming import check_same_training, read_resumed, wr
 from hdrl.experiment.train.world import World
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
+from hdrl.pyfiles import blamed
 from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
