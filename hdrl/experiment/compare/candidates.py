@@ -169,7 +169,7 @@ def _files(sweep: Sweep, label: str, text: str, suffix: str) -> list[Candidate]:
     if not is_model and len(paths) > 1 and label:
         raise OptionsError(f"{sweep.where}: {label}={text} names {len(paths)} Python files, expected one")
     if is_model and suffix:
-        raise OptionsError(f"{sweep.where}: {text}{suffix}: a model decides itself about backfilling")
+        raise OptionsError(f"{sweep.where}: {text}{suffix}: a model decides about backfilling itself")
     if is_model and label:
         # The trainings of one method: the seeds of the candidate.
         n_seeds = len(paths) if len(paths) > 1 else sweep.seeds

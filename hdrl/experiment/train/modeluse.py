@@ -130,7 +130,7 @@ class Model:
             if beside.is_file():
                 return self._find_choice(beside)
             raise OptionsError(
-                f"{self.path}: is a model of the agent file {name}, which must be given, or lie beside it"
+                f"{self.path}: is a model of the agent file {name}, expected it as the agent, or next to the model"
             )
         from hdrl.agents import ALGORITHMS
 

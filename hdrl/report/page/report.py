@@ -87,7 +87,7 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
         raise UnknownName("metric", metric, setting.metrics)
     comparisons = [path for path in paths if is_comparison(path)]
     if len(comparisons) > 1:
-        raise ReadError(comparisons[1], "is a second comparison, expected one: each answers a question of its own")
+        raise ReadError(comparisons[1], "is a second comparison, expected one: each answers its own question")
     runs = read_report_runs([path for path in paths if path not in comparisons], setting)
     if comparisons:
         return report_of_comparison(read_compared(comparisons[0], metric), runs, question)
