@@ -109,7 +109,9 @@ def launch(
         from hdrl.experiment import resumed_options
 
         if arguments or any(one is not None for one in (agent, out, inmodel, custom)):
-            raise LaunchError(f"--resume {resume} already says which agent, options, jobs and folder; give nothing else")
+            raise LaunchError(
+                f"--resume {resume} already says which agent, options, jobs and folder; give nothing else"
+            )
         changes += _paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes)
     else:

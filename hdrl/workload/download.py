@@ -210,7 +210,9 @@ def _why(error: Exception) -> str:
 def _ended_early(url: str, file: BinaryIO, size_bytes: int | None) -> FetchError:
     n_bytes = os.fstat(file.fileno()).st_size
     of = "" if size_bytes is None else f" of {size_bytes:,}"
-    return FetchError(f"{url}: the connection ended after {n_bytes:,}{of} bytes; they are kept; fetch again to continue")
+    return FetchError(
+        f"{url}: the connection ended after {n_bytes:,}{of} bytes; they are kept; fetch again to continue"
+    )
 
 
 def _note(path: Path) -> Path:
