@@ -190,7 +190,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self._trace: Trace | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
-        """Begin the simulation anew; see `gymnasium.Env.reset`.
+        """Restart the simulation; see `gymnasium.Env.reset`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The training loop: step, remember, learn, tell."""
+"""The training loop: step, remember, learn, report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Iteration:
         The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment told
         of each.
     losses
-        What learning told, by name: means over the batches of the iteration.
+        What learning logged, by name: means over the batches of the iteration.
     """
 
     number: int

@@ -192,7 +192,7 @@ class OptionsFile(Block):
 
     @property
     def agent_type(self) -> AgentType:
-        """The kind of agent: as given, else what the other keys of the agent amount to."""
+        """The kind of agent: as given, otherwise as the other keys of the agent imply."""
         agent = self.agent_options
         if agent.type is not None:
             return agent.type

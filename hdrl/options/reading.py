@@ -119,7 +119,7 @@ def _value(text: str) -> object:
 
 
 class _Problems:
-    """The mistakes of a file in words, from what pydantic tells of them.
+    """The mistakes of a file in words, from pydantic's reports.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class _Problems:
         self._other_names: Mapping[str, str] = getattr(model, "other_names", {})
 
     def first_line(self, error: ValidationError, where: str, changed: Iterable[str]) -> str:
-        """Say the first mistake in one line, and how many there are beside it."""
+        """Say the first mistake in one line, and how many more there are."""
         problems = error.errors(include_url=False)
         # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
         places = {_path(problem["loc"]) for problem in problems}

@@ -186,7 +186,7 @@ class Sweep(Block):
         baseline
             The setting's usual baseline.
         metrics
-            The metrics that the setting summarises unless told otherwise.
+            The metrics that the setting summarises by default.
 
         Raises
         ------

@@ -56,7 +56,7 @@ class Candidate:
         return bool(self.files) and not self.is_model
 
     def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
-        """Return who decides, loaded anew: what a policy remembers must not pass from one simulation to the next.
+        """Return a freshly loaded decider: what a policy remembers must not pass from one simulation to the next.
 
         Parameters
         ----------

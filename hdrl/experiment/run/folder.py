@@ -41,7 +41,7 @@ def check_free(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name beside it; it gets its name when all went well.
+    """Fill a folder under a temporary name next to it; rename it when all went well.
 
     Parameters
     ----------

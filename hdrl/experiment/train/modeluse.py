@@ -65,7 +65,7 @@ class Model:
         self._spec = spec_of(self._checkpoint, self.path, setting)
 
     def check_can_play(self) -> None:
-        """Refuse a model whose decisions cannot be carried out beside policies that hdrl simulates.
+        """Refuse a model that cannot be played in the world of the policies that hdrl simulates.
 
         Raises
         ------
@@ -160,7 +160,7 @@ def evaluate_model(
     seed
         Seed of what is random in the environment.
     agent_file
-        The agent file of a user's own agent, unless it lies beside the model file.
+        The agent file of a user's own agent, unless it is next to the model file.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
     agent
         The agent.
     env
-        A single environment of ours, with a ``trace`` method besides those of Gymnasium.
+        A single environment of hdrl, with a ``trace`` method in addition to those of Gymnasium.
     seed
         Its seed.
     path

@@ -185,7 +185,7 @@ def _charts(runs: Sequence[Run], setting: Setting) -> list[Panel]:
 
 
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Return what was run: how many runs, on what, and the numbers that they tell, as ranges where they differ."""
+    """Return what was run: how many runs, on what, and their numbers, as ranges where they differ."""
 
     def one_or_count(values: list[str | None], many: str) -> str:
         known = list(dict.fromkeys(value for value in values if value is not None))
