@@ -179,7 +179,7 @@ class DQN(Agent):
         return (values.unsqueeze(-1) + legal - means).masked_fill(~mask, ILLEGAL)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the agent needs to go on, how far it has explored included."""
+        """Return all that the agent needs to continue, including how far it has explored."""
         return {**super().state_dict(), "n_explored": self.n_explored}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

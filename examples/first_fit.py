@@ -1,4 +1,4 @@
-"""An agent of one's own: first fit.
+"""A custom agent: first fit.
 
 Starts every waiting job that fits, in the order of arrival, on the free cores with the lowest numbers. Unlike the
 policy pairs it does not stop at the first job that does not fit.

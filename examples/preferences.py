@@ -1,4 +1,4 @@
-"""A learning agent of one's own in the API that we recommend: one preference per action, whatever it sees.
+"""A custom learning agent in the API that we recommend: one preference per action, whatever it sees.
 
 It is the smallest agent that learns something: a softmax over one number for each action, moved by REINFORCE. Replace
 ``logits`` by a network and it is a policy.

@@ -10,8 +10,8 @@
     ├── OutputError         a folder or file that cannot be written
     ├── FetchError          a file that cannot be had from a server
     ├── DecisionError       a decision that the simulated cluster cannot follow
-    ├── SimulationError     a simulation that cannot go on (for instance: nobody starts the waiting jobs)
-    ├── BatsimError         a conversation between Batsim and a scheduler that cannot go on
+    ├── SimulationError     a simulation that cannot continue (for instance: nobody starts the waiting jobs)
+    ├── BatsimError         a conversation between Batsim and a scheduler that cannot continue
     ├── LearningError       agents, models and environments that do not fit each other
     ├── UnknownName         a name that no registry knows (also a LookupError)
     └── MissingExtra        an optional dependency that is not installed (also an ImportError)
@@ -37,7 +37,7 @@ class OptionsError(HdrlError):
 
 
 class NoPictures(OptionsError, TypeError):
-    """An environment is asked for pictures; libraries that try that first go on without when it is a ``TypeError``."""
+    """An environment is asked for pictures; libraries that try that first do without when it is a ``TypeError``."""
 
 
 class PlatformError(HdrlError):
@@ -82,15 +82,15 @@ class DecisionError(HdrlError):
 
 
 class SimulationError(HdrlError):
-    """A simulation cannot go on."""
+    """A simulation cannot continue."""
 
 
 class BatsimError(HdrlError):
-    """A conversation between Batsim and a scheduler cannot go on: Batsim would stop there, or wait for ever."""
+    """A conversation between Batsim and a scheduler cannot continue: Batsim would stop there, or wait for ever."""
 
 
 class LearningError(HdrlError):
-    """An agent, a model file and an environment do not fit each other, or learning cannot go on."""
+    """An agent, a model file and an environment do not fit each other, or learning cannot continue."""
 
 
 class UnknownName(HdrlError, LookupError):

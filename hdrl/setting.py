@@ -40,10 +40,10 @@ __all__ = [
 ]
 
 Message = Callable[[str], None]
-"""Is told in a line what is going on before something takes long."""
+"""Message callback: gets a line before something takes long."""
 
 Progress = Callable[[int, int], None]
-"""Is told the finished items and all items of a simulation, a few times a second."""
+"""Progress callback: gets the finished items and all items of a simulation, a few times a second."""
 
 Policy = Any
 """What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
@@ -87,7 +87,7 @@ class PolicyBook(Protocol):
 
     @property
     def default_baseline(self) -> str:
-        """The policy that ratios refer to unless told otherwise."""
+        """The policy that ratios refer to by default."""
 
     def read(self, text: str) -> str:
         """Return today's name of a policy.
@@ -149,7 +149,7 @@ class EnvironmentSpec(Protocol):
 
     @property
     def given(self) -> frozenset[str]:
-        """Arguments that options elsewhere amount to, so that ``learning.arguments`` has no such keys."""
+        """Arguments that follow from options elsewhere, so that ``learning.arguments`` has no such keys."""
 
     def arguments(self, options: OptionsFile) -> dict[str, Any]:
         """Return its arguments as options elsewhere say them, as JSON; ``learning.arguments`` go over them.
@@ -241,7 +241,7 @@ class EnvironmentSpec(Protocol):
 
 
 class Simulated(Protocol):
-    """How one simulation is to be made, besides by whom and of what: an options file or a sweep."""
+    """Further choices about one simulation: an options file or a sweep."""
 
     @property
     def where(self) -> str:
@@ -281,7 +281,7 @@ class Setting(Protocol):
 
     @property
     def default_metrics(self) -> Sequence[str]:
-        """Metrics that a comparison summarises unless told otherwise; the first decides."""
+        """Metrics that a comparison summarises by default; the first decides."""
 
     @property
     def shown_metrics(self) -> Sequence[str]:
@@ -289,7 +289,7 @@ class Setting(Protocol):
 
     @property
     def headline_metrics(self) -> Sequence[str]:
-        """Metrics of the first table of a report, besides the one that decides."""
+        """Metrics of the first table of a report, in addition to the one that decides."""
 
     @property
     def unrun(self) -> Sequence[str]:
@@ -412,7 +412,7 @@ class Setting(Protocol):
         policies
             The policies.
         message
-            Told before anything takes long.
+            Message callback, called before anything takes long.
         """
 
     def simulate(
@@ -437,9 +437,9 @@ class Setting(Protocol):
         seed
             Seed of what is random in the policy.
         options
-            Options or a sweep of this setting, for what else they say of simulations; ``None``: the defaults.
+            Options or a sweep of this setting, for further choices about simulations; ``None``: the defaults.
         progress
-            Told how far it is.
+            Progress callback.
         folder
             Where a simulator outside leaves its files.
 

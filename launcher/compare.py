@@ -33,14 +33,14 @@ WIDTH = 140
 @click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
 @click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
 @click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
-@click.option("--windows", metavar="LENGTH[:COUNT]", help="Simulate windows of LENGTH jobs, each for itself.")
+@click.option("--windows", metavar="LENGTH[:COUNT]", help="Simulate windows of LENGTH jobs, each separately.")
 @click.option("--starts", metavar="JOB,...", help="First job of each window; by default they lie side by side.")
 @click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
-@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated and do not count.")
+@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but do not count.")
 @click.option(
     "--baseline", "--opponent", metavar="NAME", help="What ratios refer to; best[:FROM:TO]: best of a training part."
 )
-@click.option("--seeds", type=click.IntRange(1), help="How many seeds candidates that draw are run with.")
+@click.option("--seeds", type=click.IntRange(1), help="Number of seeds for candidates that draw.")
 @click.option("--seed", type=click.IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
@@ -48,7 +48,7 @@ WIDTH = 140
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
-@click.option("--quiet", is_flag=True, help="Print the verdict and warnings only.")
+@click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 def compare(
     candidates: tuple[str, ...],
     n_workers: int | None,
@@ -101,11 +101,11 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     changes, setting = _changes(asked), asked["setting"]
     if resume:
         if out is None or candidates or changes:
-            raise OptionsError("--resume takes --out DIR and nothing that says what is compared: the folder knows")
+            raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
         return read_sweep(out / "sweep.json")
     file = next((text for text in candidates if text.endswith(".json")), None)
     if file is not None and len(candidates) > 1:
-        raise OptionsError(f"{file} is a sweep file, which stands alone; other candidates belong into it")
+        raise OptionsError(f"{file} is a sweep file, which stands alone; put other candidates into it")
     if file is not None:
         return read_sweep(file, changes=changes, setting=setting)
     if not candidates:

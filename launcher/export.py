@@ -7,9 +7,9 @@ import click
 
 @click.command("export-swf")
 @click.argument("run")
-@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, with .gz if wanted.")
+@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, optionally with .gz.")
 @click.option("--workload", metavar="FILE", help="Workload of the run, if it is not where the options say.")
-@click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that read whole seconds only.")
+@click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that only read whole seconds.")
 def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
     """Write the schedule of RUN, a run folder, as a log in the Standard Workload Format."""
     from hdrl.settings.batch.report.export import export_swf as export

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def fetch(name: str | None, out: Path | None, base_url: str | None, folder: Path | None, *, is_listing: bool) -> None:
     """Fetch the log NAME of the Parallel Workloads Archive, unless it is there already.
 
-    An interrupted download is gone on with by the same command. Needs pooch (hdrl[fetch]).
+    The same command continues an interrupted download. Needs pooch (hdrl[fetch]).
     """
     if is_listing:
         _list(folder)

@@ -27,7 +27,7 @@ CLASSIC = "classic"
 """The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
 
 TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entropy", "steps_per_s": "steps/s"}
-"""Numbers of a training that are shown while it goes on, and what they are called then."""
+"""Numbers of a training that are shown while it runs, and what they are called then."""
 
 
 class LaunchError(HdrlError):
@@ -54,7 +54,7 @@ def _rare_collections() -> Iterator[None]:
 @click.option("-a", "--agent", help="Agent: a Python file, 'classic', or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
 @click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
-@click.option("--resume", type=click.Path(path_type=Path), help="Go on with the training in this folder.")
+@click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
 @click.option(
     "-cw",
     "--custom-workload",
@@ -62,13 +62,13 @@ def _rare_collections() -> Iterator[None]:
     "custom",
     help="Workload in Batsim's JSON, instead of the one that the options name.",
 )
-@click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training goes on.")
+@click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training continues.")
 @click.option("--simulator", metavar="NAME", help="Who simulates, instead of what the options say.")
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
-@click.option("--quiet", is_flag=True, help="Print the folder of the results only.")
+@click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
 @click.version_option(VERSION, prog_name="hdrl-launch")
 @_rare_collections()
 def launch(
@@ -95,7 +95,7 @@ def launch(
     hdrl-launch ppo options.json            a built-in agent that learns
     hdrl-launch agent.py options.json       agent of your own
     hdrl-launch options.json -a agent.py    the same
-    hdrl-launch --resume runs/mine          go on with a training
+    hdrl-launch --resume runs/mine          resume a training
 
     AGENT is a built-in name or a Python file. The file defines policy(view), a subclass of ClassicAgent, or an
     agent that learns: see docs/learning.md.
@@ -107,7 +107,9 @@ def launch(
         from hdrl.experiment import resumed_options
 
         if arguments or any(one is not None for one in (agent, out, inmodel, custom)):
-            raise LaunchError(f"--resume {resume} says it all: which agent, which options, which jobs, which folder")
+            raise LaunchError(
+                f"--resume {resume} already says which agent, options, jobs and folder; give nothing else"
+            )
         changes += _paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes)
     else:
@@ -205,7 +207,7 @@ def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool) 
     if training is not None and not training.is_complete:
         raise after_signal(
             "hdrl-launch",
-            f"interrupted after {training.n_iterations} iterations; hdrl-launch --resume {result.folder} goes on",
+            f"interrupted after {training.n_iterations} iterations; hdrl-launch --resume {result.folder} continues",
             stop.number,
         )
     if quiet:

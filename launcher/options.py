@@ -27,7 +27,7 @@ def schema(setting: str) -> None:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--resolved", is_flag=True, help="Print the options with every default filled in.")
 def check(file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
-    """Check the options in FILE; the first mistake is told in one line."""
+    """Check the options in FILE; the first mistake gives one line."""
     from hdrl.experiment.run.inputs import read_options
 
     checked = read_options(file, overrides=overrides)

@@ -24,8 +24,8 @@ from hdrl.launcher.errors import CleanErrors
     metavar="NAME",
     help="The metric that the verdict is about; default that of the setting, or of the comparison.",
 )
-@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of your own.")
-@click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a made one.")
+@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
+@click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a generated one.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 def report(
     folders: tuple[str, ...],

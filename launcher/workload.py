@@ -46,7 +46,7 @@ workload.add_command(fetch)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
 @click.option("--users", "n_users", type=int, default=0, help="Number of different users (0: none are named).")
-@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, with .gz if wanted.")
+@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, optionally with .gz.")
 def generate(
     model: str,
     n_jobs: int,

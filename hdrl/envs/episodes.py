@@ -85,7 +85,7 @@ class EpisodePlan:
         Parameters
         ----------
         episode
-            Number of the episode, from 0; windows that are not drawn follow each other, and begin anew after the last.
+            Number of the episode, from 0; windows that are not drawn follow each other, and start again after the last.
         bits
             64 random bits; they decide where windows are drawn, each workload being as likely as any other.
         """

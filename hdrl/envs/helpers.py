@@ -11,7 +11,7 @@ _HELP, _END = "help", "end"
 
 
 class _Calls:
-    """What one thread is told: that there is something to do, or that there never will be again."""
+    """The signal to one thread: that there is something to do, or that there never will be again."""
 
     def __init__(self) -> None:
         self.told: SimpleQueue[str] = SimpleQueue()

@@ -15,7 +15,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Info: TypeAlias = dict[str, Any]
 Options: TypeAlias = dict[str, Any]
 StateDict: TypeAlias = dict[str, NDArray[Any]]
-"""Everything that an environment needs to go on as if it had not been interrupted: arrays by name."""
+"""Everything that an environment needs to continue as if it had not been interrupted: arrays by name."""
 
 
 class Hooks:

@@ -85,7 +85,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
     start, part
         Which windows of the workload, see `hdrl.envs.episodes.plan_episodes`.
     commitment
-        ``"block"``: the picked job is the next to start; if it does not fit, time goes on until it does, and nobody is
+        ``"block"``: the picked job is the next to start; if it does not fit, time passes until it does, and nobody is
         asked meanwhile. ``"repick"`` (the default): it is the first of the queue until the next event, then another may
         be picked: the agent is the priority function of EASY.
     backfilling
@@ -93,7 +93,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         those that do not delay it, tried in the order of submission or of requested time; ``"easy_priority"``: of
         those, the agent picks (only they are legal then); ``"rlscheduler"``: RLScheduler's rule, with ``"block"`` only.
     objective
-        A name of `hdrl.envs.job_pick_options.OBJECTIVES`, or one's own: `hdrl.envs.own_objective`.
+        A name of `hdrl.envs.job_pick_options.OBJECTIVES`, or a custom one: `hdrl.envs.own_objective`.
     reward
         ``"end"``, ``"shaped"`` or ``"relative"``.
     reference

@@ -25,7 +25,7 @@ OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.it
 """The objectives of `hdrl.envs.rewards` that a pool knows, by the names of their metrics."""
 
 TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
-"""What ``info["episode"]`` holds at every end; others are told if they are rewarded."""
+"""What ``info["episode"]`` holds at every end; others are there if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
 """What choosing a job means, see `hdrl.order.engine`."""
@@ -145,7 +145,7 @@ class JobPickOptions:
         return int(number_of("priority", name, PRIORITIES | inverted))
 
     def settings(self, n_procs: int, requested_time_s: NDArray[np.float64]) -> NDArray[np.void]:
-        """Return what the compiled simulator is told, an array of one `SETTINGS_DTYPE`.
+        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`.
 
         Parameters
         ----------

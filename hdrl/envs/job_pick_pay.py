@@ -1,4 +1,4 @@
-"""What picks are paid beyond what compiled code pays: objectives of one's own, and relative rewards."""
+"""What picks are paid beyond what compiled code pays: custom objectives, and relative rewards."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PickPay:
         return {"objective": own, **named}
 
     def told(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
-        """Return what is told at the end of episodes.
+        """Return what the info holds at the end of episodes.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class PickPay:
         Parameters
         ----------
         chosen, ended
-            Which rows have gone on, and which have ended.
+            Which rows have continued, and which have ended.
         """
         if self._own is None:
             return None

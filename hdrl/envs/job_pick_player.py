@@ -190,7 +190,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self._trace: Trace | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
-        """Begin the simulation anew; see `gymnasium.Env.reset`.
+        """Restart the simulation; see `gymnasium.Env.reset`.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         return observation, self._masks()
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Carry out an action and go on to the next decision, or to the end of the simulation.
+        """Carry out an action and continue to the next decision, or to the end of the simulation.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             self._mask[-1] = self._rules.can_wait
 
     def _to_next_event(self) -> None:
-        """Tell the kernel what has been started, and go on until jobs come or end."""
+        """Tell the kernel what has been started, and continue until jobs come or end."""
         view = self._running().step(self._rules.machine.started)
         while not self._rules.see(view) and not view.is_over:
             view = self._running().step()

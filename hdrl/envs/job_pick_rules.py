@@ -70,7 +70,7 @@ class PickRules(Easy):
         return bool(self._running) or self.n_submitted < len(self.machine.jobs)
 
     def see(self, view: View) -> bool:
-        """Take in what a message tells; return whether jobs have come or ended.
+        """Take in a message; return whether jobs have arrived or ended.
 
         Parameters
         ----------

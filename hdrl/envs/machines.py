@@ -65,7 +65,7 @@ def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
     Parameters
     ----------
     choices
-        Names of what is given besides the arguments: choices of how logs become jobs.
+        Names of what is given in addition to the arguments: choices of how logs become jobs.
     arguments
         Names of the arguments that could be meant.
 
@@ -110,7 +110,7 @@ def pool_inputs(
     Raises
     ------
     OptionsError
-        If the machine cannot be told, or contradicts itself; or if a workload that has been read is to be read
+        If the machine is unknown, or contradicts itself; or if a workload that has been read is to be read
         otherwise.
     PlatformError
         If its cores are not equally fast.

@@ -135,8 +135,8 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         Parameters
         ----------
         seed
-            Seed of the first row (the others follow: ``seed + i``), or one of each row. ``None``: go on with the next
-            episodes of the seeds at hand, or begin with seeds of the operating system.
+            Seed of the first row (the others follow: ``seed + i``), or one of each row. ``None``: continue with the
+            next episodes of the present seeds, or begin with seeds of the operating system.
         options
             ``reset_mask``, boolean array: which rows; ``episode``, a number or an array of numbers: which episodes to
             begin with instead of the next ones.
@@ -233,7 +233,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> StateDict:
-        """Return all that is needed to go on from here, as copies of arrays.
+        """Return all that is needed to continue from here, as copies of arrays.
 
         It holds numbers alone: what the environment was made of must be given again to make an equal one.
         """
@@ -347,7 +347,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         return self._chosen
 
     def _endings(self) -> Info:
-        """Return what is told about episodes that have ended; begin the next ones if that is due at once."""
+        """Return the info about episodes that have ended; begin the next ones if that is due at once."""
         ended = self._has_ended.copy()
         returns, lengths = np.where(ended, self._returns, 0.0), np.where(ended, self._lengths, 0)
         told = _of_rows({"r": returns, "l": lengths, **self._episode_infos(ended)}, ended)
@@ -372,5 +372,5 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 def _of_rows(info: Info, rows: BoolArray) -> Info:
-    """Return an info with a mask beside each entry that says for which rows it holds, as Gymnasium has it."""
+    """Return an info with a mask for each entry that says for which rows it holds, as Gymnasium does."""
     return info | {f"_{name}": rows.copy() for name in info}

@@ -1,7 +1,7 @@
-"""Objectives of one's own: a function of an episode's metrics, in a Python file or given as it is.
+"""Custom objectives: a function of an episode's metrics, in a Python file or passed directly.
 
-``objective(metrics)`` is shown what is known so far (`Metrics`) and returns a number, the less the better. Where more
-is better, the function or its file says ``lower_is_better = False``.
+``objective(metrics)`` gets what is known so far (`Metrics`) and returns a number. Less is better, unless the
+function or its file says ``lower_is_better = False``.
 """
 
 from __future__ import annotations

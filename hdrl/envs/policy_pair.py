@@ -44,7 +44,7 @@ from hdrl.workload import read_workload
 from hdrl.workload.model import Workload
 
 _TOLD = tuple(ALIASES.values())
-"""What ``info["episode"]`` holds at every end, the metrics of HDeepRM's objectives; others are told if rewarded."""
+"""What ``info["episode"]`` holds at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
 
 DEFAULT_PLATFORM = "gaia"
 DEFAULT_WORKLOAD = "lublin_gaia_1000"
@@ -77,7 +77,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     Rewards
         At the next decision point, for the last action. By ``"growth"`` it is what the objective has grown by since
         then, negative where less is better: the rewards of an episode add up to the metric of `hdrl.metrics`. By
-        ``"hdeeprm"`` it is what HDeepRM pays, a property of the moment at which the scheduler is told something next.
+        ``"hdeeprm"`` it is what HDeepRM pays, a property of the moment at which the scheduler next hears of something.
         `hdrl.envs.rewards.OBJECTIVES` has the formulas.
 
     Starting State
@@ -102,7 +102,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     observation
         ``"normal"``, ``"small"`` or ``"minimal"``.
     objective
-        A name of `hdrl.envs.rewards.OBJECTIVES` or of its aliases, or one's own: `hdrl.envs.own_objective`.
+        A name of `hdrl.envs.rewards.OBJECTIVES` or of its aliases, or a custom one: `hdrl.envs.own_objective`.
     reward
         ``"growth"`` or ``"hdeeprm"``; ``None``: the latter in the compatibility mode.
     queue_sensitivity
@@ -131,8 +131,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
     Notes
     -----
-    ``info["episode"]`` holds at the end, besides the return ``r`` and the length ``l``, the ``objective``, and all
-    objectives of HDeepRM by the names of their metrics.
+    At the end ``info["episode"]`` holds the return ``r``, the length ``l``, the ``objective``, and all objectives of
+    HDeepRM by the names of their metrics.
 
     Version History
     ---------------
@@ -288,7 +288,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         return {"objective": objective, **{name: known[name] for name in told}}
 
     def _known(self) -> dict[str, NDArray[np.float64]]:
-        """Return what compiled code has told of all rows, by the names of the metrics."""
+        """Return what compiled code has computed for all rows, by the names of the metrics."""
         codes_of = {name: one.pair_code for name, one in OBJECTIVES.items() if self._energy or not one.needs_energy}
         return {name: self._results[:, code] for name, code in codes_of.items()}
 
@@ -390,7 +390,7 @@ def warm_up(message: Callable[[str], None]) -> None:
     Parameters
     ----------
     message
-        Told what is going on before anything takes long.
+        Message callback, called before anything takes long.
     """
     from hdrl.compiled.cache import compile_once
     from hdrl.kernel.jit import CACHE_FOLDER

@@ -1,4 +1,4 @@
-"""The arguments of `hdrl/PolicyPair-v0`: what they may be, and what they amount to."""
+"""The arguments of `hdrl/PolicyPair-v0`: what they may be, and what follows from them."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def checked_count(name: str, value: object, *, or_else: str = "") -> int:
     value
         A whole number of at least 1.
     or_else
-        What it could be besides, for the message.
+        What else it could be, for the message.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def check_reset_options(options: Iterable[str], more: Iterable[str]) -> None:
     options
         Names of the options.
     more
-        Names that the environment knows besides ``reset_mask`` and ``episode``.
+        Names that the environment knows in addition to ``reset_mask`` and ``episode``.
 
     Raises
     ------

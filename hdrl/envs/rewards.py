@@ -1,4 +1,4 @@
-"""What agents can be rewarded for: metrics that are known from running sums, and objectives of one's own.
+"""What agents can be rewarded for: metrics that are known from running sums, and custom objectives.
 
 An objective is a metric by the name that it has in `hdrl.metrics`, in both environments, in options and in validations.
 HDeepRM's names are aliases. What an episode returns by the rewards of either environment is the metric, with a minus
@@ -21,7 +21,7 @@ GROWTH = "growth"
 """What the objective has grown by since the last decision: the undiscounted return is the objective itself."""
 
 INSTANTANEOUS = "hdeeprm"
-"""HDeepRM's: a property of the moment at which the scheduler is told something next, whatever it is."""
+"""HDeepRM's: a property of the moment at which the scheduler next hears of anything."""
 
 FORMS = (GROWTH, INSTANTANEOUS)
 """The two ways to pay for an objective."""

@@ -46,7 +46,7 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         Parameters
         ----------
         seed
-            Seed; ``None``: go on with the next episode of the seed at hand.
+            Seed; ``None``: continue with the next episode of the present seed.
         options
             ``episode``: which episode to begin with instead of the next one; and what the environment itself knows.
 
@@ -95,7 +95,7 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         return np.asarray(self.batch.action_masks()[0])
 
     def state_dict(self) -> StateDict:
-        """Return all that is needed to go on from here: see `NativeVectorEnv.state_dict`."""
+        """Return all that is needed to continue from here: see `NativeVectorEnv.state_dict`."""
         return self.batch.state_dict()
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:

@@ -51,7 +51,7 @@ class Decider(Protocol):
         seed
             Seed of what is random in deciding.
         progress
-            Told how far it is, if it can be told.
+            Progress callback, if the decider reports progress.
         folder
             Where a simulator outside leaves its files.
 
@@ -204,7 +204,7 @@ def decider_of(options: OptionsFile, agent: AgentChoice) -> Decider:
 
 
 def decider_of_file(path: Path, suffix: str, setting: Setting, options: Any = None) -> PolicyDecider:
-    """Return what a user's Python file decides by, loaded anew.
+    """Return the freshly loaded policy of a user's Python file.
 
     Parameters
     ----------

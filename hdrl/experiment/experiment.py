@@ -89,19 +89,19 @@ def run_experiment(
     and what they printed besides. Several runs get a folder each, ``run_0`` and so on. A folder appears when it is
     complete; what was finished before an error or an interruption stays.
 
-    A training has one folder, with the model, its checkpoint and its logs, and what the model does besides: the files
-    of a single run. It is made when the training begins, and can be gone on with until it is complete.
+    A training has one folder, with the model, its checkpoint and its logs, and what the model does, too: the files
+    of a single run. It is made when the training begins, and can be resumed until it is complete.
 
     Parameters
     ----------
     options
         The options.
     out
-        The folder; it must not exist, or be empty, unless it is that of a training to go on with.
+        The folder; it must not exist, or be empty, unless it is that of a training to resume.
     progress
-        Whom to tell how far it is.
+        Progress callbacks.
     resumes
-        Whether to go on with the training in the folder.
+        Whether to resume the training in the folder.
 
     Raises
     ------

@@ -75,14 +75,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class ItemNumber:
-    """A number of each item of a schedule, which colours can tell.
+    """A number of each item of a schedule, which colours can show.
 
     Attributes
     ----------
     title
         What it is: ``"the waiting time"``.
     words
-        How an item tells it: ``"waited {}"``.
+        How an item words it: ``"waited {}"``.
     unit
         ``"s"`` for seconds, else empty.
     values
@@ -119,7 +119,7 @@ class Schedule:
     start_s, end_s
         When each item had its units, shape ``(n_items,)``.
     numbers
-        Numbers of the items that colours can tell.
+        Numbers of the items that colours can show.
     item, first_unit, n_held
         A rectangle for each block of neighbouring units: item, first unit and number of units, shape ``(n_bars,)``.
     groups, parts
@@ -175,7 +175,7 @@ class Run:
     n_items
         How many items it had to run; ``None`` if unknown.
     options, provenance
-        The resolved options, and where the results come from; empty where the folder does not tell.
+        The resolved options, and where the results come from; empty where the folder does not say.
     data
         What the figures of its setting draw: a `Drawn`.
     facts

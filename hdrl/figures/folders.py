@@ -1,4 +1,4 @@
-"""Folders of runs: which there are in a folder, what they are called, and what they tell of themselves."""
+"""Folders of runs: which there are in a folder, what they are called, and what they say of themselves."""
 
 from __future__ import annotations
 

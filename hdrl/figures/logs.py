@@ -1,4 +1,4 @@
-"""What the folder of a training tells of it: losses, rewards and probabilities of actions.
+"""What the folder of a training says of it: losses, rewards and probabilities of actions.
 
 The files have HDeepRM's names and forms: a number per line, and ``probs.json``; ``training.csv`` holds a column per
 quantity besides.
@@ -30,7 +30,7 @@ class Log:
     file
         The file with a number per line.
     table, column
-        Table and column of a training that goes on, or was cut off, before it wrote that file.
+        Table and column of a training that still runs, or was cut off, before it wrote that file.
     """
 
     name: str
@@ -137,7 +137,7 @@ def action_probabilities(folder: str | Path) -> tuple[FloatArray, list[str]]:
     Returns
     -------
     tuple[FloatArray, list[str]]
-        Probabilities, shape ``(n_actions, n_updates)``; names, or none where the files do not tell them.
+        Probabilities, shape ``(n_actions, n_updates)``; names, or none where the files do not hold them.
 
     Raises
     ------
@@ -169,5 +169,5 @@ def _file(folder: str | Path, name: str) -> Path:
     if not folder.is_dir():
         raise ReadError(folder, "no such folder")
     if not path.is_file():
-        raise ReadError(folder, f"has no {name}: is it the folder of a run in which something was learnt?")
+        raise ReadError(folder, f"has no {name}: is it the folder of a training?")
     return path

@@ -84,7 +84,7 @@ class Form:
 
 
 def metric_form(metric: str, info: MetricInfo | None, values: Iterable[float | None]) -> Form:
-    """Return how to write values of one metric beside each other.
+    """Return how to write values of one metric side by side.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def action_preferences(
     ax
         Where to draw; a new figure by default.
     names_of
-        Returns the names of the actions of a training whose files do not tell them; numbers by default.
+        Returns the names of the actions of a training whose files do not hold them; numbers by default.
 
     Returns
     -------

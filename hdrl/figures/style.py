@@ -35,7 +35,7 @@ WIDTH_IN, HEIGHT_IN = 10.0, 4.6
 MAX_LABEL = 40
 
 FACTS, NAMES = "facts", "names"
-"""What marks the line below a title, and a legend of runs: a page shows both beside the picture, not in it."""
+"""What marks the line below a title, and a legend of runs: a page shows both next to the picture, not in it."""
 
 
 def require_matplotlib() -> None:
@@ -121,7 +121,7 @@ def colour(index: int) -> str:
 
 
 def line_style(index: int) -> str:
-    """Return the style of line of the run at a position: another one when the colours begin anew.
+    """Return the style of line of the run at a position: another one when the colours start again.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def legend(
     of_runs: bool = False,
     beside: float = 1.01,
 ) -> None:
-    """Put a legend beside the axes, where there is something to tell apart.
+    """Put a legend next to the axes, if there is something to tell apart.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ NUMBERS_FILE = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class TableRun:
-    """A run as its tables tell it.
+    """A run as its tables describe it.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Acted(NamedTuple):
 
 
 class Agent(abc.ABC):
-    """The base of agents; an agent of one's own derives from it and fills in `act` and `learn`.
+    """The base of agents; a custom agent derives from it and fills in `act`, `learn` and `memory`.
 
     Networks and optimisers that are put into ``modules`` and ``optimizers`` are saved and loaded by the base class.
 
@@ -143,7 +143,7 @@ class Agent(abc.ABC):
             If the agent cannot tell.
         """
         del observations, mask
-        raise LearningError(f"{type(self).__name__} tells no action probabilities")
+        raise LearningError(f"{type(self).__name__} gives no action probabilities")
 
     @contextlib.contextmanager
     def session(self, seed: int | None = None) -> Iterator[None]:
@@ -177,7 +177,7 @@ class Agent(abc.ABC):
         del outcome, observations, mask
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the agent needs to go on: weights, optimisers, counters, generator.
+        """Return all that the agent needs to continue: weights, optimisers, counters, generator.
 
         It holds tensors, numbers, texts, lists and dictionaries alone.
         """

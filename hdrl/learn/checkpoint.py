@@ -1,7 +1,7 @@
-"""Model files: an agent with all that is needed to use it, to judge it, and to go on training it.
+"""Model files: an agent with all that is needed to use it, to judge it, and to resume its training.
 
 A model file says what it is: the algorithm and its settings, the spaces, the environment and its arguments, the
-weights, and, if training may go on, the whole state of the training. It is read by ``torch.load(weights_only=True)``,
+weights, and, if the training can be resumed, its whole state. It is read by ``torch.load(weights_only=True)``,
 which runs no code of the file.
 """
 
@@ -38,7 +38,7 @@ class Checkpoint:
     Attributes
     ----------
     algorithm
-        Name of the algorithm, for instance ``"ppo"``, or whatever finds the class of an agent of one's own.
+        Name of the algorithm, for instance ``"ppo"``, or whatever finds the class of a custom agent.
     config
         Its settings, as JSON.
     observation_space, action_space
@@ -79,7 +79,7 @@ class Checkpoint:
             If the file holds a model without its training.
         """
         if not self.training:
-            raise LearningError("the model was saved without its training, which cannot be gone on with")
+            raise LearningError("the model was saved without its training, so it cannot be resumed")
         return {**self.training, "agent": self.agent}
 
 
@@ -102,7 +102,7 @@ def checkpoint_of(
     environment
         What it was trained on; JSON.
     training
-        What `hdrl.learn.train.Trainer.state_dict` returned; ``None``: training cannot be gone on with.
+        What `hdrl.learn.train.Trainer.state_dict` returned; ``None``: the training cannot be resumed.
     notes
         Whatever else is worth keeping; JSON.
     """

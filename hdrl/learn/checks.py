@@ -176,7 +176,7 @@ def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | Non
 
 
 def check_weights(agent: Agent, is_good: Callable[[Tensor], Tensor] | None = None) -> None:
-    """Refuse to go on with weights that are not numbers any more.
+    """Refuse weights that are no longer numbers.
 
     Parameters
     ----------

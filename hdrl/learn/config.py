@@ -102,5 +102,5 @@ class ReplayConfig(ValueConfig):
         default=1, description="Steps of all environments at once between two batches; usual 1 to 4."
     )
     updates_per_iteration: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=64, description="Batches in an iteration: how often progress is told."
+        default=64, description="Batches in an iteration: how often progress is reported."
     )

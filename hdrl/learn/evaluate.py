@@ -38,14 +38,14 @@ def evaluate(
     n_episodes
         How many, at least 1.
     seed
-        Seed of the environments; ``None``: they go on with what they have.
+        Seed of the environments; ``None``: they continue with what they have.
     explore
         Whether actions are chosen as in training; else the best ones.
 
     Returns
     -------
     list of dict
-        ``return``, ``length``, ``env`` and what the environment told of each episode; the first episode of each
+        ``return``, ``length``, ``env`` and what the environment's info says of each episode; the first episode of each
         environment comes first, then the second of each.
 
     Raises

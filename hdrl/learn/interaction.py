@@ -76,7 +76,7 @@ class Interaction:
         Parameters
         ----------
         seed
-            Given to the environments; ``None``: they go on with the seeds that they have.
+            Given to the environments; ``None``: they continue with the seeds that they have.
         """
         observations, infos = self.envs.reset(seed=seed)
         self.observations = self._tensor(observations)

@@ -34,7 +34,7 @@ class LentRandomness:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Let the global generators go on from where the last loan ended.
+        """Let the global generators continue where the last loan ended.
 
         Yields
         ------
@@ -49,7 +49,7 @@ class LentRandomness:
                 self._state = _states()
 
     def take_over(self) -> None:
-        """Let the global generators go on from here; who calls it puts them back (`kept_randomness`)."""
+        """Let the global generators continue from here; who calls it puts them back (`kept_randomness`)."""
         _set(self._state)
 
     def state_dict(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Outcome:
     finals
         Where episodes ended and the next observation is of another episode already; else ``None``.
     exact_rewards
-        The rewards as the environments told them, shape ``(n,)``, float64; ``None`` if nobody kept them.
+        The rewards as the environments gave them, shape ``(n,)``, float64; ``None`` if they were not kept.
     """
 
     rewards: Tensor

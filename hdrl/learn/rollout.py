@@ -176,8 +176,8 @@ class Rollout(Memory):
 class Episodes(Rollout):
     """Gathers whole episodes, the same number from each environment.
 
-    All environments begin anew before each batch. An environment that has done its share goes on, but its steps are not
-    valid any more; taking the first episodes to end instead would prefer short ones.
+    All environments start again before each batch. An environment that has done its share continues, but its steps
+    are no longer valid; taking the first episodes to end instead would prefer short ones.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class RewardScale:
         return sums
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on."""
+        """Return all that is needed to continue."""
         return {
             "n": self.n,
             "squares": list(self._squares),

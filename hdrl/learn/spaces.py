@@ -59,7 +59,7 @@ def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
     Parameters
     ----------
     space
-        A Box, whose bounds are told as two numbers where they are the same everywhere, or a Discrete.
+        A Box, whose bounds are given as two numbers if they are the same everywhere, or a Discrete.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The training loop: step, remember, learn, tell."""
+"""The training loop: step, remember, learn, report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Iteration:
         The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment told
         of each.
     losses
-        What learning told, by name: means over the batches of the iteration.
+        What learning logged, by name: means over the batches of the iteration.
     """
 
     number: int
@@ -128,14 +128,14 @@ class Trainer:
         self._is_stopping = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on as if nothing had happened: agent, memory, episodes, counters.
+        """Return all that is needed to continue as if nothing had happened: agent, memory, episodes, counters.
 
         It holds tensors, arrays, numbers, texts, lists and dictionaries alone.
 
         Raises
         ------
         LearningError
-            If an iteration was broken off by an exception: what is in the middle of something cannot be gone on with.
+            If an exception broke an iteration off: half an iteration cannot be resumed.
         """
         if self._is_within:
             raise LearningError("an iteration was broken off; what was saved before it still holds")
@@ -150,7 +150,7 @@ class Trainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was called.
 
-        With environments that cannot save their state, new episodes are begun; all else goes on exactly.
+        With environments that cannot save their state, new episodes begin; everything else continues exactly.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class Trainer:
     def _learn_once(self) -> dict[str, float]:
         self.interaction.episodes = []
         if not self._is_reset or self.memory.resets_first:
-            # The first reset gives the seed; the environments go on with it by themselves.
+            # The first reset gives the seed; the environments continue with it by themselves.
             first = None if self._is_reset else self.seed + self.n_iterations
             self.interaction.reset(first)
             self._is_reset = True

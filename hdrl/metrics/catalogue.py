@@ -21,7 +21,7 @@ class MetricInfo:
     lower_is_better
         ``True`` or ``False``; ``None`` where a comparison says nothing by itself.
     is_of_whole_run
-        Whether it cannot be told for a part of the items of a simulation.
+        Whether it is undefined for a part of the items of a simulation.
     hides_zero
         Whether it counts what went wrong, so that it is shown only where it did.
     """

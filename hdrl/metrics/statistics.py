@@ -20,7 +20,7 @@ from hdrl.seeding import stream
 FloatArray = NDArray[np.float64]
 
 N_RESAMPLES = 5_000
-"""Bootstrap resamples unless told otherwise: the ends of an interval then move by a few hundredths of its width."""
+"""Bootstrap resamples by default: the ends of an interval then move by a few hundredths of its width."""
 
 CONFIDENCE = 0.95
 """Share of intervals that would hold the true value."""

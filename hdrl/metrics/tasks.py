@@ -25,7 +25,7 @@ STATISTICS = (
     ("p99", "99th percentile (linear interpolation)"),
     ("max", "maximum"),
 )
-"""What is told of a distribution, and in words."""
+"""What describes a distribution, and its words."""
 
 
 def _count(formula: str, *, lower_is_better: bool | None, hides_zero: bool = False) -> MetricInfo:

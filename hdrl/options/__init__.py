@@ -1,4 +1,4 @@
-"""Options files and sweep files: what those of all settings have in common, and how their mistakes are told."""
+"""Options files and sweep files: what those of all settings have in common, and how their mistakes are reported."""
 
 from hdrl.options.block import Block
 from hdrl.options.file import AgentBlock, ExperimentOptions, OptionsFile, PolicyAgent

@@ -192,7 +192,7 @@ class OptionsFile(Block):
 
     @property
     def agent_type(self) -> AgentType:
-        """The kind of agent: as given, else what the other keys of the agent amount to."""
+        """The kind of agent: as given, otherwise as the other keys of the agent imply."""
         agent = self.agent_options
         if agent.type is not None:
             return agent.type
@@ -260,7 +260,7 @@ class ExperimentOptions(OptionsFile):
     agent: PolicyAgent = Field(default_factory=PolicyAgent, description="Who decides.")
     learning: LearningOptions = Field(default_factory=LearningOptions, description="How to learn.")
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=1, description="Number of runs, each with a seed of its own; a training goes on from run to run."
+        default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )
 
     path_keys: ClassVar[tuple[str, ...]] = (

@@ -105,7 +105,7 @@ class Sweep(Block):
         names = [f"{load:g}" for load in self.loads]
         if len(set(names)) < len(names):
             twice = max(names, key=names.count)
-            raise ValueError(f"loads holds {twice} more than once: the same jobs would count as so many windows")
+            raise ValueError(f"loads holds {twice} more than once: the same jobs would count as several windows")
         if self.range[0] >= self.range[1]:
             raise ValueError(f"range is {self.range}, expected the smaller share first")
         return self
@@ -186,7 +186,7 @@ class Sweep(Block):
         baseline
             The setting's usual baseline.
         metrics
-            The metrics that the setting summarises unless told otherwise.
+            The metrics that the setting summarises by default.
 
         Raises
         ------
@@ -257,7 +257,7 @@ def looks_like_file(text: str) -> bool:
 
 
 def from_here(key: str, value: Any) -> Any:
-    """Return a value from the command line such that the folder of a sweep file does not matter to it.
+    """Return a value from the command line that does not depend on the folder of a sweep file.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
     Parameters
     ----------
     description
-        What a JSON description holds: ``clusters``, ``global_links`` and possibly ``types`` of one's own
+        What a JSON description holds: ``clusters``, ``global_links`` and possibly custom ``types``
         (see docs/platforms.md).
     name
         Name of the platform.

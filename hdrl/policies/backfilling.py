@@ -1,4 +1,4 @@
-"""EASY and conservative backfilling in plain Python, for policies of one's own.
+"""EASY and conservative backfilling in plain Python, to write your own policies with.
 
 An object of either class is a policy: it is shown a `View` and returns decisions. Both decide exactly as the compiled
 ``+easy`` and ``+conservative`` do (a test holds them against each other), but far more slowly; they are here to be
@@ -219,7 +219,7 @@ class Conservative(Backfilling):
             jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, arrivals.index(job)))
 
     def _mend(self, machine: Machine, arrivals: list[int]) -> None:
-        """Where jobs take longer than expected, make anew what is possible no more, in the order of the dates."""
+        """Where jobs take longer than expected, make again what is no longer possible, in the order of the dates."""
         now_s = machine.now_s
         late = [stay for stay in (*self._running.values(), *self._reserved.values()) if stay.end_s <= now_s]
         if not late and all(stay.start_s >= now_s for stay in self._reserved.values()):

@@ -12,7 +12,7 @@ from hdrl.pyfiles import is_policy_file
 from hdrl.workload.model import Workload
 
 EXACT_ESTIMATES = "exact"
-"""The model of estimates that tells policies the true run times."""
+"""The model of estimates that gives policies the true run times."""
 
 _BLIND_KEYS = frozenset(
     (

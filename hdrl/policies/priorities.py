@@ -1,4 +1,4 @@
-"""Priorities of one's own: a function of a waiting job and the date, as a policy.
+"""Custom priorities: a function of a waiting job and the date, as a policy.
 
 .. code-block:: python
 
@@ -69,7 +69,7 @@ PrioritiesFunction: TypeAlias = Callable[[NDArray[np.void], float], NDArray[np.f
 
 @dataclass(frozen=True)
 class OwnPriority:
-    """A priority of one's own, with or without backfilling: a policy for `simulate`.
+    """A custom priority, with or without backfilling: a policy for `simulate`.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class OwnPriority:
     clairvoyant: bool = False
 
     def __post_init__(self) -> None:
-        """Look whether the choices are known, and a function is there."""
+        """Check that the choices are known, and that there is a function."""
         self.numbers  # noqa: B018 (looking is what checks)
         if self.priority is None and self.priorities is None:
             raise DecisionError(f"{self.name}: neither priority(job, now_s) nor priorities(jobs, now_s) is given")

@@ -1,4 +1,4 @@
-"""Policies in Python files: a priority or a policy of one's own works by path wherever the name of a policy does.
+"""Policies in Python files: a custom priority or policy works by its path wherever the name of a policy does.
 
 ``my.py`` may define ``policy(view)``, or ``priority(job, now_s)`` (and ``priorities(jobs, now_s)``, the same for all
 waiting jobs at once). With a priority, backfilling and a core selection may follow: ``my.py+easy``,

@@ -122,7 +122,7 @@ def simulate(
     AgentError
         If a Python file defines no policy, or fails while it decides.
     SimulationError
-        If jobs are waiting and nothing will ever happen again.
+        If jobs are waiting and nothing more can happen.
     BatsimError
         If Batsim cannot be run, or says something wrong.
     """

@@ -71,7 +71,7 @@ class Compared:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What makes it what it is: hashes and versions; empty if the folder does not tell."""
+        """What makes it what it is: hashes and versions; empty if the folder does not say."""
         identity = self.provenance.get("identity")
         return identity if isinstance(identity, dict) else {}
 

@@ -1,7 +1,7 @@
 """Pictures: what draws them, and those that every setting has.
 
 Every figure of `figures_of` is a function here: ``figure = figures.gantt("results")``, then ``figure.savefig(...)`` or
-`hdrl.figures.style.save`. It takes runs (folders, or what its setting takes besides, one or a list of them)
+`hdrl.figures.style.save`. It takes runs (folders, or what else its setting takes, one or a list of them)
 and, to be part of a larger figure, the axes to draw on.
 """
 

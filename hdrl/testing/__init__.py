@@ -1,4 +1,4 @@
-"""For tests of one's own: small worlds, checks that every policy must pass, hypothesis strategies.
+"""For your own tests: small worlds, checks that every policy must pass, hypothesis strategies.
 
 `hdrl.testing.strategies` needs hypothesis (the extra ``dev``) and is therefore imported by itself.
 """

@@ -252,7 +252,7 @@ def check_env(name: str, *, seed: int = 0, n_steps: int = 200, **arguments: Any)
     Gymnasium's own checks; observations within their space, finite, masks good; every legal action can be taken and
     every illegal one is refused with one line and without effect; equal seeds give equal bytes, whatever the number of
     threads; a reset environment is as good as a new one; a batch does what single environments do; both modes of
-    autoreset tell the same episodes; a saved state goes on as if nothing had happened, and so does a copy.
+    autoreset give the same episodes; a saved state continues as if nothing had happened, and so does a copy.
 
     Parameters
     ----------

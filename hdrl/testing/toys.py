@@ -93,7 +93,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         Parameters
         ----------
         seed
-            One seed for all, or ``None``: go on.
+            One seed for all, or ``None``: continue.
         options
             Not used.
         """
@@ -138,7 +138,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         return self.observe(), rewards, ended & ~cut, cut, infos
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on: copies of arrays, and the state of the random generator."""
+        """Return all that is needed to continue: copies of arrays, and the state of the random generator."""
         saved: dict[str, Any] = {name: array.copy() for name, array in self.arrays().items()}
         return {**saved, "random": self.random.bit_generator.state}
 

@@ -157,7 +157,7 @@ def fetch_log(
     """Return a log of the archive, downloaded if it is not there yet.
 
     It appears under its name only when it is whole, has the expected size and SHA-256, and is a log. What an
-    interrupted download leaves is in the folder ``partial`` beside it, and the next call goes on from there.
+    interrupted download leaves is in the folder ``partial`` beside it, and the next call continues from there.
     A file that is there and is not what it should be is downloaded again.
 
     Parameters
@@ -257,7 +257,7 @@ def _check(what: str, path: Path, expected: _Expected) -> None:
 
 
 def _check_is_log(what: str, path: Path) -> str:
-    """Find out that a file is a whole gzip file and a log, and return whom its header thanks."""
+    """Find out that a file is a whole gzip file and a log, and return the acknowledgement in its header."""
     try:
         with gzip.open(path) as content:
             while content.read(_CHUNK_BYTES):

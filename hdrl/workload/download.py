@@ -1,4 +1,4 @@
-"""Downloads over HTTP that go on where an interrupted one ended.
+"""Downloads over HTTP that continue where an interrupted one ended.
 
 What has come of a file lies beside a note (``<file>.json``) that says which version of it the server was sending. The
 next download asks for the rest of that very version; a server that has another one by now, or that cannot send parts
@@ -210,7 +210,9 @@ def _why(error: Exception) -> str:
 def _ended_early(url: str, file: BinaryIO, size_bytes: int | None) -> FetchError:
     n_bytes = os.fstat(file.fileno()).st_size
     of = "" if size_bytes is None else f" of {size_bytes:,}"
-    return FetchError(f"{url}: the connection ended after {n_bytes:,}{of} bytes; they are kept, fetch again to go on")
+    return FetchError(
+        f"{url}: the connection ended after {n_bytes:,}{of} bytes; they are kept; fetch again to continue"
+    )
 
 
 def _note(path: Path) -> Path:

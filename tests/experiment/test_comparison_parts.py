@@ -180,7 +180,7 @@ def test_files_become_candidates(tmp_path: Path):
     assert (method.name, method.is_model, method.n_seeds) == ("ppo", True, 2), "one seed per training"
     assert [one.name for one in read("m/*.pt")] == ["s0.pt", "s1.pt"], "without a name, each for itself"
     assert read("m/s0.pt", seeds=3)[0].n_seeds == 3
-    with pytest.raises(OptionsError, match="decides itself about backfilling"):
+    with pytest.raises(OptionsError, match="decides about backfilling itself"):
         read("m/s0.pt+easy")
     with pytest.raises(OptionsError, match="names 2 Python files"):
         read("x=*/my.py")

@@ -153,7 +153,9 @@ def test_a_model_needs_its_agent_file(tmp_path: Path):
     platform = hdrl.read_platform("learning")
     workload = hdrl.read_workload(worlds.ROOT / "workloads" / "learning.json", platform, custom=True)
     model = tmp_path / "out" / "model.pt"
-    with pytest.raises(HdrlError, match=r"is a model of the agent file mine.py, which must be given, or lie beside it"):
+    with pytest.raises(
+        HdrlError, match=r"is a model of the agent file mine.py, expected it as the agent, or next to the model"
+    ):
         evaluate_model(model, platform, workload)
     given = evaluate_model(model, platform, workload, agent_file=tmp_path / "mine.py")
     (tmp_path / "out" / "mine.py").write_text(worlds.REINFORCE)

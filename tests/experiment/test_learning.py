@@ -176,7 +176,7 @@ def test_a_training_that_goes_on_keeps_its_options(tmp_path: Path):
         resumed_options(tmp_path / "none")
     with pytest.raises(ReadError, match=r"has no resume.json"):
         resumed_options(tmp_path)
-    with pytest.raises(OutputError, match="--resume goes on with the training in it"):
+    with pytest.raises(OutputError, match="--resume continues the training in it"):
         train(tmp_path, "out", iterations=3)
 
 

@@ -71,8 +71,8 @@ def test_resume_goes_on(tmp_path: Path):
     result = good("--resume", tmp_path / "out", "-nr", 5, "--quiet")
     assert result.stdout == f"{tmp_path / 'out'}\n"
     assert len((tmp_path / "out" / "training.csv").read_text().splitlines()) == 1 + 5
-    assert "--resume goes on with the training in it" in refused("reinforce", EXPERIMENT, "--out", tmp_path / "out")
-    assert "says it all" in refused("--resume", tmp_path / "out", EXPERIMENT)
+    assert "--resume continues the training in it" in refused("reinforce", EXPERIMENT, "--out", tmp_path / "out")
+    assert "already says which agent" in refused("--resume", tmp_path / "out", EXPERIMENT)
     assert "expected that of a training" in refused("--resume", tmp_path / "none")
     assert "was trained with seed" in refused("--resume", tmp_path / "out", "--seed", 3)
 
@@ -82,7 +82,7 @@ def test_a_training_keeps_its_jobs(tmp_path: Path):
     jobs.write_text((ROOT / "workloads" / "learning.json").read_text())
     custom = ("--set", f"workload.custom={jobs}")
     good("reinforce", EXPERIMENT, *QUIETLY, *custom, "-nr", 2, "--out", tmp_path / "out", "--quiet")
-    assert "says it all" in refused("--resume", tmp_path / "out", "-cw", jobs)
+    assert "already says which agent" in refused("--resume", tmp_path / "out", "-cw", jobs)
     changed = json.loads(jobs.read_text())
     changed["jobs"][1]["subtime"] = 1
     jobs.write_text(json.dumps(changed))
@@ -133,7 +133,7 @@ def test_a_signal_saves_what_is_reached(tmp_path: Path, number: signal.Signals):
     _, told = process.communicate(timeout=60)
     assert process.returncode == 128 + number, told
     assert told.startswith("hdrl-launch: error: interrupted after ")
-    assert told.endswith(f"iterations; hdrl-launch --resume {out} goes on\n")
+    assert told.endswith(f"iterations; hdrl-launch --resume {out} continues\n")
     n_iterations = int(told.split()[4].replace(",", ""))
     assert len((out / "training.csv").read_text().splitlines()) == 1 + n_iterations
     good("--resume", out, "-nr", n_iterations + 2, "--quiet")

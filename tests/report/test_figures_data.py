@@ -219,7 +219,7 @@ def test_sizes_are_grouped_by_powers_of_two(run):
 
 
 def test_groups_of_a_log_need_the_workload(run, tmp_path):
-    with pytest.raises(OptionsError, match="no file of the run tells the user"):
+    with pytest.raises(OptionsError, match="no file of the run holds the user"):
         groups_of(run, "user")
     log = tmp_path / "jobs.swf"
     users = {"1": 7, "2": 7, "3": 8, "4": -1}
@@ -231,7 +231,7 @@ def test_groups_of_a_log_need_the_workload(run, tmp_path):
     log.write_text("1 0 0 9 1 -1 -1 1 9 -1 1 7 1 1 1 1 -1 -1\n")
     with pytest.raises(OptionsError, match=r"has no job '2', one of 3 of small"):
         with_labels(run, log)
-    with pytest.raises(ReadError, match="does not tell its workload"):
+    with pytest.raises(ReadError, match="does not name its workload"):
         with_labels(run)
     with pytest.raises(UnknownName, match="did you mean 'user'"):
         groups_of(run, "users")

@@ -56,7 +56,7 @@ class Candidate:
         return bool(self.files) and not self.is_model
 
     def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
-        """Return who decides, loaded anew: what a policy remembers must not pass from one simulation to the next.
+        """Return a freshly loaded decider: what a policy remembers must not pass from one simulation to the next.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ def _files(sweep: Sweep, label: str, text: str, suffix: str) -> list[Candidate]:
     if not is_model and len(paths) > 1 and label:
         raise OptionsError(f"{sweep.where}: {label}={text} names {len(paths)} Python files, expected one")
     if is_model and suffix:
-        raise OptionsError(f"{sweep.where}: {text}{suffix}: a model decides itself about backfilling")
+        raise OptionsError(f"{sweep.where}: {text}{suffix}: a model decides about backfilling itself")
     if is_model and label:
         # The trainings of one method: the seeds of the candidate.
         n_seeds = len(paths) if len(paths) > 1 else sweep.seeds

@@ -78,7 +78,7 @@ def cautions(
     classic
         Names of the classic policies: a learned one must beat the best of them.
     of_setting
-        What the setting warns of besides: kinds and sentences.
+        Further warnings of the setting: kinds and sentences.
     """
     deciding = deciding_rows(rows, metric)
     return [

@@ -44,7 +44,7 @@ __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "
 
 @dataclass(frozen=True, slots=True)
 class CompareProgress:
-    """Whom to tell how far a comparison is.
+    """Progress callbacks of a comparison.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ def run_comparison(
     n_workers, on
         Who simulates, see `hdrl.distributed.run_tasks`.
     progress
-        Whom to tell how far it is.
+        Progress callbacks.
 
     Raises
     ------

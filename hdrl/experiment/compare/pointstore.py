@@ -19,7 +19,7 @@ PROVENANCE_FILE = "provenance.json"
 
 
 class PointStore:
-    """The finished points of a comparison: a line each in ``points.jsonl``, after a line that says of what.
+    """The finished points of a comparison: one line each in ``points.jsonl``, after a line that identifies it.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class PointStore:
             raise OutputError(f"{self._path}: cannot be written ({error.strerror or error})") from None
 
     def _read(self, folder: Path, identity: Mapping[str, Any]) -> None:
-        """Take up what is there; a last line that was not written to its end goes."""
+        """Read the finished points; drop a last line that was not written completely."""
         self._file.seek(0)
         complete_to = 0
         is_first = True

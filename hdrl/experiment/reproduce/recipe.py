@@ -120,7 +120,7 @@ class Experiment:
 def shipped_experiments() -> dict[str, Path]:
     """Return the experiments that come with hdrl: their folders by name, sorted.
 
-    They are in ``experiments/`` of a checkout, and beside `hdrl.experiment` where hdrl is installed.
+    They are in ``experiments/`` of a checkout, and next to `hdrl.experiment` where hdrl is installed.
     """
     folder = INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else CHECKOUT_FOLDER
     return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECIPE}"))}

@@ -66,7 +66,7 @@ def reproduce(
     """Run an experiment and say what differs from the results that are claimed.
 
     The folder holds the runs or the comparison, ``results.csv`` with the numbers in the form of a reference,
-    ``differences.csv`` and ``reproduction.json``, which says what was run. The same call goes on with what an earlier
+    ``differences.csv`` and ``reproduction.json``, which says what was run. The same call continues what an earlier
     one left unfinished.
 
     Parameters
@@ -176,7 +176,7 @@ class _Work:
         run_tasks(_train, left, n_workers=self.n_workers, on_result=tell, describe=lambda one: one.folder.name)
 
     def compare(self, sweep: Sweep) -> Comparison:
-        """Run a comparison, or go on with it."""
+        """Run a comparison, or continue it."""
         progress = CompareProgress(message=self.message, points=_ignore_two)
         return run_comparison(sweep, out=self.out / "comparison", n_workers=self.n_workers, progress=progress)
 
@@ -210,7 +210,7 @@ def _is_finished(folder: Path) -> bool:
 
 
 def _run_or_resume(options: OptionsFile, folder: Path, progress: Progress | None) -> None:
-    """Run an experiment, or go on with what an interrupted call has left."""
+    """Run an experiment, or continue what an interrupted call has left."""
     run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
 
 

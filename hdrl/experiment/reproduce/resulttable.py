@@ -1,4 +1,4 @@
-"""Tables of reference results: read, written, and told apart within a declared tolerance."""
+"""Tables of reference results: read, written, and compared within a declared tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What options amount to: the agent, its kind, the seeds."""
+"""What options choose: the agent, its kind, the seeds."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def check_free(folder: Path) -> None:
     try:
         if folder.is_dir():
             if any(folder.iterdir()):
-                goes_on = "; --resume goes on with the training in it" if (folder / "resume.json").is_file() else ""
+                goes_on = "; --resume continues the training in it" if (folder / "resume.json").is_file() else ""
                 raise OutputError(
                     f"{folder}: is not empty, expected a new folder (nothing is ever overwritten){goes_on}"
                 )
@@ -41,7 +41,7 @@ def check_free(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name beside it; it gets its name when all went well.
+    """Fill a folder under a temporary name next to it; rename it when all went well.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whom to tell how far an experiment is."""
+"""Progress callbacks of an experiment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _never() -> Iterator[Callable[[], bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Whom to tell how far an experiment is.
+    """Progress callbacks of an experiment.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Progress:
     training
         Gets the finished iterations and all iterations of a training, and the numbers of the last one by name.
     stoppable
-        Entered while a training goes on; what it gives says whether to stop. It is asked between two iterations, and
+        Entered while a training runs; what it gives says whether to stop. It is asked between two iterations, and
         what is reached is saved.
     """
 

@@ -36,7 +36,7 @@ def without_places(value: object) -> Any:
     Parameters
     ----------
     value
-        What `json.dumps` takes, paths and NumPy scalars besides.
+        What `json.dumps` takes, and paths and NumPy scalars, too.
     """
     if isinstance(value, Mapping):
         return {str(key): without_places(inner) for key, inner in value.items()}

@@ -15,7 +15,7 @@ from hdrl.options.file import OptionsFile
 from hdrl.setting import Trace, find_setting
 
 WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
-"""What a Trace tells about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
+"""What a Trace says about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
 
 
 def write_results(

@@ -1,4 +1,4 @@
-"""A lock on the folder of a training, so that two processes do not go on with it at once."""
+"""A lock on the folder of a training, so that two processes do not resume it at once."""
 
 from __future__ import annotations
 

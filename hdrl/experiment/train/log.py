@@ -1,4 +1,4 @@
-"""The logs of a training: tidy tables, and the files of HDeepRM beside them.
+"""The logs of a training: tidy tables, and the files of HDeepRM.
 
 ``training.csv`` has a row per iteration and ``episodes.csv`` one per finished episode; lines are appended, so that
 long trainings cost no more per iteration than short ones. Neither holds anything of the wall clock: a training that is
@@ -33,7 +33,7 @@ class Table:
     path
         The file; it is made with the first row.
     n_rows
-        Rows of an existing file to go on after; what follows them is dropped.
+        Rows of an existing file to keep; what follows them is dropped.
 
     Raises
     ------
@@ -141,7 +141,7 @@ class TrainingLog:
         return {"n_iterations": self.iterations.n_rows, "n_episodes": self.episodes.n_rows}
 
     def write_hdeeprm_files(self) -> None:
-        """Write the logs under the names and in the forms of HDeepRM.
+        """Write the logs with HDeepRM's names and formats.
 
         ``losses.log`` has the loss of each iteration, ``rewards.log`` and ``makespans.log`` the sum of the rewards and
         the makespan of each episode; ``probs.json`` has, for each action, its probability at the first decision,

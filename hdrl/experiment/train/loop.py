@@ -1,4 +1,4 @@
-"""The loop of a training: iterate, log, validate, save; it stops and goes on between two iterations."""
+"""The loop of a training: iterate, log, validate, save; it stops and resumes between two iterations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EpisodeRow = dict[str, float]
 """A finished episode: ``return``, ``length`` and its results by name."""
 
 NOT_RESULTS = ("r", "l", "t", "env")
-"""What environments tell of an episode besides its results: copies of return and length, the wall clock, who it was."""
+"""What environments say of an episode apart from its results: copies of return and length, wall clock, who it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Training:
     plan
         How long, and what happens on the way.
     save_checkpoint
-        Writes what going on needs.
+        Writes what resuming needs.
     save_best
         Writes the model that has done best so far.
     score
@@ -108,7 +108,7 @@ class Training:
     agent_file
         The file of a user's own agent, for messages.
     progress
-        Whom to tell how far it is.
+        Progress callbacks.
     reached
         How far it is.
     """
@@ -232,7 +232,7 @@ class Training:
         return batch_of_one(observations[0], None if mask is None else mask[0])
 
     def _probabilities(self) -> list[float]:
-        """Return how likely each action is at the first decision, nothing if the agent cannot tell."""
+        """Return how likely each action is at the first decision, nothing if the agent does not know."""
         from hdrl.learn.checks import checked_probabilities
 
         if self._first is None:
@@ -288,7 +288,7 @@ def _row(episode: Episode) -> EpisodeRow:
 
 
 def _with_loss(told: Mapping[str, float]) -> dict[str, float]:
-    """Return what learning told, with the sum of its losses where it told none in all."""
+    """Return what learning logged, with the sum of its losses if it logged no total."""
     losses = [value for name, value in told.items() if name.endswith("_loss")]
     return {**({"loss": sum(losses)} if losses and "loss" not in told else {}), **told}
 

@@ -54,7 +54,7 @@ def checkpoint_of_choice(
     notes
         Whatever else is worth keeping, as JSON.
     training
-        The state of the training; ``None``: it cannot be gone on with.
+        The state of the training; ``None``: it cannot be resumed.
     """
     from hdrl.learn.checkpoint import checkpoint_of
 

@@ -66,7 +66,7 @@ class Model:
         self._spec = spec_of(self._checkpoint, self.path, setting)
 
     def check_can_play(self) -> None:
-        """Refuse a model whose decisions cannot be carried out beside policies that hdrl simulates.
+        """Refuse a model that cannot be played in the world of the policies that hdrl simulates.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Model:
             if beside.is_file():
                 return self._find_choice(beside)
             raise OptionsError(
-                f"{self.path}: is a model of the agent file {name}, which must be given, or lie beside it"
+                f"{self.path}: is a model of the agent file {name}, expected it as the agent, or next to the model"
             )
         from hdrl.agents import ALGORITHMS
 
@@ -161,7 +161,7 @@ def evaluate_model(
     seed
         Seed of what is random in the environment.
     agent_file
-        The agent file of a user's own agent, unless it lies beside the model file.
+        The agent file of a user's own agent, unless it is next to the model file.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
     agent
         The agent.
     env
-        A single environment of ours, with a ``trace`` method besides those of Gymnasium.
+        A single environment of hdrl, with a ``trace`` method in addition to those of Gymnasium.
     seed
         Its seed.
     path

@@ -25,11 +25,11 @@ MAY_CHANGE = frozenset(
         *("agent.output_model", "pybatsim.agent.output_model", "pybatsim.log_level"),
     )
 )
-"""Options that may differ when a training is resumed: how long it takes, and what is told of it."""
+"""Options that may differ when a training is resumed: how long it takes, and how it reports its progress."""
 
 
 def write_resume_file(folder: Path, options: OptionsFile) -> None:
-    """Note what a training was asked for, so that its folder is all that going on needs."""
+    """Note what a training was asked for, so that its folder is all that resuming needs."""
     data = {
         "where": options.where,
         "folder": str(options.folder.absolute()),
@@ -39,7 +39,7 @@ def write_resume_file(folder: Path, options: OptionsFile) -> None:
 
 
 def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> OptionsFile:
-    """Return the options of a training to go on with.
+    """Return the options of a training to resume.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
 
 
 def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to go on with a training that is another one now.
+    """Refuse to resume a training that is another one now.
 
     Parameters
     ----------
@@ -109,13 +109,13 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
     for key in (*now, *(key for key in then if key not in now)):
         if key not in MAY_CHANGE and now.get(key) != then.get(key):
             raise OptionsError(
-                f"{folder}: was trained with {key} = {then.get(key)!r}, not {now.get(key)!r}; a training that goes on "
+                f"{folder}: was trained with {key} = {then.get(key)!r}, not {now.get(key)!r}; a resumed training "
                 "keeps its options"
             )
     if before.get("trained_on") != jobs:
         raise OptionsError(
             f"{folder}: the jobs of {jobs['workload']} have changed since the training began;"
-            " a training that goes on keeps its jobs"
+            " a resumed training keeps its jobs"
         )
 
 

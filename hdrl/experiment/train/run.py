@@ -1,6 +1,6 @@
 """A training from options to a folder with a model, logs, checkpoints, and the results of the model.
 
-The folder is made when the training begins, and can be gone on with whenever it is left before it is complete: what a
+The folder is made when the training begins, and can be resumed whenever it is left before it is complete: what a
 checkpoint holds is all that counts, logs beyond it are cut off. A complete folder has ``metrics.json``.
 """
 
@@ -51,7 +51,7 @@ class Trained:
     Attributes
     ----------
     is_complete
-        Whether it went through all its iterations; else it can be gone on with.
+        Whether it went through all its iterations; otherwise it can be resumed.
     model
         The model file: the best by validation, else the last.
     n_iterations, n_steps, n_episodes
@@ -81,11 +81,11 @@ class TrainingRun:
     choice
         An agent that learns.
     folder
-        Its folder; new or empty, or that of an earlier training to go on with.
+        Its folder; new or empty, or that of an earlier training to resume.
     resumes
-        Whether to go on with what is there.
+        Whether to resume what is there.
     progress
-        Whom to tell how far it is.
+        Progress callbacks.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class Builder(Protocol):
 
 
 NETWORKS: Registry[Builder] = Registry("network")
-"""All networks; a function of one's own is registered by ``@NETWORKS.register("name")``."""
+"""All networks; register a custom function by ``@NETWORKS.register("name")``."""
 
 
 def build_network(

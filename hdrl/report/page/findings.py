@@ -1,4 +1,4 @@
-"""What run folders say by themselves: the question, the verdict, and what would mislead a reader."""
+"""What run folders alone say: the question, the verdict, and what would mislead a reader."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
-    """Tell whether the runs differ in the policy and the seed only, as far as they tell.
+    """Tell whether the runs differ in the policy and the seed only, as far as they say.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _certainty(groups: Sequence[_Group], metric: str, setting: Setting) -> str:
 
 
 def _differences(runs: Sequence[Run]) -> list[str]:
-    """Say what the runs do not have in common besides the policy and the seed."""
+    """Say what else differs between the runs, apart from the policy and the seed."""
     result = []
     for what in dict.fromkeys(name for run in runs for name in run.conditions):
         found = {json.dumps(run.conditions.get(what), sort_keys=True) for run in runs}

@@ -17,7 +17,7 @@ class Cell:
     text
         What it says.
     aside
-        What it says besides, in small letters.
+        What else it says, in small letters.
     mark
         ``"best"``, ``"good"``, ``"bad"`` or nothing.
     is_code
@@ -184,7 +184,7 @@ class Schedules:
     runs
         Position and name of each run.
     numbers
-        What colours can tell.
+        What colours can show.
     item_word
         What a rectangle is, in the singular.
     """

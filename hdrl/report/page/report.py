@@ -87,7 +87,7 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
         raise UnknownName("metric", metric, setting.metrics)
     comparisons = [path for path in paths if is_comparison(path)]
     if len(comparisons) > 1:
-        raise ReadError(comparisons[1], "is a second comparison, expected one: each answers a question of its own")
+        raise ReadError(comparisons[1], "is a second comparison, expected one: each answers its own question")
     runs = read_report_runs([path for path in paths if path not in comparisons], setting)
     if comparisons:
         return report_of_comparison(read_compared(comparisons[0], metric), runs, question)
@@ -185,7 +185,7 @@ def _charts(runs: Sequence[Run], setting: Setting) -> list[Panel]:
 
 
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Return what was run: how many runs, on what, and the numbers that they tell, as ranges where they differ."""
+    """Return what was run: how many runs, on what, and their numbers, as ranges where they differ."""
 
     def one_or_count(values: list[str | None], many: str) -> str:
         known = list(dict.fromkeys(value for value in values if value is not None))

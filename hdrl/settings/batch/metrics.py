@@ -107,7 +107,7 @@ def _overutilization_numbers(log: OverUtilization, end_s: float) -> dict[str, fl
 def compute_metrics(trace: Trace) -> dict[str, float]:
     """Return every metric of `METRICS` for one simulation.
 
-    Times and slowdowns are those of *finished* jobs: all that ran to an end, be it success, failure, walltime or a
+    Times and slowdowns are those of *finished* jobs: all that ran to an end, whether success, failure, walltime or a
     kill. Rejected jobs, jobs still running at the end and jobs that never started have no such times; they are
     counted in ``n_rejected``, ``n_unfinished`` and ``n_not_started``, which belong beside any mean that is compared.
 

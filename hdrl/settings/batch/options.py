@@ -238,7 +238,7 @@ class Options(OptionsFile):
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
     learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="How to learn.")
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=1, description="Number of runs, each with a seed of its own; a training goes on from run to run."
+        default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )
 
     @model_validator(mode="after")

@@ -159,7 +159,7 @@ class BatchSetting:
         policies
             The policies.
         message
-            Told before anything takes long.
+            Message callback, called before anything takes long.
         """
         from hdrl.kernel import warm_up, warm_up_conservative
         from hdrl.policies import is_conservative

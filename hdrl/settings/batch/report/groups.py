@@ -72,7 +72,7 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
         return _sizes(run.cores, max_groups)
     if by not in run.labels:
         raise OptionsError(
-            f"{run.name}: no file of the run tells the {by} of a job; name its workload (--workload FILE)"
+            f"{run.name}: no file of the run holds the {by} of a job; name its workload (--workload FILE)"
         )
     numbers, group, counts = np.unique(run.labels[by], return_inverse=True, return_counts=True)
     names = [UNKNOWN_LABEL if number < 0 else f"{by} {number}" for number in numbers.tolist()]
@@ -195,7 +195,7 @@ def _named_workload(run: RunData) -> Path:
     custom = options.get("workload", {}).get("custom")
     named = custom or options.get("workload_file_path")
     if not isinstance(named, str):
-        raise ReadError(run.name, "does not tell its workload; name it (--workload FILE)")
+        raise ReadError(run.name, "does not name its workload; name it (--workload FILE)")
     folder = run.folder if run.folder is not None else Path()
     shipped = shipped_workloads().get(Path(named).name.split(".")[0])
     for path in filter(None, (folder / named, folder.parent / named, shipped)):
