@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hdrl.batsim.exact.profiles import Composed, Profile, parse_profile
+from hdrl.batsim.exact.rapidjson import read_double, reread
 from hdrl.errors import WorkloadError, suggest
 from hdrl.files import read_json
 
@@ -127,7 +128,8 @@ class Job:
         self.walltime_s = float(description.get("walltime", -1))
         self.n_requested = int(description["res"])
         self.state = NOT_SUBMITTED
-        self.start_s = self.run_s = -1.0
+        self.start_s = -1.0
+        self.run_s = np.longdouble(-1.0)
         self.energy_j: float | np.longdouble = -1.0
         self.return_code = -1
         self.allocation: list[int] = []
@@ -257,7 +259,9 @@ class Workload:
             if isinstance(profile, Composed):
                 used.update(profile.sequence)
         return {
-            name: profile.description for name, profile in self.profiles.items() if profile is not None and name in used
+            name: reread(profile.description)
+            for name, profile in self.profiles.items()
+            if profile is not None and name in used
         }
 
     def _job_name(self, value: object, where: str) -> str:
@@ -295,7 +299,7 @@ def read_workload(path: Path, name: str) -> Workload:
     WorkloadError
         If what it holds is wrong.
     """
-    data = read_json(path)
+    data = read_json(path, read_float=read_double)
     where = str(path)
     if not isinstance(data, dict):
         raise WorkloadError(f"{where}: expected an object with 'jobs' and 'profiles'")
