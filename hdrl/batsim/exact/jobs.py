@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hdrl.batsim.exact.hashing import hash_order
 from hdrl.batsim.exact.profiles import Composed, Profile, parse_profile
 from hdrl.batsim.exact.rapidjson import read_double, reread
 from hdrl.errors import WorkloadError, suggest
@@ -253,16 +255,25 @@ class Workload:
         return job_id in self._met
 
     def described_profiles(self) -> dict[str, Mapping[str, Any]]:
-        """Return the descriptions of the profiles that jobs or composed profiles use."""
-        used = {job.profile.name for job in self.jobs.values()}
+        """Return the descriptions of the profiles that Batsim keeps when it has read the workload, in its order.
+
+        It goes through them once and forgets those that no job and no profile that it still knows refers to: what only
+        a forgotten profile is composed of stays if it came before.
+        """
+        n_users = Counter(job.profile.name for job in self.jobs.values())
         for profile in self.profiles.values():
             if isinstance(profile, Composed):
-                used.update(profile.sequence)
-        return {
-            name: reread(profile.description)
-            for name, profile in self.profiles.items()
-            if profile is not None and name in used
-        }
+                n_users.update(profile.sequence)
+        kept = {}
+        for name in hash_order(self.profiles):
+            profile = self.profiles[name]
+            if profile is None:
+                continue
+            if n_users[name]:
+                kept[name] = reread(profile.description)
+            elif isinstance(profile, Composed):
+                n_users.subtract(profile.sequence)
+        return kept
 
     def _job_name(self, value: object, where: str) -> str:
         if isinstance(value, bool) or not isinstance(value, int | str):
