@@ -40,7 +40,7 @@ class EnergyMeter:
         # the plugin believes in P-state 0 until its first update, whatever the platform file says
         self._pstate = [0] * n
         self._stale = set(range(n))
-        self._epsilon_w = np.array([_watts(cpu.spec, cpu.pstate)[1] for cpu in cpus])
+        self._epsilon_w = np.array([_watts(cpu.spec, cpu.pstate)[1] if on else 0.0 for cpu in cpus])
         self._updated_s = 0.0  # when all machines were up to date for the last time
 
     def load_changes(self, machines: Sequence[int]) -> None:

@@ -38,9 +38,8 @@ def hash_order(texts: Iterable[str]) -> list[str]:
         Different texts, in the order in which they are put in.
     """
     buckets: dict[int, list[tuple[int, str]]] = {}
-    size = n = 0
-    for text in texts:
-        n += 1
+    size = 0
+    for n, text in enumerate(texts, start=1):
         if (n > _N_BUCKETS[size] or size == 0) and size + 1 < len(_N_BUCKETS):
             size += 1
             buckets = _spread(_walk(buckets), _N_BUCKETS[size])

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable
 
 from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work
-from hdrl.batsim.exact.platform import Link, SimGridPlatform
+from hdrl.batsim.exact.platform import SimGridPlatform
+from hdrl.batsim.exact.zones import Link
 
 USAGE_PRECISION = 1e-5
 """What is left of a resource counts as nothing below this (flop/s or bytes/s)."""
@@ -19,8 +20,8 @@ _MOST_ROUNDS = 10_000
 """Of the solver, so that it ends in any case."""
 
 _ROUNDS_ONE_BY_ONE = 100
-"""Rounds of the solver before it looks for many that are alike. In SimGrid the rate of a flow on a fat pipe grows beyond
-the pipe while slower flows are on it too, for millions of rounds if they are much slower."""
+"""Rounds of the solver before it looks for many that are alike. In SimGrid the rate of a flow on a fat pipe grows
+beyond the pipe while slower flows are on it too, for millions of rounds if they are much slower."""
 
 
 class Network:
