@@ -10,7 +10,7 @@ import math
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -82,13 +82,15 @@ def read_text(path: str | Path) -> str:
         raise ReadError(path, f"cannot be read ({error.strerror})") from None
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -> Any:
     """Return what a JSON file holds.
 
     Parameters
     ----------
     path
         The file; a name that ends in ``.gz`` is decompressed.
+    read_float
+        What turns the text of a number with a point or an exponent into a number.
 
     Raises
     ------
@@ -103,7 +105,7 @@ def read_json(path: str | Path) -> Any:
         raise ReadError(path, f"holds {constant}, expected finite numbers")
 
     def finite(number: str) -> float:
-        value = float(number)
+        value = read_float(number)
         if not math.isfinite(value):
             raise ReadError(path, f"holds {number}, expected finite numbers")
         return value

@@ -87,7 +87,7 @@ class NotedOutputs(Outputs):
     def add_job(self, job: Job) -> None:
         """Add the row of a job that has ended or was rejected."""
         super().add_job(job)
-        self.log.ends.append((job.id, int(JobState[job.state]), job.start_s, job.run_s, float(job.energy_j)))
+        self.log.ends.append((job.id, int(JobState[job.state]), job.start_s, float(job.run_s), float(job.energy_j)))
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
         """Add a line of how many machines are in which state."""
@@ -99,10 +99,10 @@ class NotedOutputs(Outputs):
         super().add_pstate_change(now_s, machines, pstate)
         self.log.pstates.append((now_s, sorted(machines), pstate))
 
-    def add_energy(self, now_s: float, total_j: np.longdouble, event: str, epsilon_w: float) -> None:
+    def add_energy(self, now_s: float, total_j: np.longdouble, event: str, epsilon_w: np.longdouble) -> None:
         """Add a line of the energy of the platform since date 0."""
         super().add_energy(now_s, total_j, event, epsilon_w)
-        self.log.energy.append((now_s, float(total_j), event, epsilon_w))
+        self.log.energy.append((now_s, float(total_j), event, float(epsilon_w)))
 
 
 def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:

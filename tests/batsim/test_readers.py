@@ -8,7 +8,9 @@ import pytest
 
 from hdrl.batsim.exact.jobs import read_workload
 from hdrl.batsim.exact.machines import Machines
+from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.platform import SimGridPlatform
+from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.submission import read_events
 from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError
@@ -40,11 +42,11 @@ def _platform(folder: Path, body: str) -> SimGridPlatform:
         ('<host id="a" speed="1Gf"/><host id="a" speed="1Gf"/>', "called 'a'"),
         ('<host id="a" speed="1Gf" speed_file="x"/>', "speed_file is not simulated"),
         ('<host id="a" speed="1Gf"><prop id="wattage_per_state" value="1:2:3:4"/></host>', "expected idle:full"),
-        (
-            '<host id="a" speed="1Gf"><prop id="wattage_per_state" value="1:2,1:2"/></host>',
-            "has 2 P-states, speed has 1",
-        ),
-        ('<cluster id="c" radical="0-3"/>', "<cluster> is not simulated"),
+        ('<cluster id="c" radical="0-3"/>', "<cluster> has no 'bw'"),
+        ('<cluster id="c" radical="3-0" bw="1GBps" speed="1f"/>', "radical is '3-0', expected numbers and ranges"),
+        ('<cluster id="c" radical="0-3" topology="TORUS"/>', "topology 'TORUS' is not simulated, expected 'FLAT'"),
+        ('<cluster id="c" radical="0" bw="1GBps" lat="5parsec" speed="1f"/>', "lat is '5parsec'"),
+        ('<zone id="z" routing="Vivaldi"><host id="a" speed="1f"/></zone>', "coordinates are None, expected three"),
         (HOSTS + '<link id="l" bandwidth="1GBps" sharing_policy="WIFI"/>', "'WIFI' is not simulated"),
         (HOSTS + '<link id="l" bandwidth="1Gf"/>', "bandwidth is '1Gf'"),
         (HOSTS + '<link id="l" bandwidth="1GBps"/><link id="l" bandwidth="1GBps"/>', "two links are called 'l'"),
@@ -64,6 +66,38 @@ def test_a_platform_that_makes_no_sense(tmp_path: Path, body: str, problem: str)
         _platform(tmp_path, body)
     assert problem in str(caught.value)
     assert "platform.xml" in str(caught.value)
+
+
+def test_hosts_of_a_cluster_share_its_backbone_and_reach_themselves_over_it(tmp_path: Path) -> None:
+    body = '<cluster id="c" prefix="n" radical="0-1,7" speed="1f" bw="1GBps" lat="1us" bb_bw="2GBps" bb_lat="5us"/>'
+    platform = _platform(tmp_path, body)
+    assert [host.name for host in platform.hosts] == ["n0", "n1", "n7"]
+    names = ["c_link_0_UP", "c_backbone", "c_link_7_DOWN"]
+    assert [link.name for link in platform.route(platform.hosts[0], platform.hosts[2]).links] == names
+    itself = platform.route(platform.hosts[0], platform.hosts[0])
+    assert [link.name for link in itself.links] == ["c_link_0_UP", "c_backbone", "c_link_0_DOWN"]
+    assert itself.latency_s == pytest.approx(7e-6)
+
+
+def test_hosts_in_a_space_are_as_far_as_their_coordinates(tmp_path: Path) -> None:
+    hosts = '<host id="a" coordinates="0 0 1" speed="1f"/><host id="b" coordinates="3 4 2" speed="1f"/>'
+    platform = _platform(tmp_path, f'<zone id="z" routing="Vivaldi">{hosts}</zone>')
+    route = platform.route(*platform.hosts)
+    assert route.links == ()
+    assert route.latency_s == pytest.approx(0.008)
+
+
+@pytest.mark.parametrize("energy", [False, True])
+def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, energy: bool) -> None:
+    watts = '<prop id="wattage_per_state" value="1:2"/>'
+    hosts = f'<host id="master_host" speed="1f"/><host id="a" speed="1f,2f">{watts}</host>'
+    platform = _platform(tmp_path, hosts)
+    network = Network(platform)
+    if energy:
+        with pytest.raises(PlatformError, match="has 1 P-states, speed has 2"):
+            Machines(platform, network, master="master_host", energy=True)
+    else:
+        assert len(Machines(platform, network, master="master_host", energy=False)) == 1
 
 
 @pytest.mark.parametrize(

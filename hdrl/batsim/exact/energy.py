@@ -40,7 +40,7 @@ class EnergyMeter:
         # the plugin believes in P-state 0 until its first update, whatever the platform file says
         self._pstate = [0] * n
         self._stale = set(range(n))
-        self._epsilon_w = np.array([_watts(cpu.spec, cpu.pstate)[1] for cpu in cpus])
+        self._epsilon_w = np.array([_watts(cpu.spec, cpu.pstate)[1] if on else 0.0 for cpu in cpus])
         self._updated_s = 0.0  # when all machines were up to date for the last time
 
     def load_changes(self, machines: Sequence[int]) -> None:
@@ -109,14 +109,11 @@ class EnergyMeter:
             values = (
                 self._total_j[machines[0] : machines[-1] + 1] if _is_range(machines) else self._total_j[list(machines)]
             )
-        if len(values) == 0:
-            return LongDouble(0.0)
-        # one after the other in the order of the ids: numpy's own sum adds in pairs
-        return LongDouble(np.add.accumulate(values.astype(LongDouble))[-1])
+        return _sum(values)
 
-    def epsilon_w(self) -> float:
+    def epsilon_w(self) -> np.longdouble:
         """Return the power of all machines at nearly no load in their present P-states, in watts."""
-        return float(np.add.accumulate(self._epsilon_w)[-1]) if len(self._epsilon_w) else 0.0
+        return _sum(self._epsilon_w)
 
     def _update_many(self, rows: NDArray[np.intp] | slice, stale: Iterable[int], now_s: float) -> None:
         for machine in stale:
@@ -146,6 +143,11 @@ class EnergyMeter:
 
 def _watts(host: HostSpec, pstate: int) -> tuple[float, float, float]:
     return host.watts[pstate] if host.watts is not None else (0.0, 0.0, 0.0)
+
+
+def _sum(values: NDArray[np.float64]) -> np.longdouble:
+    """Add numbers in 80 bits, one after the other in the order of the ids: numpy's own sum adds in pairs."""
+    return LongDouble(np.add.accumulate(values.astype(LongDouble))[-1] if len(values) else 0.0)
 
 
 def _is_range(machines: Sequence[int]) -> bool:

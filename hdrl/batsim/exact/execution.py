@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from hdrl.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut, Wait
 from hdrl.batsim.exact.actors import Actor, Do, Sleep, Spawn, Steps
 from hdrl.batsim.exact.context import Context
@@ -19,7 +21,9 @@ TIMED_OUT, CANCELLED = -1, -2
 """Return codes of a job that reached its walltime, and of one that was killed."""
 
 _STATES = {0: SUCCEEDED, TIMED_OUT: WALLTIME_REACHED, CANCELLED: KILLED}
-_SHORTEST_RUN_S = 1e-5
+_SHORTEST_RUN_S = np.longdouble("1e-5")
+"""In 80 bits, as in Batsim: the nearest double would change the last digits of a stretch."""
+
 _RANK_END_BYTES = 4.0
 
 
@@ -74,7 +78,7 @@ def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
     job.state = state
     context.machines.end_job(job, context.now_s)
     context.note_machine_states()
-    job.run_s = context.now_s - job.start_s or _SHORTEST_RUN_S
+    job.run_s = np.longdouble(context.now_s) - job.start_s or _SHORTEST_RUN_S
     if context.options.energy:
         after_j = yield from context.read_energy(job.allocation)
         job.energy_j = after_j - job.energy_j

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hdrl.batsim.exact.hashing import hash_order
 from hdrl.batsim.exact.profiles import Composed, Profile, parse_profile
+from hdrl.batsim.exact.rapidjson import read_double, reread
 from hdrl.errors import WorkloadError, suggest
 from hdrl.files import read_json
 
@@ -127,7 +130,8 @@ class Job:
         self.walltime_s = float(description.get("walltime", -1))
         self.n_requested = int(description["res"])
         self.state = NOT_SUBMITTED
-        self.start_s = self.run_s = -1.0
+        self.start_s = -1.0
+        self.run_s = np.longdouble(-1.0)
         self.energy_j: float | np.longdouble = -1.0
         self.return_code = -1
         self.allocation: list[int] = []
@@ -251,14 +255,25 @@ class Workload:
         return job_id in self._met
 
     def described_profiles(self) -> dict[str, Mapping[str, Any]]:
-        """Return the descriptions of the profiles that jobs or composed profiles use."""
-        used = {job.profile.name for job in self.jobs.values()}
+        """Return the descriptions of the profiles that Batsim keeps when it has read the workload, in its order.
+
+        It goes through them once and forgets those that no job and no profile that it still knows refers to: what only
+        a forgotten profile is composed of stays if it came before.
+        """
+        n_users = Counter(job.profile.name for job in self.jobs.values())
         for profile in self.profiles.values():
             if isinstance(profile, Composed):
-                used.update(profile.sequence)
-        return {
-            name: profile.description for name, profile in self.profiles.items() if profile is not None and name in used
-        }
+                n_users.update(profile.sequence)
+        kept = {}
+        for name in hash_order(self.profiles):
+            profile = self.profiles[name]
+            if profile is None:
+                continue
+            if n_users[name]:
+                kept[name] = reread(profile.description)
+            elif isinstance(profile, Composed):
+                n_users.subtract(profile.sequence)
+        return kept
 
     def _job_name(self, value: object, where: str) -> str:
         if isinstance(value, bool) or not isinstance(value, int | str):
@@ -295,7 +310,7 @@ def read_workload(path: Path, name: str) -> Workload:
     WorkloadError
         If what it holds is wrong.
     """
-    data = read_json(path)
+    data = read_json(path, read_float=read_double)
     where = str(path)
     if not isinstance(data, dict):
         raise WorkloadError(f"{where}: expected an object with 'jobs' and 'profiles'")

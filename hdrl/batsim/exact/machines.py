@@ -110,8 +110,11 @@ class Machines:
         given = dict(roles or {})
         for name in given:
             platform.host_named(name)
-        self.master = network.cpus[platform.host_named(master).index]
         self.roles = {host.name: given.get(host.name, host.properties.get("role", "")) for host in platform.hosts}
+        if master not in self.roles:
+            # a host may also say by its role that it is the one
+            master = next((name for name, role in self.roles.items() if role == "master"), master)
+        self.master = network.cpus[platform.host_named(master).index]
         compute: list[HostSpec] = []
         storage: list[HostSpec] = []
         # ids go by the names as text: h10 comes before h2
@@ -234,4 +237,10 @@ class Machines:
                 raise PlatformError(
                     f"{self.platform.path}: host {machine.name!r} has no property wattage_per_state, "
                     "which energy (-E) needs"
+                )
+            if len(machine.cpu.spec.watts) != len(machine.kinds):
+                raise PlatformError(
+                    f"{self.platform.path}: host {machine.name!r}: wattage_per_state has "
+                    f"{len(machine.cpu.spec.watts)} P-states, speed has {len(machine.kinds)}, "
+                    "and energy (-E) needs as many"
                 )

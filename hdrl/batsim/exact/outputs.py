@@ -30,8 +30,8 @@ class Totals:
 
     def __init__(self) -> None:
         self.n_jobs = self.n_finished = self.n_successes = self.n_rejected = 0
-        self.waiting_s = self.turnaround_s = self.slowdown = 0.0
-        self.max_waiting_s = self.max_turnaround_s = self.max_slowdown = self.makespan_s = 0.0
+        self.waiting_s = self.turnaround_s = self.slowdown = np.longdouble(0.0)
+        self.max_waiting_s = self.max_turnaround_s = self.max_slowdown = self.makespan_s = np.longdouble(0.0)
 
     def add(self, job: Job) -> None:
         """Count a job that has ended or was rejected."""
@@ -41,9 +41,8 @@ class Totals:
             return
         self.n_finished += 1
         self.n_successes += job.state == SUCCEEDED
-        finish_s = job.start_s + job.run_s
-        waiting_s, turnaround_s = job.start_s - job.submission_s, finish_s - job.submission_s
-        slowdown = turnaround_s / job.run_s
+        times = JobTimes(job)
+        finish_s, waiting_s, turnaround_s, slowdown = times.finish_s, times.waiting_s, times.turnaround_s, times.stretch
         self.waiting_s += waiting_s
         self.turnaround_s += turnaround_s
         self.slowdown += slowdown
@@ -52,9 +51,35 @@ class Totals:
         self.max_turnaround_s = max(self.max_turnaround_s, turnaround_s)
         self.max_slowdown = max(self.max_slowdown, slowdown)
 
-    def mean(self, total: float) -> str:
+    def mean(self, total: np.longdouble | int) -> str:
         """Return a mean over all jobs, rejected ones included, as Batsim prints it."""
-        return f"{total / self.n_jobs:f}" if self.n_jobs else "-nan"
+        return f"{float(total / self.n_jobs):f}" if self.n_jobs else "-nan"
+
+
+class JobTimes:
+    """Dates and durations of a job that has run, in 80 bits as Batsim reckons them.
+
+    Parameters
+    ----------
+    job
+        The job.
+
+    Attributes
+    ----------
+    finish_s, waiting_s, turnaround_s
+        When it ended, how long it waited, and both waiting and running.
+    stretch
+        Turnaround per second of run time.
+    """
+
+    __slots__ = ("finish_s", "stretch", "turnaround_s", "waiting_s")
+
+    def __init__(self, job: Job) -> None:
+        start_s, run_s, submission_s = np.longdouble(job.start_s), job.run_s, job.submission_s
+        self.finish_s = start_s + run_s
+        self.waiting_s = start_s - submission_s
+        self.turnaround_s = self.finish_s - submission_s
+        self.stretch = self.turnaround_s / run_s
 
 
 class Outputs:
@@ -90,13 +115,12 @@ class Outputs:
     def add_job(self, job: Job) -> None:
         """Add the row of a job that has ended or was rejected."""
         self.totals.add(job)
-        finish_s = job.start_s + job.run_s
         if job.state == REJECTED:
             times, energy_j = ["", "", "", "", "", ""], ""
         else:
-            turnaround_s = finish_s - job.submission_s
-            numbers = (job.start_s, job.run_s, finish_s, job.start_s - job.submission_s, turnaround_s)
-            times = [f"{number:f}" for number in (*numbers, turnaround_s / job.run_s)]
+            at = JobTimes(job)
+            numbers = (job.start_s, job.run_s, at.finish_s, at.waiting_s, at.turnaround_s, at.stretch)
+            times = [f"{float(number):f}" for number in numbers]
             energy_j = f"{float(job.energy_j):f}"
         head = f"{job.name},{job.workload.name},{job.profile.name},{job.submission_s:f},{job.n_requested}"
         success = int(job.state == SUCCEEDED)
@@ -113,11 +137,11 @@ class Outputs:
         """Add a line of P-states; negative ones mark requests."""
         self.pstate_changes.append(f"{now_s:g},{format_ids(machines)},{pstate}")
 
-    def add_energy(self, now_s: float, total_j: np.longdouble, event: str, epsilon_w: float) -> None:
+    def add_energy(self, now_s: float, total_j: np.longdouble, event: str, epsilon_w: np.longdouble) -> None:
         """Add a line of the energy of the platform since date 0."""
         elapsed_s = np.longdouble(now_s) - self._previous_s
         power = f"{float((total_j - self._previous_j) / elapsed_s):f}" if elapsed_s > 0 else "NA"
-        self.energy.append(f"{now_s:f},{_long_text(total_j)},{event},{epsilon_w:f},{power}")
+        self.energy.append(f"{now_s:f},{_long_text(total_j)},{event},{_long_text(epsilon_w)},{power}")
         self._previous_s, self._previous_j = np.longdouble(now_s), total_j
 
     def schedule_columns(self, machines: Machines, scheduling_s: float, simulation_s: float) -> dict[str, str]:
@@ -139,10 +163,10 @@ class Outputs:
         columns = {
             "batsim_version": VERSION,
             "consumed_joules": consumed_j,
-            "makespan": f"{totals.makespan_s:f}",
-            "max_slowdown": f"{totals.max_slowdown:f}",
-            "max_turnaround_time": f"{totals.max_turnaround_s:f}",
-            "max_waiting_time": f"{totals.max_waiting_s:f}",
+            "makespan": f"{float(totals.makespan_s):f}",
+            "max_slowdown": f"{float(totals.max_slowdown):f}",
+            "max_turnaround_time": f"{float(totals.max_turnaround_s):f}",
+            "max_waiting_time": f"{float(totals.max_waiting_s):f}",
             "mean_slowdown": totals.mean(totals.slowdown),
             "mean_turnaround_time": totals.mean(totals.turnaround_s),
             "mean_waiting_time": totals.mean(totals.waiting_s),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element, ParseError
 import defusedxml.ElementTree as SafeTree
 from defusedxml.common import DefusedXmlException
 
+from hdrl.batsim.exact.zones import ClusterZone, Link, Route, VivaldiZone, Zone
 from hdrl.errors import PlatformError, ReadError, suggest
 from hdrl.files import read_text
 
@@ -32,38 +33,11 @@ _BANDWIDTH_UNITS = (
 _LATENCY_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12, "m": 60.0, "h": 3600.0}
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
 
-_ZONE_TAGS = ("prop", "host", "router", "link", "zone", "route", "zoneRoute")
+_ZONE_TAGS = ("prop", "host", "router", "link", "zone", "cluster", "route", "zoneRoute")
 _NEW_TAGS = {"AS": "zone", "ASroute": "zoneRoute"}
+_ROUTINGS = {"Full": Zone, "None": Zone, "Vivaldi": VivaldiZone}
 _DEEPEST_ZONE = 50
 _MOST_CORES = 1_000_000
-
-
-@dataclass(slots=True, eq=False)
-class Link:
-    """A link, or one direction of a split-duplex link.
-
-    Attributes
-    ----------
-    name
-        Its name, with ``_UP`` or ``_DOWN`` for a direction.
-    bandwidth_bytes_per_s, latency_s
-        What it carries, and how long it takes.
-    fatpipe
-        Whether every flow has the whole bandwidth for itself.
-    """
-
-    name: str
-    bandwidth_bytes_per_s: float
-    latency_s: float
-    fatpipe: bool = False
-
-
-@dataclass(slots=True, frozen=True)
-class Route:
-    """The links between two hosts, and the sum of their latencies in seconds."""
-
-    links: tuple[Link, ...]
-    latency_s: float
 
 
 @dataclass(slots=True, eq=False)
@@ -98,21 +72,6 @@ class HostSpec:
     zone_properties: dict[str, str]
 
 
-@dataclass(slots=True, eq=False)
-class _Zone:
-    """A routing zone: routes between its own points, and between its child zones through gateways."""
-
-    name: str
-    parent: _Zone | None
-    routes: dict[tuple[str, str], tuple[Link, ...]] = field(default_factory=dict)
-    zone_routes: dict[tuple[str, str], tuple[str, str, tuple[Link, ...]]] = field(default_factory=dict)
-    properties: dict[str, str] = field(default_factory=dict)
-
-    def ancestry(self) -> list[_Zone]:
-        """Return the zones from the outermost one to this one."""
-        return [*(self.parent.ancestry() if self.parent else []), self]
-
-
 class SimGridPlatform:
     """Hosts in the order of the file, and the routes between them.
 
@@ -134,7 +93,7 @@ class SimGridPlatform:
         self.hosts: list[HostSpec] = []
         self.loopback = Link("__loopback__", LOOPBACK_BYTES_PER_S, 0.0, fatpipe=True)
         self._links: dict[str, Link] = {}
-        self._zone_of: dict[str, _Zone] = {}
+        self._zone_of: dict[str, Zone] = {}
         self._cache: dict[tuple[int, int], Route] = {}
         root = _parse(self.path)
         for element in root:
@@ -158,16 +117,20 @@ class SimGridPlatform:
         found = self._cache.get(key)
         if found is None:
             links = self._links_between(source.name, target.name)
-            latency_s = 0.0
+            latency_s = self._extra_latency_s(source.name, target.name)
             for link in links:
                 latency_s += link.latency_s
             found = self._cache[key] = Route(links, latency_s)
         return found
 
+    def _extra_latency_s(self, source: str, target: str) -> float:
+        zone = self._zone_of[source]
+        return zone.extra_latency_s(source, target) if zone is self._zone_of[target] else 0.0
+
     def _links_between(self, source: str, target: str) -> tuple[Link, ...]:
         here, there = self._zone_of[source], self._zone_of[target]
         if here is there:
-            links = here.routes.get((source, target))
+            links = here.links(source, target)
             if links is None and source == target:
                 links = (self.loopback,)
             if links is None:
@@ -187,11 +150,13 @@ class SimGridPlatform:
         tail = () if entrance == target else self._links_between(entrance, target)
         return head + middle + tail
 
-    def _read_zone(self, element: Element, parent: _Zone | None) -> None:
-        zone = _Zone(self._need(element, "id"), parent)
-        routing = element.get("routing", "Full")
-        if routing not in ("Full", "None"):
-            raise self._error(f"zone {zone.name!r}: routing {routing!r} is not simulated, expected 'Full'")
+    def _read_zone(self, element: Element, parent: Zone | None) -> None:
+        name, routing = self._need(element, "id"), element.get("routing", "Full")
+        if routing not in _ROUTINGS:
+            raise self._error(
+                f"zone {name!r}: routing {routing!r} is not simulated, expected one of {', '.join(_ROUTINGS)}"
+            )
+        zone = _ROUTINGS[routing](name, parent)
         if len(zone.ancestry()) > _DEEPEST_ZONE:
             raise self._error(f"zone {zone.name!r} is nested too deeply")
         definitions = {
@@ -200,13 +165,15 @@ class SimGridPlatform:
             "router": lambda child: self._add_point(self._need(child, "id"), zone),
             "link": self._read_link,
             "zone": lambda child: self._read_zone(child, zone),
+            "cluster": lambda child: self._read_cluster(child, zone),
         }
         # routes last: they may name links that are written below them
         routes = {
             "route": lambda child: self._read_route(child, zone),
             "zoneRoute": lambda child: self._read_zone_route(child, zone),
         }
-        self._read_children(element, definitions)
+        self._read_children(element, {"prop": definitions["prop"]})
+        self._read_children(element, {tag: read for tag, read in definitions.items() if tag != "prop"})
         self._read_children(element, routes)
 
     def _read_children(self, element: Element, readers: Mapping[str, Callable[[Element], object]]) -> None:
@@ -217,15 +184,50 @@ class SimGridPlatform:
             if tag in readers:
                 readers[tag](child)
 
-    def _add_point(self, name: str, zone: _Zone) -> None:
+    def _add_point(self, name: str, zone: Zone) -> None:
         if name in self._zone_of:
             raise self._error(f"two hosts or routers are called {name!r}")
         self._zone_of[name] = zone
 
-    def _read_host(self, element: Element, zone: _Zone) -> None:
-        name = self._need(element, "id")
+    def _read_cluster(self, element: Element, parent: Zone) -> None:
+        zone = ClusterZone(self._need(element, "id"), parent)
+        where = f"cluster {zone.name!r}"
+        self._refuse(element, where, ("limiter_link", "state_file", "speed_file", "availability_file"))
+        if element.get("topology", "FLAT") != "FLAT":
+            raise self._error(f"{where}: topology {element.get('topology')!r} is not simulated, expected 'FLAT'")
+        prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+        zone.properties = {self._need(prop, "id"): prop.get("value", "") for prop in element if prop.tag == "prop"}
+        if "bb_bw" in element.attrib:
+            self._add_links(f"{zone.name}_backbone", element, ("bb_bw", "bb_lat", "bb_sharing_policy"), "SHARED")
+            zone.backbone = self._links[f"{zone.name}_backbone"]
+        for k in self._radical(element, where):
+            host, link = f"{prefix}{k}{suffix}", f"{zone.name}_link_{k}"
+            policy = self._add_links(link, element, ("bw", "lat", "sharing_policy"), "SPLITDUPLEX")
+            duplex = policy == "SPLITDUPLEX"
+            zone.up[host], zone.down[host] = (self._links[link + (end * duplex)] for end in ("_UP", "_DOWN"))
+            if "loopback_bw" in element.attrib:
+                self._add_links(f"{link}_loopback", element, ("loopback_bw", "loopback_lat", ""), "FATPIPE")
+                zone.loopback[host] = self._links[f"{link}_loopback"]
+            self._read_host(element, zone, host)
+        self._add_point(element.get("router_id") or f"{prefix}{zone.name}_router{suffix}", zone)
+
+    def _radical(self, element: Element, where: str) -> list[int]:
+        """Return the numbers of a cluster's hosts, as in ``0-3,7``."""
+        result: list[int] = []
+        text = self._need(element, "radical")
+        for part in text.split(","):
+            match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
+            if match is None or int(match[2] or match[1]) < int(match[1]):
+                raise self._error(f"{where}: radical is {text!r}, expected numbers and ranges such as '0-3,7'")
+            result += range(int(match[1]), int(match[2] or match[1]) + 1)
+        return result
+
+    def _read_host(self, element: Element, zone: Zone, name: str = "") -> None:
+        name = name or self._need(element, "id")
         where = f"host {name!r}"
         self._add_point(name, zone)
+        if isinstance(zone, VivaldiZone):
+            zone.places[name] = self._place(element, where)
         self._refuse(element, where, ("availability_file", "state_file", "speed_file"))
         speeds = tuple(
             self._quantity(text, _SPEED_UNITS, f"{where}: speed") for text in self._need(element, "speed").split(",")
@@ -238,9 +240,17 @@ class SimGridPlatform:
             raise self._error(f"{where}: P-state {pstate}, but only {len(speeds)} speeds are given")
         properties = {self._need(prop, "id"): prop.get("value", "") for prop in element if prop.tag == "prop"}
         watts = self._watts(properties["wattage_per_state"], where) if "wattage_per_state" in properties else None
-        if watts is not None and len(watts) != len(speeds):
-            raise self._error(f"{where}: wattage_per_state has {len(watts)} P-states, speed has {len(speeds)}")
-        self.hosts.append(HostSpec(len(self.hosts), name, speeds, pstate, cores, watts, properties, zone.properties))
+        around = zone.all_properties()
+        self.hosts.append(HostSpec(len(self.hosts), name, speeds, pstate, cores, watts, properties, around))
+
+    def _place(self, element: Element, where: str) -> tuple[float, float, float]:
+        try:
+            x, y, height = map(float, element.get("coordinates", "").split())
+        except ValueError:
+            x = y = height = math.nan
+        if not all(map(math.isfinite, (x, y, height))):
+            raise self._error(f"{where}: coordinates are {element.get('coordinates')!r}, expected three numbers")
+        return x, y, height
 
     def _watts(self, text: str, where: str) -> tuple[tuple[float, float, float], ...]:
         result = []
@@ -260,17 +270,24 @@ class SimGridPlatform:
         name = self._need(element, "id")
         where = f"link {name!r}"
         self._refuse(element, where, ("bandwidth_file", "latency_file", "state_file"))
-        bandwidth = self._quantity(self._need(element, "bandwidth"), _BANDWIDTH_UNITS, f"{where}: bandwidth")
-        latency_s = self._quantity(element.get("latency", "0s"), _LATENCY_UNITS, f"{where}: latency")
-        policy = element.get("sharing_policy", "SHARED")
+        self._add_links(name, element, ("bandwidth", "latency", "sharing_policy"), "SHARED")
+
+    def _add_links(self, name: str, element: Element, attributes: tuple[str, str, str], default: str) -> str:
+        """Add a link, or both directions of one, whose attributes may have other names; return how it is shared."""
+        where = f"link {name!r}"
+        bandwidth_name, latency_name, policy_name = attributes
+        bandwidth = self._quantity(self._need(element, bandwidth_name), _BANDWIDTH_UNITS, f"{where}: {bandwidth_name}")
+        latency_s = self._quantity(element.get(latency_name, "0s"), _LATENCY_UNITS, f"{where}: {latency_name}")
+        policy = element.get(policy_name, default)
         if policy not in ("SHARED", "FATPIPE", "SPLITDUPLEX"):
             raise self._error(f"{where}: sharing_policy {policy!r} is not simulated")
         for suffix in ("_UP", "_DOWN") if policy == "SPLITDUPLEX" else ("",):
             if name + suffix in self._links:
                 raise self._error(f"two links are called {name!r}")
             self._links[name + suffix] = Link(name + suffix, bandwidth, latency_s, policy == "FATPIPE")
+        return policy
 
-    def _read_route(self, element: Element, zone: _Zone) -> None:
+    def _read_route(self, element: Element, zone: Zone) -> None:
         source, target = self._need(element, "src"), self._need(element, "dst")
         for point in (source, target):
             if self._zone_of.get(point) is not zone:
@@ -280,7 +297,7 @@ class SimGridPlatform:
         if element.get("symmetrical", "YES").upper() != "NO":
             zone.routes.setdefault((target, source), tuple(self._reverse(links)))
 
-    def _read_zone_route(self, element: Element, zone: _Zone) -> None:
+    def _read_zone_route(self, element: Element, zone: Zone) -> None:
         source, target = self._need(element, "src"), self._need(element, "dst")
         gateway, entrance = self._need(element, "gw_src"), self._need(element, "gw_dst")
         for point in (gateway, entrance):
@@ -346,10 +363,13 @@ class SimGridPlatform:
 
 def _parse(path: Path) -> Any:
     text = read_text(path)
+    # SimGrid does not mind blank lines above the XML declaration
+    start = text.lstrip()
+    n_blank = text.count("\n") - start.count("\n")
     try:
-        root = SafeTree.fromstring(text)
+        root = SafeTree.fromstring(start)
     except ParseError as error:
-        raise ReadError(path, f"is no well-formed XML ({error.msg})", line=error.position[0]) from None
+        raise ReadError(path, f"is no well-formed XML ({error.msg})", line=error.position[0] + n_blank) from None
     except DefusedXmlException as error:
         raise ReadError(path, f"holds XML that is never read ({type(error).__name__})") from None
     except (ValueError, LookupError) as error:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hdrl.batsim.exact.rapidjson import loads
 from hdrl.errors import BatsimError, suggest
 
 _LONGEST_DOUBLE = 30
@@ -181,11 +182,8 @@ def parse_reply(text: str) -> Reply:
 
 
 def _parse_json(text: str) -> Any:
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON number")
-
     try:
-        return json.loads(text, parse_constant=refuse)
+        return loads(text)
     except (ValueError, RecursionError) as error:
         raise BatsimError(f"the scheduler's reply is no JSON ({error}): {_shown(text)}") from None
 

@@ -32,7 +32,8 @@ def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Wor
                 f"job {job.id!r} has {len(cpus)} executors, its profile {profile.name!r} is for {len(profile.flops)}: "
                 "Batsim would stop here"
             )
-        transfers = transfers_of_matrix(len(cpus), profile.transfer_bytes)
+        # SimGrid takes a task of one executor for a plain computation, whatever bytes it has
+        transfers = transfers_of_matrix(len(cpus), profile.transfer_bytes) if len(cpus) > 1 else []
         return Work(context.network, cpus, profile.flops, transfers)
     if isinstance(profile, Homogeneous):
         return _homogeneous(context, cpus, profile)

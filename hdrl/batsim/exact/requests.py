@@ -12,10 +12,11 @@ from hdrl.batsim.exact.execution import kill_jobs, run_job
 from hdrl.batsim.exact.flows import Work
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBMITTED, Job, Workload
-from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, Machine
+from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, VIRTUAL, Machine
 from hdrl.batsim.exact.messages import Asked, Message, Registered, Switched
 from hdrl.batsim.exact.profiles import Composed, Homogeneous
-from hdrl.batsim.exact.protocol import Request, parse_mapping, parse_storage_mapping
+from hdrl.batsim.exact.protocol import Request, dump, parse_mapping, parse_storage_mapping
+from hdrl.batsim.exact.rapidjson import loads
 from hdrl.batsim.exact.submission import call_later
 from hdrl.errors import BatsimError, WorkloadError, suggest
 
@@ -92,14 +93,14 @@ class Requests:
 
     def _register_profile(self, data: dict[str, Any]) -> None:
         workload = self._workload(data["workload_name"], "REGISTER_PROFILE")
-        workload.add_profile(data["profile_name"], data["profile"], "REGISTER_PROFILE")
+        workload.add_profile(data["profile_name"], _as_kept(data["profile"]), "REGISTER_PROFILE")
         workload.check_composition("REGISTER_PROFILE", complete=False)
 
     def _register_job(self, data: dict[str, Any]) -> Job:
         name = data["job_id"].split("!")[0]
         if name not in self._context.workloads:
             raise BatsimError(f"REGISTER_JOB: no workload {name!r}; {suggest(name, self._context.workloads)}: {_STOP}")
-        job = self._context.workloads[name].add_job(data["job"], "REGISTER_JOB")
+        job = self._context.workloads[name].add_job(_as_kept(data["job"]), "REGISTER_JOB")
         if job.id != data["job_id"]:
             raise BatsimError(f"REGISTER_JOB: 'job_id' is {data['job_id']!r}, but the job's id is {job.id!r}: {_STOP}")
         job.state = SUBMITTED
@@ -231,7 +232,7 @@ class Requests:
                 done = yield from self._finish_switch(machine.id, pstate)
                 if done:
                     self._tell_state(done, pstate)
-            else:
+            elif machine.kinds[pstate] != VIRTUAL:
                 yield from self._start_switch(machine, pstate)
         context.note_machine_states()
 
@@ -239,7 +240,7 @@ class Requests:
         name = f"machine {machine.id} ({machine.name})"
         if pstate >= len(machine.kinds):
             raise BatsimError(f"{where}: {name} has P-states 0 to {len(machine.kinds) - 1}, not {pstate}: {_STOP}")
-        ways = {(COMPUTATION, COMPUTATION), (COMPUTATION, SLEEP), (SLEEP, COMPUTATION)}
+        ways = {(COMPUTATION, COMPUTATION), (COMPUTATION, SLEEP), (SLEEP, COMPUTATION), (COMPUTATION, VIRTUAL)}
         if (machine.kind, machine.kinds[pstate]) not in ways:
             raise BatsimError(
                 f"{where}: {name} cannot go from P-state {machine.cpu.pstate} ({machine.kind}) to {pstate} "
@@ -277,6 +278,11 @@ class Requests:
 
     def _tell_state(self, ids: list[int], pstate: int) -> None:
         self._emit("RESOURCE_STATE_CHANGED", {"resources": format_ids(ids), "state": str(pstate)})
+
+
+def _as_kept(description: dict[str, Any]) -> Any:
+    """Return a description that the scheduler has registered as Batsim keeps it: with six decimals, as in a message."""
+    return loads(dump(description))
 
 
 def _fits_any_number(job: Job) -> bool:

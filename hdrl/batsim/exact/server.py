@@ -26,6 +26,7 @@ from hdrl.batsim.exact.messages import (
     Switched,
 )
 from hdrl.batsim.exact.protocol import dump, parse_reply, with_id
+from hdrl.batsim.exact.rapidjson import reread
 from hdrl.batsim.exact.requests import Requests
 from hdrl.batsim.exact.submission import MACHINE_EVENTS
 from hdrl.errors import BatsimError
@@ -163,9 +164,9 @@ class Server:
     def _submitted(self, job: Job, *, tell: bool) -> None:
         self.counts.submitted += 1
         if tell:
-            data: dict[str, Any] = {"job_id": job.id, "job": with_id(job.description, job.id)}
+            data: dict[str, Any] = {"job_id": job.id, "job": with_id(reread(job.description), job.id)}
             if self.context.options.forward_profiles:
-                data["profile"] = job.profile.description
+                data["profile"] = reread(job.profile.description)
             self.emit("JOB_SUBMITTED", data)
 
     def _completed(self, job: Job) -> None:

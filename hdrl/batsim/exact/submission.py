@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from hdrl.batsim.exact.context import Context
 from hdrl.batsim.exact.idsets import parse_ids
 from hdrl.batsim.exact.jobs import Job, Workload
 from hdrl.batsim.exact.messages import Called, ExternalEvents, Goodbye, Hello, Submitted
+from hdrl.batsim.exact.rapidjson import loads
 from hdrl.errors import ReadError
 from hdrl.files import read_text
 
@@ -106,7 +106,7 @@ def _note_first(context: Context) -> Steps[None]:
 
 def _parse_event(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
-        event = json.loads(line, parse_constant=float)
+        event = loads(line)
     except (ValueError, RecursionError) as error:
         raise ReadError(path, f"is no JSON ({error})", line=number) from None
     if not isinstance(event, dict):
