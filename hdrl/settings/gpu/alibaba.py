@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
-from hdrl.settings.gpu.load import WHOLE_GPU
-from hdrl.settings.gpu.readers import Faulty, Format, Row, Source, kept, number
+from hdrl.files import read_text
+from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad
+from hdrl.settings.gpu.readers import Faulty, Format, Row, Source, kept, load_of, number
 
 _OPENB = (
     *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase"),
@@ -42,6 +44,25 @@ def openb_job(line: dict[str, str]) -> Row:
         "memory_mib": int(number(line["memory_mib"], "memory")),
         "types": tuple(line["gpu_spec"].split("|")) if line["gpu_spec"] else (),
     }
+
+
+def read_pods(path: Path) -> GpuLoad:
+    """Return all pods of gpu-v2023 in the order of their list, each with a second of work: what they request.
+
+    Parameters
+    ----------
+    path
+        The pod list.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is of another form.
+    """
+    source = Source(path, read_text(path))
+    rows = list(kept(source, source.table(_OPENB), openb_job))
+    timeless = [{**row, "arrival_s": 0.0, "duration_s": 1.0} for row in rows]
+    return load_of(source, "openb", timeless)
 
 
 def _openb(source: Source) -> Iterator[Row]:

@@ -62,7 +62,7 @@ def gavel_load(
     """
     if n_jobs < 1 or not jobs_per_hour > 0.0:
         raise WorkloadError(f"{n_jobs} jobs at {jobs_per_hour} per hour, expected at least 1, and a rate above 0")
-    draws, arrivals = random.Random(seed + JOB_SEED), random.Random(seed + ARRIVAL_SEED)  # noqa: S311
+    draws, arrivals = random.Random(seed + JOB_SEED), random.Random(seed + ARRIVAL_SEED)
     mean_gap_s = 3600.0 / jobs_per_hour
     kinds = [name for name, _ in TEMPLATES]
     jobs, date_s = new_jobs(n_jobs), 0.0
@@ -114,7 +114,7 @@ def shuffled_types(seed: int) -> random.Random:
     seed
         Gavel's seed.
     """
-    return random.Random(seed + TYPE_SEED)  # noqa: S311
+    return random.Random(seed + TYPE_SEED)
 
 
 def reference_hours(load: GpuLoad) -> float:

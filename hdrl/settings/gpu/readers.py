@@ -23,7 +23,7 @@ LATE_S = 10_000_000.0
 """A trace whose dates begin later is told of: whoever counts from 0 on divides by time in which nothing was there."""
 
 
-class Faulty(Exception):  # noqa: N818 - a row is faulty, not the program
+class Faulty(Exception):
     """A row that makes no job; its text is the reason, in the plural."""
 
 
@@ -207,7 +207,8 @@ def read_trace(
     rows = [row for row in formats[form].rows(source) if _makes_sense(source, row)]
     if not rows:
         raise WorkloadError(f"{path}: no job is left; left out: {told(source.dropped) or 'none'}")
-    return _load(source, form, rows, speeds or formats[form].speeds, scale_time, hashlib.sha256(packed).hexdigest())
+    sha256 = hashlib.sha256(packed).hexdigest()
+    return load_of(source, form, rows, speeds=speeds or formats[form].speeds, scale=scale_time, sha256=sha256)
 
 
 def told(dropped: Mapping[str, int]) -> str:
@@ -233,7 +234,20 @@ def _makes_sense(source: Source, row: Row) -> bool:
     return False
 
 
-def _load(source: Source, form: str, rows: list[Row], speeds: Speeds, scale: float, sha256: str) -> GpuLoad:
+def load_of(
+    source: Source, form: str, rows: list[Row], *, speeds: Speeds = "flops", scale: float = 1.0, sha256: str = ""
+) -> GpuLoad:
+    """Return the load that the jobs of a source make, in the order of their arrival.
+
+    Parameters
+    ----------
+    source, form, rows
+        The source, the name of its format, and its jobs.
+    speeds, scale
+        How fast types are, and a factor of arrival dates.
+    sha256
+        Hash of the file.
+    """
     rows.sort(key=lambda row: row["arrival_s"])
     first_s = rows[0]["arrival_s"]
     if first_s >= LATE_S and form not in DATED:

@@ -55,8 +55,24 @@ def _try_to_start(w, e, j):
 
 
 @jit
-def _sort_running(w, e, by):
-    """Write the running jobs into ``scratch``: by key, the latest first, or by their expected ends."""
+def _sift_down(w, e, place, size, by):
+    j = w.scratch[e, place]
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and _is_after(w, e, w.scratch[e, below], w.scratch[e, below + 1], by):
+            below += 1
+        if not _is_after(w, e, j, w.scratch[e, below], by):
+            break
+        w.scratch[e, place] = w.scratch[e, below]
+        place = below
+    w.scratch[e, place] = j
+
+
+@jit
+def _heap_running(w, e, by):
+    """Make a heap of the running jobs in ``scratch``: the latest by key on top, or the one that is expected to end."""
     n = w.counts[e, state.N_RUNNING]
     for i in range(n):
         j = w.running[e, i]
@@ -67,20 +83,23 @@ def _sort_running(w, e, by):
         else:
             left = max(0.0, w.estimate[e, j] - w.done[e, j]) / w.rate[e, j]
             w.sort_key[e, j] = max(w.now_s[e], w.since_s[e, j] + w.overhead_s[e, j] + left)
-    gap = n // 2
-    while gap > 0:
-        for i in range(gap, n):
-            j = w.scratch[e, i]
-            k = i
-            while k >= gap and _is_after(w, e, w.scratch[e, k - gap], j, by):
-                w.scratch[e, k] = w.scratch[e, k - gap]
-                k -= gap
-            w.scratch[e, k] = j
-        gap //= 2
+    for place in range(n // 2 - 1, -1, -1):
+        _sift_down(w, e, place, n, by)
+
+
+@jit
+def _pop(w, e, size, by):
+    """Take the top off the heap and put it behind it; return it."""
+    top = w.scratch[e, 0]
+    w.scratch[e, 0] = w.scratch[e, size - 1]
+    w.scratch[e, size - 1] = top
+    _sift_down(w, e, 0, size - 1, by)
+    return top
 
 
 @jit
 def _is_after(w, e, one, other, by):
+    """Tell whether a running job comes out of the heap after another one."""
     if w.sort_key[e, one] != w.sort_key[e, other]:
         return w.sort_key[e, one] > w.sort_key[e, other]
     return one < other if by == BY_KEY else one > other
@@ -107,15 +126,15 @@ def _start_in_order(w, e):
 @jit
 def _reserve(w, e, head):
     """Return when, on which type, and beside how many further GPUs the head of the queue could run: by counting."""
-    _sort_running(w, e, BY_END)
+    _heap_running(w, e, BY_END)
     n_types = len(w.type_gpus)
     wanted = max(1, w.n_gpus[e, head])
     for t in range(n_types):
         w.picked[e, t] = w.type_idle[e, t]
         if (w.allowed[e, head] >> t) & 1 and w.picked[e, t] >= wanted:
             return w.now_s[e], t, w.picked[e, t] - wanted
-    for i in range(w.counts[e, state.N_RUNNING]):
-        j = w.scratch[e, i]
+    for size in range(w.counts[e, state.N_RUNNING], 0, -1):
+        j = _pop(w, e, size, BY_END)
         t = w.node_type[w.held_node[e, j]]
         w.picked[e, t] += w.n_gpus[e, j]
         if (w.allowed[e, head] >> t) & 1 and w.picked[e, t] >= wanted:
@@ -150,16 +169,17 @@ def _backfill(w, e, head_place):
 
 
 @jit
-def _n_to_release(w, e, j, n_running):
-    """Return how many of the sorted running jobs are behind a waiting one; 0 if their GPUs would not be enough."""
+def _n_to_release(w, e, j):
+    """Return how many running jobs are behind a waiting one; 0 if their GPUs would not be enough."""
     n_types = len(w.type_gpus)
     for t in range(n_types):
         w.picked[e, t] = w.type_idle[e, t]
     n = 0
-    while n < n_running and w.key[e, w.scratch[e, n]] > w.key[e, j]:
-        victim = w.scratch[e, n]
-        w.picked[e, w.node_type[w.held_node[e, victim]]] += w.n_gpus[e, victim]
-        n += 1
+    for i in range(w.counts[e, state.N_RUNNING]):
+        victim = w.running[e, i]
+        if w.key[e, victim] > w.key[e, j]:
+            w.picked[e, w.node_type[w.held_node[e, victim]]] += w.n_gpus[e, victim]
+            n += 1
     for t in range(n_types):
         if (w.allowed[e, j] >> t) & 1 and w.picked[e, t] >= w.n_gpus[e, j]:
             return n
@@ -182,21 +202,22 @@ def _can_go_back(w, e, j):
 
 
 @jit
-def _start_by_preempting(w, e, j, n_running):
+def _start_by_preempting(w, e, j):
     """Release running jobs that are behind, the latest first, until a waiting one fits; tell whether it started."""
-    most = _n_to_release(w, e, j, n_running)
-    n, node = 0, NOWHERE
-    while n < most and node == NOWHERE:
-        move(w, e, w.scratch[e, n], 1)
-        n += 1
+    _heap_running(w, e, BY_KEY)
+    most, size = _n_to_release(w, e, j), w.counts[e, state.N_RUNNING]
+    last, node = size, NOWHERE
+    while size > last - most and node == NOWHERE:
+        move(w, e, _pop(w, e, size, BY_KEY), 1)
+        size -= 1
         if _may_fit(w, e, j):
             node = find_place(w, e, j, w.rules[codes.PLACEMENT])
     if node == NOWHERE:
-        for i in range(n - 1, -1, -1):
+        for i in range(size, last):
             move(w, e, w.scratch[e, i], -1)
         return False
     start(w, e, j, node)
-    for i in range(n - 1, -1, -1):
+    for i in range(size, last):
         victim = w.scratch[e, i]
         if not _can_go_back(w, e, victim):
             preempt(w, e, victim)
@@ -215,7 +236,7 @@ def _latest_key(w, e):
 @jit
 def _start_preempting(w, e):
     """Start waiting jobs in order; running ones that are behind them give way."""
-    i, failed, is_sorted, latest = 0, -1, False, _latest_key(w, e)
+    i, failed, latest = 0, -1, _latest_key(w, e)
     while i < w.counts[e, state.N_WAITING]:
         j = waiting_at(w, e, i)
         is_behind_all = w.key[e, j] >= latest
@@ -225,12 +246,9 @@ def _start_preempting(w, e):
         if failed < 0 or not _is_at_least(w, e, j, failed):
             starts = _try_to_start(w, e, j)
             if not starts and not is_behind_all:
-                if not is_sorted:
-                    _sort_running(w, e, BY_KEY)
-                    is_sorted = True
-                starts = _start_by_preempting(w, e, j, w.counts[e, state.N_RUNNING])
+                starts = _start_by_preempting(w, e, j)
         if starts:
-            is_sorted, latest = False, max(latest, w.key[e, j])
+            latest = max(latest, w.key[e, j])
             continue
         if w.rules[codes.RULE] != codes.SKIP:
             return
