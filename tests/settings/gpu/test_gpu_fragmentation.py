@@ -35,7 +35,7 @@ def small() -> tuple[Cluster, GpuLoad]:
     return cluster, GpuLoad("p", pods, constraints=(("a",),))
 
 
-def plain_fgd(cluster: Cluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[int, int]]:
+def plain_fgd(cluster: Cluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[int, int]]:  # noqa: C901
     """Return node and first GPU of each pod, (-1, -1) where it does not fit, by the rules of FGD's paper."""
     kinds: dict[tuple[int, int, int, int], int] = {}
     allowed = pods.allowed(cluster)
