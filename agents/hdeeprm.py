@@ -41,6 +41,7 @@ import numpy as np
 
 from hdrl.agents.classic import ClassicAgent
 from hdrl.errors import MissingExtra
+from hdrl.pyfiles import AgentError
 
 try:
     import torch
@@ -49,6 +50,8 @@ try:
 except ModuleNotFoundError as error:  # pragma: no cover (the tests have it)
     raise MissingExtra("torch", "learn") from error
 
+from hdrl.learn.checks import place_of
+
 if TYPE_CHECKING:
     Observation = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -56,19 +59,11 @@ __all__ = ["Agent", "ClassicAgent", "Environment", "LearningAgent", "PolicyLearn
 
 
 class Environment(Protocol):
-    """What an agent may ask of the environment that it is handed.
-
-    Attributes
-    ----------
-    action_size
-        How many actions there are; the last is void, if void is among them.
-    observation_size
-        How many values an observation has.
-    """
+    """What an agent may ask of the environment that it is handed."""
 
     @property
     def action_size(self) -> int:
-        """How many actions there are."""
+        """How many actions there are; the last is void, if void is among them."""
 
     @property
     def observation_size(self) -> int:
@@ -119,18 +114,7 @@ class Agent(nn.Module):
         return environment.observation()
 
     def decide(self, observation: Observation) -> int:
-        """Choose an action.
-
-        Parameters
-        ----------
-        observation
-            What `observe` returned.
-
-        Returns
-        -------
-        int
-            Number of the action.
-        """
+        """Return the number of the action to take after such an observation."""
         raise NotImplementedError("the agent does not define decide")
 
     def alter(self, action: int, environment: Environment) -> None:
@@ -307,13 +291,25 @@ class PolicyLearningAgent(LearningAgent):
         int
             Number of the action.
         """
+        distribution = self._distribution(probabilities)
         if self.probs is None:
             self.probs = [float(value) for value in probabilities.detach().flatten()]
-        distribution = torch.distributions.Categorical(probabilities)
         draws = self.training or self.samples_in_test
         action = distribution.sample() if draws else probabilities.argmax(dim=-1)  # type: ignore[no-untyped-call]
         self.save_log_prob(distribution.log_prob(action))  # type: ignore[no-untyped-call]
         return int(action.item())
+
+    def _distribution(self, probabilities: Any) -> torch.distributions.Categorical:
+        try:
+            return torch.distributions.Categorical(probabilities)
+        except (ValueError, TypeError, AttributeError, RuntimeError):
+            own = (name for name in ("forward_policy", "forward", "process") if name in vars(type(self)))
+            if isinstance(probabilities, Tensor):
+                probabilities = [round(float(value), 3) for value in probabilities.detach().flatten()[:6]]
+            raise AgentError(
+                f"{place_of(self, next(own, 'decide'))} gave {probabilities!r:.60}, expected probabilities:"
+                " numbers from 0 on that add up to 1, as softmax gives"
+            ) from None
 
     def policy_loss(self, rews_or_advs: list[float]) -> list[Tensor]:
         """Return the loss of each decision: minus the logarithm of its probability, times what it was worth.

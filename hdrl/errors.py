@@ -135,7 +135,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
         What would have been accepted.
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
     shown = ", ".join(names[:12])

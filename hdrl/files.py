@@ -210,3 +210,24 @@ def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> No
     with atomic_write(path) as out:
         json.dump(value, out, indent=indent, allow_nan=False)
         out.write("\n")
+
+
+CACHE_VARIABLE = "HDRL_CACHE"
+"""Name of the environment variable with the folder for what is kept between runs."""
+
+
+def user_folder(name: str) -> Path:
+    """Return a folder for what is kept between runs; it need not exist.
+
+    It is in the folder that ``HDRL_CACHE`` names, else in ``hdrl`` in the user's folder for caches
+    (``XDG_CACHE_HOME``, by default ``~/.cache``).
+
+    Parameters
+    ----------
+    name
+        What is kept there: ``"workloads"``.
+    """
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser() / name
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl" / name

@@ -20,7 +20,7 @@ from hdrl.trace.files import TraceFile
 from hdrl.trace.model import Load, Machine, Trace
 
 if TYPE_CHECKING:
-    from hdrl.figure import Figure
+    from hdrl.figures.figure import Figure, Run
     from hdrl.options.file import OptionsFile
     from hdrl.options.sweep import Sweep
 
@@ -47,6 +47,30 @@ Progress = Callable[[int, int], None]
 
 Policy = Any
 """What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
+
+
+Place = tuple[str, str]
+"""Row and column of a number that is claimed."""
+
+
+class Playable(Protocol):
+    """A trained model."""
+
+    def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
+        """Simulate a load on a machine with the best actions.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        as_trained
+            Whether to simulate in the environment of the training, instead of as all candidates are simulated.
+        """
+
+
+ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], dict[Place, float]]
+"""A claimed experiment that is more than one comparison: given the traces that it needs, by name, and the models of a
+training if there was one, it returns numbers by row and column."""
 
 
 class PolicyBook(Protocol):
@@ -177,6 +201,15 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what arguments amount to whose defaults depend on others, for telling whether models fit.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments, with defaults filled in.
+        """
+
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of such an environment can be played by `player`; ``None`` if it can.
 
@@ -255,6 +288,10 @@ class Setting(Protocol):
         """Metrics that are shown after a run; counts of what went wrong only where they are not zero."""
 
     @property
+    def headline_metrics(self) -> Sequence[str]:
+        """Metrics of the first table of a report, besides the one that decides."""
+
+    @property
     def unrun(self) -> Sequence[str]:
         """Metrics that count items which were not brought to an end, so that means leave them out."""
 
@@ -264,21 +301,27 @@ class Setting(Protocol):
 
     @property
     def files(self) -> Sequence[TraceFile]:
-        """What a run folder holds of a Trace."""
+        """What a run folder holds of a Trace; without the first file a folder is no run."""
 
-    def read(self, folder: Path) -> Any:
-        """Return what its run files hold, for figures and reports.
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Read a run folder for pictures and reports.
 
         Parameters
         ----------
         folder
-            A run folder.
+            The folder.
+        name
+            A name for the run; that of the folder by default.
 
         Raises
         ------
         ReadError
             If they are missing or wrong.
         """
+
+    @property
+    def protocols(self) -> Mapping[str, ReproduceProtocol]:
+        """Claimed experiments that are more than one comparison, by name."""
 
     def machine(self, options: Any) -> Machine:
         """Read the machine of an experiment or a comparison.
@@ -470,6 +513,26 @@ class Settings:
             self._found[name] = importlib.import_module(self._homes[name]).SETTING
         return self._found[name]
 
+    def add(self, setting: Setting) -> None:
+        """Make a setting known for as long as the process runs.
+
+        Parameters
+        ----------
+        setting
+            The setting; it takes the place of another one of its name.
+        """
+        self._found[setting.name] = setting
+
+    def remove(self, name: str) -> None:
+        """Forget a setting that was added.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        """
+        self._found.pop(name, None)
+
     def __iter__(self) -> Any:
         """Iterate over the names."""
         return iter({**self._homes, **self._found})
@@ -508,6 +571,9 @@ def find_setting(text: str, folder: Path = Path()) -> Setting:
     if not is_policy_file(text):
         return SETTINGS[text]
     path = (folder / Path(text).expanduser()).absolute()
+    if not path.is_file():
+        # Folders of results name the file without its place: one of that name may have been given before.
+        path = next((own for own in _OWN if own.name == path.name), path)
     if path not in _OWN:
         module, _ = run_file(path)
         if not hasattr(module, "SETTING"):

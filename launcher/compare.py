@@ -251,7 +251,7 @@ def _show_tables(result: Comparison, console: Any) -> None:
 def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> Any:
     from rich.table import Table
 
-    from hdrl.experiment.compare.summary import number_words
+    from hdrl.metrics.words import number_words
 
     first = rows[0]
     where = f" on {first.workload}" if of_one else ""
@@ -280,7 +280,7 @@ def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> A
 
 
 def _interval(low: float, high: float) -> str:
-    from hdrl.experiment.compare.summary import number_words
+    from hdrl.metrics.words import number_words
 
     return "-" if math.isnan(low) else f"[{number_words(low)}, {number_words(high)}]"
 

@@ -12,7 +12,7 @@ import click
 @click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that read whole seconds only.")
 def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
     """Write the schedule of RUN, a run folder, as a log in the Standard Workload Format."""
-    from hdrl.report.batch.export import export_swf as export
+    from hdrl.settings.batch.report.export import export_swf as export
 
     log = export(run, out, workload=workload, whole_seconds=whole_seconds)
     click.echo(f"{out}: {log.n_rows:,} jobs")

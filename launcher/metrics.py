@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from hdrl.report.batch.side_by_side import SideBySide
+    from hdrl.settings.batch.report.side_by_side import SideBySide
 
 
 @click.command()
@@ -21,8 +21,8 @@ def metrics(
     runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...], out: str | None, *, show_all: bool
 ) -> None:
     """Show the metrics of each RUN, a run folder, side by side; with --save also as bars."""
-    from hdrl.report.batch.side_by_side import USUAL, save_bars, side_by_side
     from hdrl.settings.batch.metrics import METRICS
+    from hdrl.settings.batch.report.side_by_side import USUAL, save_bars, side_by_side
 
     table = side_by_side(runs, names=names, metrics=tuple(METRICS) if show_all else chosen or USUAL)
     if out is not None:

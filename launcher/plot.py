@@ -21,7 +21,7 @@ class PlotCommand(CleanErrors):
             Where to write.
         """
         del ctx
-        from hdrl.report.figures.drawing import all_figures
+        from hdrl.report.drawing import all_figures
 
         figures = all_figures()
         with formatter.section("Kinds"):
@@ -37,6 +37,7 @@ class PlotCommand(CleanErrors):
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--save", "-s", "out", metavar="FILE", help="File to write or replace: .png, .svg or .pdf.")
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
+@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of your own.")
 @click.option("--by", help="What colours (gantt) or groups (groups) stand for.")
 @click.option("--of", help="Which number of the jobs (slowdown_cdf, groups), or which metric (comparison).")
 @click.option("--workload", metavar="FILE", help="Workload of the runs, to know the user, ... of each job.")
@@ -45,6 +46,7 @@ def plot(
     runs: tuple[str, ...],
     out: str | None,
     names: tuple[str, ...],
+    setting: str | None,
     by: str | None,
     of: str | None,
     workload: str | None,
@@ -53,7 +55,10 @@ def plot(
 
     Without --save it goes to <KIND>.png in the current folder.
     """
-    from hdrl.report.figures.drawing import plot as save_plot
+    from hdrl.report.drawing import plot as save_plot
+    from hdrl.setting import find_setting
 
+    if setting is not None:
+        find_setting(setting)
     path = save_plot(kind, runs, out, names=names, by=by, of=of, workload=workload)
     click.echo(path)

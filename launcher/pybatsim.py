@@ -38,8 +38,11 @@ def pybatsim(
     from hdrl.kernel import warm_up
     from hdrl.pybatsim import run_scheduler
     from hdrl.settings.batch.inputs import platform_of, workload_of
+    from hdrl.settings.batch.options import Options
 
     options = read_options(options_file, overrides=overrides)
+    if not isinstance(options, Options):
+        raise OptionsError(f"{options_file}: is of the setting {options.setting_name}; PyBatsim schedules batch jobs")
     asked = _read_wishes(wishes)
     platform = platform_of(options)
     workload = workload_of(options, platform)

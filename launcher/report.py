@@ -24,14 +24,26 @@ from hdrl.launcher.errors import CleanErrors
     metavar="NAME",
     help="The metric that the verdict is about; default that of the setting, or of the comparison.",
 )
+@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of your own.")
 @click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a made one.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
-def report(folders: tuple[str, ...], out: Path, metric: str | None, question: str | None, *, force: bool) -> None:
+def report(
+    folders: tuple[str, ...],
+    out: Path,
+    metric: str | None,
+    setting: str | None,
+    question: str | None,
+    *,
+    force: bool,
+) -> None:
     """Write one HTML file with the verdict, tables and figures; it needs nothing else, no network either.
 
     Each RUN_OR_COMPARISON is the folder of a run, of an experiment with several runs, or of a comparison.
     """
     from hdrl.report.page import write_report
+    from hdrl.setting import find_setting
 
+    if setting is not None:
+        find_setting(setting)
     file = write_report(folders, out, metric=metric, question=question, force=force)
     click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")

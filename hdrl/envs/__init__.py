@@ -15,8 +15,10 @@ import gymnasium
 if TYPE_CHECKING:
     from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
     from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
+    from hdrl.envs.job_pick_player import JobPickPlayer
     from hdrl.envs.native import NativeVectorEnv
     from hdrl.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
+    from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
 
 ENVIRONMENTS = {
@@ -32,10 +34,14 @@ for _id, _place in ENVIRONMENTS.items():
 _HOMES = {
     "EpisodePlan": "hdrl.envs.episodes",
     "JobPickEnv": "hdrl.envs.job_pick",
+    "JobPickPlayer": "hdrl.envs.job_pick_player",
     "JobPickVectorEnv": "hdrl.envs.job_pick",
     "NativeVectorEnv": "hdrl.envs.native",
     "PolicyPairEnv": "hdrl.envs.policy_pair",
     "PolicyPairVectorEnv": "hdrl.envs.policy_pair",
+    "RowLayout": "hdrl.envs.row_pick",
+    "RowPickEnv": "hdrl.envs.row_pick",
+    "RowPickVectorEnv": "hdrl.envs.row_pick",
     "SingleEnv": "hdrl.envs.single",
     "Window": "hdrl.envs.episodes",
     "plan_episodes": "hdrl.envs.episodes",
@@ -45,10 +51,14 @@ __all__ = [
     "ENVIRONMENTS",
     "EpisodePlan",
     "JobPickEnv",
+    "JobPickPlayer",
     "JobPickVectorEnv",
     "NativeVectorEnv",
     "PolicyPairEnv",
     "PolicyPairVectorEnv",
+    "RowLayout",
+    "RowPickEnv",
+    "RowPickVectorEnv",
     "SingleEnv",
     "Window",
     "plan_episodes",

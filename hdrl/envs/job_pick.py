@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
-from hdrl.envs.job_pick_options import COMPATIBILITY, OBJECTIVES, RELATIVE, SHAPED, TOLD, job_pick_options
-from hdrl.envs.machines import WorkloadLike, pool_inputs, why_not_pool
-from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
-from hdrl.envs.own_objective import OwnObjective
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.job_pick_options import COMPATIBILITY, RELATIVE, job_pick_options
+from hdrl.envs.job_pick_pay import PickPay
+from hdrl.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
 from hdrl.envs.pool_trace import pool_trace
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.rewards import GivenObjective
-from hdrl.envs.single import SingleEnv
-from hdrl.errors import OptionsError, suggest
+from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
+from hdrl.errors import OptionsError
 from hdrl.kernel.counts import ALL_LEGAL
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
-from hdrl.kernel.pool.state import LARGEST, OUTPUTS, SHARED, Pool, new_pool, set_episode
+from hdrl.kernel.pool.state import OUTPUTS, SHARED, Pool, new_pool, set_episode
 from hdrl.kernel.pool.table import job_table, row_templates
 from hdrl.platform.model import Platform
 from hdrl.simulation.trace import Trace
 from hdrl.workload.model import Workload
-from hdrl.workload.swf import SwfChoices
 
 DEFAULT_N_JOBS = 256
 """Jobs of an episode unless chosen, as in RLScheduler's training."""
 
 
-class JobPickVectorEnv(NativeVectorEnv):
+class JobPickVectorEnv(RowPickVectorEnv):
     """A batch of environments in which waiting jobs are picked on a machine of identical processors.
 
     **Description.** Jobs are submitted to a machine of ``n_procs`` identical processors. Whenever a decision is due,
     the agent picks one of the jobs that wait. Agents see requested times; how long jobs really run they do not see.
 
     **Action space.** ``Discrete(max_jobs)``: the row of the job; with ``skip`` one more, last, that starts nothing
-    until the next event. Only rows that hold a job are legal (``info["action_mask"]``).
+    until the next event. ``info["row_mask"]`` says which rows hold a job, ``info["action_mask"]`` which may be picked.
 
     **Observation space.** ``Box(0, 1, (max_jobs, n_features), float32)``: a row for each waiting job, in ``order``. If
     more wait than there are rows, the first are seen. Values end at 1 - 1e-5; a row without a job is
@@ -184,7 +181,7 @@ class JobPickVectorEnv(NativeVectorEnv):
             max_jobs=max_jobs,
             compatibility=compatibility,
         )
-        _check_choices(choices)
+        check_choices(choices, signature(JobPickVectorEnv).parameters)
         keeps_dates = compatibility == COMPATIBILITY
         self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=keeps_dates, **choices)
         if kill is False and self.inputs.is_killed.any():
@@ -197,11 +194,9 @@ class JobPickVectorEnv(NativeVectorEnv):
             part=part,
             names=[one.name for one in self.inputs.workloads],
         )
-        shape = (self.options.max_jobs, self.options.n_features)
         super().__init__(
             num_envs,
-            spaces.Box(0.0, 1.0, shape, np.float32),
-            spaces.Discrete(self.options.max_jobs + self.options.has_skip),
+            self.options.layout,
             autoreset_mode=autoreset_mode,
             copy=copy,
             n_threads=n_threads,
@@ -218,14 +213,14 @@ class JobPickVectorEnv(NativeVectorEnv):
             self.plan.max_jobs,
             observations=self._observations,
             masks=self._masks,
+            row_masks=self._row_masks,
             rewards=self._rewards,
             is_over=self._terminations,
         )
         self._lent = Lent(self._pool)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
-        self._references: dict[Window, float] = {}
-        self._told_before = np.zeros(self.num_envs)
+        self._pay = PickPay(self.options, self.num_envs)
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> Pool:
         return new_pool(n_envs, n_jobs, **self._shared, **outputs)
@@ -246,7 +241,7 @@ class JobPickVectorEnv(NativeVectorEnv):
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         window = options["start"][row] if "start" in options else self.plan.window(episode, seed)
         self._windows[row] = (window.workload, window.start, window.n_jobs)
-        self._told_before[row] = 0.0
+        self._pay.begin(row)
         self._set_window(self._pool, row, window)
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:
@@ -272,74 +267,38 @@ class JobPickVectorEnv(NativeVectorEnv):
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
         illegal, n_ended = entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
-        if illegal == ALL_LEGAL and isinstance(self.options.objective, OwnObjective):
-            self._pay_own(self.options.objective, chosen)
+        paid = self._pay.due(chosen, self._terminations) if illegal == ALL_LEGAL else None
+        if paid is not None:
+            self._pay.pay_own(paid, entries.objectives(self._lent, paid), self._rewards, self._returns)
         if n_ended > 0 and self.options.reward == RELATIVE:
-            self._compare(np.flatnonzero(self._terminations & chosen))
+            rows = np.flatnonzero(self._terminations & chosen)
+            windows = [self.window(row) for row in rows.tolist()]
+            self._pay.compare(rows, windows, self.run_priorities, self._rewards, self._returns)
         return illegal, n_ended
 
     def _help(self, number: int) -> None:
         entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
 
-    def _compare(self, rows: NDArray[np.int64]) -> None:
-        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference."""
-        windows = [self.window(row) for row in rows.tolist()]
-        missing = list(dict.fromkeys(window for window in windows if window not in self._references))
-        if missing:
-            name = self.options.reference
-            values = self.run_priorities(name, missing)[name]["objective"]
-            self._references.update(zip(missing, values.tolist(), strict=True))
-        for row, window in zip(rows.tolist(), windows, strict=True):
-            value, reference = abs(float(self._rewards[row])), self._references[window]
-            if self.options.objective.sign > 0:
-                self._rewards[row] = math.log(value / reference)
-            else:
-                self._rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
-            self._returns[row] = self._rewards[row]
-
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
             self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
-        values = self._named(entries.objectives(self._lent, ended), ended)
-        told = dict.fromkeys((*TOLD, *({self.options.objective.metric} & values.keys())))
-        return {"objective": values.pop("objective"), **{name: values[name] for name in told}}
-
-    def _named(self, values: NDArray[np.float64], chosen: BoolArray) -> dict[str, NDArray[np.float64]]:
-        """Return what compiled code told, by name, and the rewarded one as ``objective``; 0 in rows not chosen."""
-        named = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
-        objective = self.options.objective
-        if not isinstance(objective, OwnObjective):
-            return {"objective": named[objective.metric].copy(), **named}
-        own = np.zeros(values.shape[1])
-        for row in np.flatnonzero(chosen).tolist():
-            own[row] = objective.value({name: float(column[row]) for name, column in named.items()})
-        return {"objective": own, **named}
-
-    def _pay_own(self, objective: OwnObjective, chosen: BoolArray) -> None:
-        """Reward rows by an objective that compiled code does not know, as it rewards those that it knows."""
-        paid = chosen & (self._terminations | (self.options.reward == SHAPED))
-        if not paid.any():
-            return
-        gains = self._named(entries.objectives(self._lent, paid), paid)["objective"] - self._told_before
-        self._rewards[paid] = objective.sign * gains[paid]
-        self._returns[paid] += self._rewards[paid]
-        self._told_before[paid] += gains[paid]
+        return self._pay.told(entries.objectives(self._lent, ended), ended)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         # A view, which does not stay one when it is copied together with what it shows.
         self._observations = self._pool.observations.reshape(self._observations.shape)
 
+    def _after_load(self) -> None:
+        self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
+
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()
         own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS)}
         scalars = own.pop("scalars")
-        objective = self.options.objective
-        is_own = isinstance(objective, OwnObjective)
-        unused = () if is_own else {name for name in LARGEST if name != objective.metric}
-        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in unused}
-        return own | {"windows": self._windows} | ({"told_before": self._told_before} if is_own else {})
+        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in self._pay.unused}
+        return own | {"windows": self._windows} | self._pay.arrays()
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
@@ -423,20 +382,11 @@ class JobPickVectorEnv(NativeVectorEnv):
             for row, window in enumerate(chosen):
                 self._set_window(pool, row, window)
             values = entries.run_keys(lent, [key] * len(chosen))
-            results[name] = self._named(values, np.ones(len(chosen), dtype=np.bool_))
+            results[name] = self._pay.named(values, np.arange(len(chosen)))
         return results
 
 
-def _check_choices(choices: Iterable[str]) -> None:
-    """Refuse arguments that nobody knows."""
-    own = (name for name, one in signature(JobPickVectorEnv).parameters.items() if one.kind is not one.VAR_KEYWORD)
-    known = {*SwfChoices.__annotations__, *own}
-    for name in choices:
-        if name not in SwfChoices.__annotations__:
-            raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
-
-
-class JobPickEnv(SingleEnv):
+class JobPickEnv(RowPickEnv):
     """One environment in which waiting jobs are picked: see `JobPickVectorEnv`.
 
     Parameters

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hdrl.envs.requests import checked_count
 from hdrl.envs.rewards import NO_CODE, AnyObjective, GivenObjective, Objective, read_objective
 from hdrl.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
+from hdrl.envs.row_pick import RowLayout
 from hdrl.errors import OptionsError, suggest
 from hdrl.kernel import codes as kernel_codes
 from hdrl.kernel.pool import codes
@@ -59,6 +60,9 @@ FEATURES: dict[str, tuple[int, ...]] = {
     "profile": tuple(range(codes.PROFILE, codes.PROFILE + N_PROFILE)),
 }
 """Further features, and the columns that each takes."""
+
+SKIP = "skip"
+"""The extra action that starts nothing."""
 
 COMPATIBILITY = "rlscheduler"
 """The compatibility mode."""
@@ -119,6 +123,11 @@ class JobPickOptions:
     def n_features(self) -> int:
         """The number of columns of the observation."""
         return N_TEMPLATE + len(self.columns)
+
+    @property
+    def layout(self) -> RowLayout:
+        """The table that is seen, and the actions."""
+        return RowLayout(self.max_jobs, self.n_features, (SKIP,) if self.has_skip else ())
 
     def priority(self, name: str) -> int:
         """Return the job key of a priority.

@@ -12,17 +12,17 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hdrl.envs.job_pick_options import OBJECTIVES, JobPickOptions, job_pick_options
+from hdrl.envs.hooks import Info
+from hdrl.envs.job_pick_options import OBJECTIVES, SKIP, JobPickOptions, job_pick_options
 from hdrl.envs.job_pick_rules import NOBODY, PickRules
 from hdrl.envs.machines import pool_inputs
-from hdrl.envs.masks import LegalDiscrete
-from hdrl.envs.native import Info
+from hdrl.envs.masks import ACTION_MASK, LegalDiscrete
 from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_flags, check_reset_options
 from hdrl.envs.rewards import GivenObjective
+from hdrl.envs.row_pick import ROW_MASK
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.pool import entries
@@ -70,8 +70,8 @@ class _Picture:
         columns = inputs.columns
         self.order = inputs.orders[0]
         self._place_of = np.argsort(self.order)
+        self._shape = (options.max_jobs, options.n_features)
         self._n_procs, self._max_jobs = platform.n_cores, options.max_jobs
-        self.shape = (options.max_jobs, options.n_features)
         self._pool = new_pool(
             1,
             workload.n_jobs,
@@ -105,7 +105,7 @@ class _Picture:
         s["stage"] = stage
         entries.show_rows(self._lent, np.ones(1, dtype=np.bool_))
         shown = self.order[pool.waiting[0, : min(n_waiting, self._max_jobs)]].tolist()
-        return pool.observations[0].reshape(self.shape).copy(), shown
+        return pool.observations[0].reshape(self._shape).copy(), shown
 
 
 class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
@@ -178,9 +178,9 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self._energy = platform.has_power if energy is None else energy
         self._rules = PickRules(self.options, core_selection)
         self._picture = _Picture(platform, workload, self.options)
-        n_actions = self.options.max_jobs + self.options.has_skip
-        self._mask = np.zeros(n_actions, dtype=np.int8)
-        self.observation_space = spaces.Box(0.0, 1.0, self._picture.shape, np.float32)
+        self.layout = self.options.layout
+        self._mask = np.zeros(self.layout.n_actions, dtype=np.int8)
+        self.observation_space = self.layout.observation_space
         self.action_space = LegalDiscrete(self._mask)
         self.render_mode = None
         self._simulator: EmbeddedSimulator | None = None
@@ -213,7 +213,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         while not self._rules.see(view):
             view = self._simulator.step()
         observation = self._to_decision()
-        return observation, {"action_mask": self._mask.copy()}
+        return observation, self._masks()
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action and go on to the next decision, or to the end of the simulation.
@@ -235,12 +235,12 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         """
         self._check(int(action))
         self._n_decisions += 1
-        if int(action) == self.options.max_jobs:
+        if self.layout.name_of(int(action)) == SKIP:
             self._to_next_event()
         else:
             self._rules.pick(self._shown[int(action)])
         observation = self._to_decision()
-        info: Info = {"action_mask": self._mask.copy()}
+        info = self._masks()
         if self._stage != OVER:
             return observation, 0.0, False, False, info
         value = self._value()
@@ -265,6 +265,13 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         return self._trace
 
     # ------------------------------------------------------------------ parts
+
+    def row_mask(self) -> NDArray[np.bool_]:
+        """Return which rows hold a job now, shape ``(n_rows,)``."""
+        return np.arange(self.layout.n_rows) < len(self._shown)
+
+    def _masks(self) -> Info:
+        return {ACTION_MASK: self._mask.copy(), ROW_MASK: self.row_mask().astype(np.int8)}
 
     def _value(self) -> float:
         """Return the objective of the episode that has ended."""

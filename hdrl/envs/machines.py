@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
-from hdrl.errors import OptionsError, PlatformError
+from hdrl.errors import OptionsError, PlatformError, suggest
 from hdrl.kernel.pool.table import JobColumns
 from hdrl.platform import read_platform
 from hdrl.platform.homogeneous import PREFIX
@@ -20,6 +20,7 @@ from hdrl.workload import check_fits, file_format, lublin_log, read_swf, read_wo
 from hdrl.workload.model import NO_WALLTIME, Workload
 from hdrl.workload.read import find_workload
 from hdrl.workload.statistics import reference_run_times
+from hdrl.workload.swf import SwfChoices
 
 WorkloadLike: TypeAlias = Workload | str | Path
 
@@ -56,6 +57,27 @@ class PoolInputs:
     first_jobs: tuple[int, ...]
     columns: JobColumns
     is_killed: NDArray[np.bool_]
+
+
+def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
+    """Refuse arguments that nobody knows.
+
+    Parameters
+    ----------
+    choices
+        Names of what is given besides the arguments: choices of how logs become jobs.
+    arguments
+        Names of the arguments that could be meant.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such choice.
+    """
+    for name in choices:
+        if name not in SwfChoices.__annotations__:
+            known = {*SwfChoices.__annotations__, *arguments} - {"choices"}
+            raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
 
 
 def pool_inputs(

@@ -11,9 +11,8 @@ the seed of its row and on the number of the episode alone.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -22,7 +21,8 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hdrl.envs.helpers import Helpers
-from hdrl.envs.masks import LegalMultiDiscrete
+from hdrl.envs.hooks import BoolArray, FloatArray, Hooks, Info, Options, StateDict
+from hdrl.envs.masks import ACTION_MASK, LegalMultiDiscrete
 from hdrl.envs.requests import (
     check_flags,
     check_reset_options,
@@ -39,21 +39,16 @@ from hdrl.kernel.jit import JIT_DISABLED
 from hdrl.kernel.lend import Lent
 from hdrl.kernel.team import new_team
 
-BoolArray: TypeAlias = NDArray[np.bool_]
-FloatArray: TypeAlias = NDArray[np.float64]
-Info: TypeAlias = dict[str, Any]
-Options: TypeAlias = dict[str, Any]
-StateDict: TypeAlias = dict[str, NDArray[Any]]
-"""Everything that an environment needs to go on as if it had not been interrupted: arrays by name."""
+__all__ = ["BoolArray", "FloatArray", "Info", "NativeVectorEnv", "Options", "StateDict"]
 
 
-class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
+class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """A batch of environments with masked discrete actions, stepped by compiled code.
 
-    A subclass gives the spaces to this constructor, makes its own arrays, and fills in five hooks: `_begin` (Python, at
-    the beginning of each episode of a row), `_reset_rows`, `_step_rows` and `_help` (compiled, for all rows) and
-    `_episode_infos` (Python, for the rows whose episodes have ended). The hooks write into ``_observations``,
-    ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
+    A subclass gives the spaces to this constructor, makes its own arrays, and fills in `hdrl.envs.hooks.Hooks`:
+    `_begin` (Python, at the beginning of each episode of a row), `_reset_rows`, `_step_rows` and `_help` (compiled, for
+    all rows) and `_episode_infos` (Python, for the rows whose episodes have ended). The hooks write into
+    ``_observations``, ``_masks``, ``_rewards``, ``_terminations`` and, if need be, ``_truncations``.
 
     Parameters
     ----------
@@ -127,115 +122,6 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self._all = np.ones(self.num_envs, dtype=np.bool_)
         self._chosen = self._all.copy()
         self._team = new_team(self.num_envs, self.n_threads)
-
-    # ------------------------------------------------------------------ what a subclass fills in
-
-    @abstractmethod
-    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        """Choose what a row's next episode consists of; `_reset_rows` follows.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        episode
-            Number of the episode, from 0 on after seeding.
-        seed
-            64 random bits: all that may be random in the episode depends on them.
-        options
-            What `_read_options` made of the options of `reset` that this class does not know; empty at an autoreset.
-        """
-
-    def _read_options(self, options: Options, rows: list[int]) -> Options:
-        """Return options of `reset` as `_begin` takes them; nothing has been changed yet if they are refused.
-
-        Parameters
-        ----------
-        options
-            Those of ``_option_names`` that were given.
-        rows
-            Which rows are going to begin.
-
-        Raises
-        ------
-        OptionsError
-            If one is wrong.
-        """
-        del rows
-        return options
-
-    @abstractmethod
-    def _reset_rows(self, chosen: BoolArray) -> None:
-        """Begin the episodes of the chosen rows; write their observations and masks. It leads the ``_team``."""
-
-    @abstractmethod
-    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        """Carry out actions in the chosen rows, and keep count (`hdrl.kernel.counts`); it leads the ``_team``.
-
-        Write their observations, masks, rewards and terminations (or truncations).
-
-        Parameters
-        ----------
-        chosen
-            Which of all rows.
-        actions
-            An action for each of all rows; they are copied to ``_actions``.
-
-        Returns
-        -------
-        tuple
-            The first chosen row whose action is illegal, -1 if there is none: nothing has happened otherwise; and how
-            many episodes have ended.
-        """
-
-    @abstractmethod
-    def _help(self, number: int) -> None:
-        """Help with `_reset_rows` and `_step_rows` in another thread until nothing has been to do for a while.
-
-        ``chosen`` is ``_chosen`` then.
-
-        Parameters
-        ----------
-        number
-            Which of the other threads it is, from 1 on.
-        """
-
-    @abstractmethod
-    def _episode_infos(self, ended: BoolArray) -> dict[str, FloatArray]:
-        """Return the results of the rows whose episodes have ended; the same names every time.
-
-        Parameters
-        ----------
-        ended
-            Which of all rows, at least one.
-
-        Returns
-        -------
-        dict
-            For each name values of all rows, 0 for those whose episodes have not ended.
-        """
-
-    @abstractmethod
-    def _state_arrays(self) -> StateDict:
-        """Return the arrays, not copies, that hold the state of the episodes, by name."""
-
-    def _after_load(self) -> None:
-        """Bring what is derived from `_state_arrays` up to date after they have been loaded."""
-
-    @classmethod
-    def refuses(cls, machine: Any, load: Any) -> str | None:
-        """Return why a machine and a load are not simulated exactly here; ``None`` if they are.
-
-        Parameters
-        ----------
-        machine, load
-            What would be simulated; their types are those that the environment takes.
-        """
-        del machine, load
-        return None
-
-    _option_names: ClassVar[frozenset[str]] = frozenset()
-    """Names of the options of `reset` that `_begin` understands."""
 
     _helpers: Helpers | None = None  # of the class: Gymnasium closes what the constructor refused, too
 
@@ -468,7 +354,7 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         told = _of_rows({"episode": told}, ended)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return told
-        told |= _of_rows({"action_mask": self._masks * ended[:, np.newaxis]}, ended)
+        told |= _of_rows({ACTION_MASK: self._masks * ended[:, np.newaxis]}, ended)
         rows = np.flatnonzero(ended).tolist()
         observations = np.full(self.num_envs, None, dtype=object)
         for row in rows:
@@ -478,7 +364,8 @@ class NativeVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         return _of_rows({"final_obs": observations, "final_info": told}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
-        return {"action_mask": self._shown(self._masks), "_action_mask": chosen.copy()}
+        """Return the masks of all rows, and of which they are new; a subclass with more masks adds them."""
+        return {ACTION_MASK: self._shown(self._masks), "_action_mask": chosen.copy()}
 
     def _shown(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy() if self.copy else array

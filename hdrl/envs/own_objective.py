@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.pyfiles import AgentError, blame, run_file
 
 Metrics: TypeAlias = Mapping[str, float]
@@ -92,8 +95,64 @@ class OwnObjective:
             raise AgentError(f"{self._where()} returned {found!r}, expected a finite number")
         return number
 
+    def values(self, rows: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]) -> list[float]:
+        """Return what it is worth in some rows of a batch.
+
+        Parameters
+        ----------
+        rows
+            Which rows.
+        columns
+            The metrics of all rows by name.
+        """
+        return [self.value({name: float(column[row]) for name, column in columns.items()}) for row in rows.tolist()]
+
     def _where(self) -> str:
         return f"objective {self.metric}" if self._path is None else f"{self._path}: {self.metric}"
+
+
+class OwnPay:
+    """Pays what a user's own objective has grown by, in each row of a batch.
+
+    Parameters
+    ----------
+    objective
+        The objective.
+    n_rows
+        Rows of the batch.
+
+    Attributes
+    ----------
+    value
+        What it was worth when it was last paid for, shape ``(n_rows,)``; 0 at the beginning of an episode.
+    """
+
+    def __init__(self, objective: OwnObjective, n_rows: int) -> None:
+        self._objective = objective
+        self.value = np.zeros(n_rows)
+
+    def pay(
+        self,
+        rows: NDArray[np.int64],
+        columns: Mapping[str, NDArray[np.float64]],
+        rewards: NDArray[np.float64],
+        returns: NDArray[np.float64],
+    ) -> None:
+        """Pay rows.
+
+        Parameters
+        ----------
+        rows
+            Which rows.
+        columns
+            The metrics of all rows by name.
+        rewards, returns
+            Where to write what is paid now, and to add it to what the episode has returned.
+        """
+        for row, value in zip(rows.tolist(), self._objective.values(rows, columns), strict=True):
+            rewards[row] = self._objective.sign * (value - self.value[row])
+            returns[row] += rewards[row]
+            self.value[row] = value
 
 
 def is_objective_file(text: str) -> bool:

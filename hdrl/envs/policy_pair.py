@@ -12,9 +12,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
-from hdrl.envs.native import BoolArray, NativeVectorEnv, Options, StateDict
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.observations import job_limits, largest_fractions, pstate_shares
-from hdrl.envs.own_objective import OwnObjective
+from hdrl.envs.own_objective import OwnObjective, OwnPay
 from hdrl.envs.policy_pair_arguments import (
     Actions,
     action_names,
@@ -211,7 +212,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self._windows = np.zeros((self.num_envs, 3), dtype=np.int64)
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
         self._results = np.zeros((self.num_envs, N_OBJECTIVES))
-        self._told_before = np.zeros(self.num_envs)
+        self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
         self._finished: list[tuple[Window, int, NDArray[np.int16]] | None] = [None] * self.num_envs
 
     @classmethod
@@ -237,7 +238,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         window = self._plan.window(episode, seed)
         self._windows[row] = window.workload, window.start, window.n_jobs
         self._policy_seeds[row] = seed
-        self._told_before[row] = 0.0
+        if self._own_pay is not None:
+            self._own_pay.value[row] = 0.0
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
@@ -253,8 +255,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         illegal, stopped, n_ended = self._play(request, LEADER, chosen, actions)
         if stopped >= 0:
             raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
-        if request == episodes.STEP and illegal == ALL_LEGAL and isinstance(self._objective, OwnObjective):
-            self._pay_own(self._objective, np.flatnonzero(chosen))
+        if request == episodes.STEP and illegal == ALL_LEGAL and self._own_pay is not None:
+            self._own_pay.pay(np.flatnonzero(chosen), self._known(), self._rewards, self._returns)
         return illegal, n_ended
 
     def _play(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int, int]:
@@ -278,27 +280,23 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             n_actions = int(self._rows.watches.rows["n_actions"][row, 0])
             history = self._rows.watches.history[row, :n_actions].copy()
             self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
-        columns = np.where(ended, self._results.T, 0.0)
-        told = (OBJECTIVES[name] for name in dict.fromkeys((*_TOLD, self._objective.metric)) if name in OBJECTIVES)
-        values = {one.metric: columns[one.pair_code] for one in told if self._energy or not one.needs_energy}
-        if isinstance(self._objective, OwnObjective):
-            return {"objective": np.where(ended, self._told_before, 0.0), **values}
-        return {"objective": values[self._objective.metric].copy(), **values}
+        known = {name: np.where(ended, column, 0.0) for name, column in self._known().items()}
+        told = [name for name in dict.fromkeys((*_TOLD, self._objective.metric)) if name in known]
+        own = None if self._own_pay is None else np.where(ended, self._own_pay.value, 0.0)
+        objective = known[self._objective.metric].copy() if own is None else own
+        return {"objective": objective, **{name: known[name] for name in told}}
 
-    def _pay_own(self, objective: OwnObjective, rows: NDArray[np.int64]) -> None:
-        """Pay what an objective has grown by that compiled code does not know."""
-        known = {name: one.pair_code for name, one in OBJECTIVES.items() if self._energy or not one.needs_energy}
-        for row in rows.tolist():
-            value = objective.value({name: float(self._results[row, code]) for name, code in known.items()})
-            self._rewards[row] = objective.sign * (value - self._told_before[row])
-            self._returns[row] += self._rewards[row]
-            self._told_before[row] = value
+    def _known(self) -> dict[str, NDArray[np.float64]]:
+        """Return what compiled code has told of all rows, by the names of the metrics."""
+        codes_of = {name: one.pair_code for name, one in OBJECTIVES.items() if self._energy or not one.needs_energy}
+        return {name: self._results[:, code] for name, code in codes_of.items()}
 
     def _state_arrays(self) -> StateDict:
         own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results[:, : len(_TOLD)]}
-        if isinstance(self._objective, OwnObjective) or self._objective.metric not in _TOLD:
-            own |= {"more_results": self._results[:, len(_TOLD) :], "told_before": self._told_before}
-            own |= {"sums": self._rows.watches.sums}
+        if self._objective.metric not in _TOLD:
+            own |= {"more_results": self._results[:, len(_TOLD) :], "sums": self._rows.watches.sums}
+        if self._own_pay is not None:
+            own["own_value"] = self._own_pay.value
         return own | self._rows.arrays()
 
     # ------------------------------------------------------------------ what happened

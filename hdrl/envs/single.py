@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.envs.hooks import BoolArray, Info, Options, StateDict
 from hdrl.envs.masks import LegalDiscrete
-from hdrl.envs.native import BoolArray, Info, NativeVectorEnv, Options, StateDict
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.errors import OptionsError
 
 
@@ -56,7 +57,7 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         """
         super().reset(seed=seed)  # for those who use np_random; nothing of ours does
         observations, info = self.batch.reset(seed=seed, options=options)
-        return observations[0], {"action_mask": info["action_mask"][0]}
+        return observations[0], self._masks(info)
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action.
@@ -78,12 +79,16 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
             If the action is illegal, or the episode has ended.
         """
         observations, rewards, terminations, truncations, info = self.batch.step(np.asarray(action).reshape(1))
-        shown: Info = {"action_mask": info["action_mask"][0]}
+        shown = self._masks(info)
         if "episode" in info:
             shown["episode"] = {
                 name: values[0].item() for name, values in info["episode"].items() if not name.startswith("_")
             }
         return observations[0], float(rewards[0]), bool(terminations[0]), bool(truncations[0]), shown
+
+    def _masks(self, info: Info) -> Info:
+        """Return the masks of the only row."""
+        return {name: info[name][0] for name in self.batch.mask_names}
 
     def action_masks(self) -> BoolArray:
         """Return which actions are legal now, shape ``(n_actions,)``; the way of sb3-contrib."""

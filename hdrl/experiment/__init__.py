@@ -1,7 +1,7 @@
 """Experiments: from options to a run folder that can be repeated byte by byte."""
 
 from hdrl.experiment.experiment import RunResult, SingleRun, run_experiment
-from hdrl.experiment.run.agentfile import Agent, AgentError, load_agent
+from hdrl.experiment.run.agentfile import AgentChoice, AgentError, load_agent
 from hdrl.experiment.run.choice import choose_agent, resolve_options, run_seeds
 from hdrl.experiment.run.folder import default_folder
 from hdrl.experiment.run.progress import Progress
@@ -9,7 +9,7 @@ from hdrl.experiment.train.modeluse import Model, evaluate_model
 from hdrl.experiment.train.resuming import resumed_options
 
 __all__ = [
-    "Agent",
+    "AgentChoice",
     "AgentError",
     "Model",
     "Progress",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment.run.agentfile import Agent, AgentKind, blame, load_agent
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, blame, load_agent
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine, Policy, Progress, Setting, find_setting
 
@@ -164,7 +164,7 @@ class AgentDecider:
     """
 
     options: OptionsFile
-    agent: Agent
+    agent: AgentChoice
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
@@ -186,7 +186,7 @@ class AgentDecider:
         return Knowledge(is_trained=True)
 
 
-def decider_of(options: OptionsFile, agent: Agent) -> Decider:
+def decider_of(options: OptionsFile, agent: AgentChoice) -> Decider:
     """Return who decides under options.
 
     Parameters

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment.run.agentfile import Agent, AgentKind, blame
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, blame
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.run.folder import check_free, new_folder
 from hdrl.experiment.run.progress import Progress
@@ -156,7 +156,9 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
     return SingleRun(out, options.seed, policy, trace.load.n_items, n_dropped, metrics, simulation_s)
 
 
-def _train(options: OptionsFile, agent: Agent, out: Path, progress: Progress | None, *, resumes: bool) -> RunResult:
+def _train(
+    options: OptionsFile, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool
+) -> RunResult:
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
@@ -165,7 +167,7 @@ def _train(options: OptionsFile, agent: Agent, out: Path, progress: Progress | N
     _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")
     if progress is not None:
-        _tell(options, f"training {agent.name} on", training.machine, training.load, progress)
+        _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
     trained = training.run()
     train_s = clock.lap("train_s")
     if trained.trace is None:
@@ -173,12 +175,12 @@ def _train(options: OptionsFile, agent: Agent, out: Path, progress: Progress | N
     metrics = write_results(out, options, trained.trace, agent, trained.model)
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
-    n_dropped = sum(training.load.n_dropped.values())
+    n_dropped = sum(training.world.load.n_dropped.values())
     run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, n_dropped, metrics, train_s)
     return RunResult(out, (run,), trained)
 
 
-def _play(options: OptionsFile, machine: Machine, load: Load, agent: Agent) -> Any:
+def _play(options: OptionsFile, machine: Machine, load: Load, agent: AgentChoice) -> Any:
     why_not = options.no_learning()
     if why_not is not None:
         raise OptionsError(f"{options.where}: {why_not}")
@@ -226,7 +228,7 @@ def _simulate(
     options: OptionsFile,
     machine: Machine,
     load: Load,
-    agent: Agent,
+    agent: AgentChoice,
     progress: Progress | None,
     folder: Path,
 ) -> Any:

@@ -14,7 +14,8 @@ output, knows no environment, and draws all its random numbers from the generato
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, cast
 
 import gymnasium as gym
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 
 from hdrl.errors import LearningError
 from hdrl.learn.config import Config as BaseConfig
-from hdrl.learn.memory import Memory
+from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, observation_shape_of
 
 
@@ -144,9 +145,36 @@ class Agent(abc.ABC):
         del observations, mask
         raise LearningError(f"{type(self).__name__} tells no action probabilities")
 
-    def n_parameters(self) -> int:
-        """Return the number of weights of all networks."""
-        return sum(parameter.numel() for module in self.modules.values() for parameter in module.parameters())
+    @contextlib.contextmanager
+    def session(self, seed: int | None = None) -> Iterator[None]:
+        """Surround all that is asked of the agent in an iteration of training, or while episodes are played.
+
+        Nothing happens here. It is for agents that need more than their own generator, such as those of HDeepRM.
+
+        Parameters
+        ----------
+        seed
+            Seed of the episodes that are played without learning; ``None``: the agent is trained.
+
+        Yields
+        ------
+        None
+            While the agent is asked.
+        """
+        del seed
+        yield
+
+    def saw(self, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
+        """Take notice of what the last actions led to, in training and in play; most agents learn it from their batch.
+
+        Parameters
+        ----------
+        outcome
+            Rewards and ends.
+        observations, mask
+            What is seen now, as in `act`.
+        """
+        del outcome, observations, mask
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the agent needs to go on: weights, optimisers, counters, generator.
@@ -162,11 +190,6 @@ class Agent(abc.ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` of an agent with the same spaces and settings returned.
-
-        Parameters
-        ----------
-        state
-            What it returned.
 
         Raises
         ------
@@ -206,12 +229,6 @@ class Agent(abc.ABC):
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error of torch, which may span several lines, in one of readable length.
-
-    Parameters
-    ----------
-    error
-        The error.
-    """
+    """Return the message of an error of torch, which may span several lines, in one of readable length."""
     text = " ".join(str(error).split())
     return text if len(text) <= 200 else f"{text[:197]}..."

@@ -17,10 +17,12 @@ from typing import Any
 
 import gymnasium as gym
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hdrl.errors import LearningError, ReadError
 from hdrl.files import atomic_write_bytes
 from hdrl.learn.agent import Agent, one_line
+from hdrl.learn.config import problem_of
 from hdrl.learn.packing import pack, unpack
 from hdrl.learn.spaces import space_as_json, space_from_json
 from hdrl.version import VERSION
@@ -116,7 +118,21 @@ def checkpoint_of(
     )
 
 
-_JSON = ("algorithm", "config", "observation_space", "action_space", "environment", "notes", "hdrl_version")
+class _Header(BaseModel):
+    """What a model file says of itself."""
+
+    model_config = ConfigDict(strict=True)
+
+    algorithm: str
+    config: dict[str, Any]
+    observation_space: dict[str, Any]
+    action_space: dict[str, Any]
+    environment: dict[str, Any]
+    notes: dict[str, Any]
+    hdrl_version: str
+
+
+_JSON = tuple(_Header.model_fields)
 _STATES = ("agent", "training")
 
 
@@ -156,11 +172,6 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a model file; nothing in it is run.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError
@@ -173,10 +184,15 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     if version != FORMAT_VERSION:
         raise ReadError(path, f"is a model file of version {version!r}, expected {FORMAT_VERSION}")
     try:
-        header = json.loads(content["header"])
+        header = _Header.model_validate_json(content["header"])
         states = {name: unpack(content[name]) for name in _STATES}
-        return Checkpoint(**{name: header[name] for name in _JSON}, **states)
-    except (KeyError, TypeError, ValueError, LearningError) as error:
+        for name, state in states.items():
+            if not isinstance(state, dict):
+                raise TypeError(f"{name} is {state!r:.60}, expected a mapping")
+        return Checkpoint(**dict(header), **states)
+    except ValidationError as error:
+        raise ReadError(path, f"is a damaged model file ({problem_of(error)})") from None
+    except (KeyError, TypeError, ValueError, RecursionError, LearningError) as error:
         raise ReadError(path, f"is a damaged model file ({one_line(error)})") from None
 
 

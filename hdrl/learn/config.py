@@ -41,16 +41,23 @@ class Config(BaseModel):
         try:
             return cls.model_validate(dict(settings))
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            name = ".".join(str(step) for step in problem["loc"]) or "settings"
-            found = repr(problem["input"])
-            found = found if len(found) <= 60 else f"{found[:57]}..."
-            wanted = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-            raise OptionsError(f"{where}: {name} is {found}, expected {wanted}") from None
+            raise OptionsError(f"{where}: {problem_of(error)}") from None
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as they would stand in a JSON file; `of` makes equal ones of it."""
         return self.model_dump(mode="json")
+
+
+def problem_of(error: ValidationError) -> str:
+    """Return the first thing that is wrong, in one line: what, what was found, what was expected."""
+    problem = error.errors(include_url=False)[0]
+    name = ".".join(str(step) for step in problem["loc"]) or "settings"
+    if problem["type"] == "missing":
+        return f"{name} is missing"
+    found = repr(problem["input"])
+    found = found if len(found) <= 60 else f"{found[:57]}..."
+    wanted = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{name} is {found}, expected {wanted}"
 
 
 class NetworkConfig(Config):

@@ -6,9 +6,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
+from torch import Tensor
 
 from hdrl.learn.agent import Agent
+from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
+from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
 
 
@@ -58,11 +62,71 @@ def evaluate(
     interaction = Interaction(envs)
     interaction.reset(seed)
     played: list[list[Episode]] = [[] for _ in shares]
-    while any(len(mine) < share for mine, share in zip(played, shares.tolist(), strict=True)):
-        acted = agent.act(interaction.observations, interaction.mask, explore=explore)
-        interaction.step(acted.actions)
-        for episode in interaction.episodes:
-            played[episode["env"]].append(episode)
-        interaction.episodes = []
+    with agent.session(seed or 0):
+        while any(len(mine) < share for mine, share in zip(played, shares.tolist(), strict=True)):
+            acted = checked_choice(agent, interaction.observations, interaction.mask, explore=explore)
+            outcome = interaction.step(acted.actions)
+            agent.saw(outcome, interaction.observations, interaction.mask)
+            for episode in interaction.episodes:
+                played[episode["env"]].append(episode)
+            interaction.episodes = []
     rounds = range(int(shares.max()))
     return [played[i][k] for k in rounds for i, share in enumerate(shares.tolist()) if k < share]
+
+
+def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
+    """Play one episode of a single environment with the best actions, and leave the environment at its end.
+
+    Parameters
+    ----------
+    agent
+        The agent; it does not learn.
+    env
+        Any Gymnasium environment with the agent's spaces.
+    seed
+        Seed of the environment.
+    """
+    observation, info = env.reset(seed=seed)
+    observations, mask = batch_of_one(observation, info.get("action_mask"))
+    has_ended = False
+    with torch.no_grad(), agent.session(seed):
+        while not has_ended:
+            action = int(checked_choice(agent, observations, mask, explore=False).actions[0])
+            observation, reward, terminated, truncated, info = env.step(action)
+            has_ended = bool(terminated or truncated)
+            observations, mask = batch_of_one(observation, info.get("action_mask"))
+            outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
+            agent.saw(outcome, observations, mask)
+
+
+def batch_of_one(observation: Any, mask: Any) -> tuple[Tensor, Tensor | None]:
+    """Return an observation and a mask of one environment as an agent wants them.
+
+    Parameters
+    ----------
+    observation
+        Shape ``observation_shape``.
+    mask
+        Shape ``(n_actions,)``, or ``None``.
+
+    Returns
+    -------
+    tuple
+        float32 of shape ``(1, *observation_shape)``; bool of shape ``(1, n_actions)``, or ``None``.
+    """
+    return (
+        torch.from_numpy(np.array(observation, dtype=np.float32)).unsqueeze(0),
+        None if mask is None else torch.from_numpy(np.not_equal(mask, 0)).unsqueeze(0),
+    )
+
+
+def _outcome_of_one(reward: float, *, terminated: bool, truncated: bool) -> Outcome:
+    exact = torch.tensor([reward], dtype=torch.float64)
+    return Outcome(
+        rewards=exact.float(),
+        terminated=torch.tensor([terminated]),
+        truncated=torch.tensor([truncated and not terminated]),
+        valid=torch.ones(1, dtype=torch.bool),
+        finals=None,
+        exact_rewards=exact,
+    )

@@ -96,7 +96,8 @@ class Interaction:
         observations, rewards, terminations, truncations, infos = self.envs.step(actions.numpy())
         valid = ~self._has_ended
         ended = np.logical_or(terminations, truncations)
-        self._count(np.asarray(rewards, dtype=np.float64), valid, ended, infos)
+        exact = np.array(rewards, dtype=np.float64)
+        self._count(exact, valid, ended, infos)
         finals = self._finals(infos, ended) if self.is_same_step and ended.any() else None
         self.observations = self._tensor(observations)
         self.mask = self._mask(infos)
@@ -108,6 +109,7 @@ class Interaction:
             truncated=torch.from_numpy(np.logical_and(truncations, np.logical_not(terminations))),
             valid=torch.from_numpy(valid),
             finals=finals,
+            exact_rewards=torch.from_numpy(exact),
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -124,11 +126,6 @@ class Interaction:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Go on where `state_dict` was called, or return ``False`` if the environments cannot.
-
-        Parameters
-        ----------
-        state
-            What it returned.
 
         Raises
         ------

@@ -45,6 +45,8 @@ class Outcome:
         transition.
     finals
         Where episodes ended and the next observation is of another episode already; else ``None``.
+    exact_rewards
+        The rewards as the environments told them, shape ``(n,)``, float64; ``None`` if nobody kept them.
     """
 
     rewards: Tensor
@@ -52,6 +54,7 @@ class Outcome:
     truncated: Tensor
     valid: Tensor
     finals: Finals | None
+    exact_rewards: Tensor | None = None
 
 
 class Memory(abc.ABC):
@@ -71,25 +74,11 @@ class Memory(abc.ABC):
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Remember what was seen and chosen.
-
-        Parameters
-        ----------
-        observations, mask
-            What the agent saw.
-        actions, stored
-            What it chose.
-        """
+        """Remember what was seen and chosen."""
 
     @abc.abstractmethod
     def record_outcome(self, outcome: Outcome) -> None:
-        """Remember what it led to.
-
-        Parameters
-        ----------
-        outcome
-            Rewards and ends.
-        """
+        """Remember what it led to."""
 
     @abc.abstractmethod
     def batch(self, observations: Tensor, mask: Tensor | None) -> Any | None:
@@ -116,11 +105,5 @@ class Memory(abc.ABC):
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Take over what `state_dict` returned."""
         del state

@@ -52,11 +52,6 @@ def pack(value: Any) -> Any:
 def unpack(value: Any) -> Any:
     """Return what was given to `pack`, with lists for tuples.
 
-    Parameters
-    ----------
-    value
-        What it returned.
-
     Raises
     ------
     LearningError

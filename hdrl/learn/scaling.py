@@ -67,13 +67,7 @@ class RewardScale:
         self.n += int(valid.sum())
 
     def add(self, outcome: Outcome) -> None:
-        """Take in one step; `SEGMENT` of them are seen together.
-
-        Parameters
-        ----------
-        outcome
-            Of the step.
-        """
+        """Take in one step; `SEGMENT` of them are seen together."""
         self._recent.append((outcome.rewards, outcome.terminated, outcome.truncated, outcome.valid))
         if len(self._recent) == SEGMENT:
             self._see_recent()
@@ -109,13 +103,7 @@ class RewardScale:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Take over what `state_dict` returned."""
         self.n = int(state["n"])
         self._squares = [float(square) for square in state["squares"]]
         self._gathered = state["gathered"]

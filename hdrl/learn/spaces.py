@@ -11,6 +11,9 @@ from gymnasium import spaces
 
 from hdrl.errors import LearningError
 
+LARGEST_OBSERVATION = 10**8
+"""Numbers of an observation that a description may ask for: more of them do not fit into any memory."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -75,11 +78,6 @@ def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
 def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
     """Make the space that `space_as_json` has described.
 
-    Parameters
-    ----------
-    data
-        Its description.
-
     Raises
     ------
     LearningError
@@ -89,13 +87,17 @@ def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
         if data["kind"] == "Discrete":
             return spaces.Discrete(int(data["n"]))
         shape = tuple(int(n) for n in data["shape"])
+        if math.prod(shape) > LARGEST_OBSERVATION:
+            raise ValueError(f"a shape of {shape} has more than {LARGEST_OBSERVATION:,} numbers")
         dtype = np.dtype(data["dtype"])
-        low, high = (
-            np.broadcast_to(np.array(data[name], dtype=np.float64), shape).astype(dtype) for name in ("low", "high")
-        )
+        with np.errstate(over="ignore"):  # a bound that is too large becomes infinite, which is refused below or holds
+            low, high = (
+                np.broadcast_to(np.array(data[name], dtype=np.float64), shape).astype(dtype) for name in ("low", "high")
+            )
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
-        raise LearningError(f"no description of a space: {error}") from None
+    except (KeyError, TypeError, ValueError, OverflowError, AssertionError) as error:
+        told = " ".join(str(error).split())
+        raise LearningError(f"no description of a space: {told[:160]}") from None
 
 
 def check_same_spaces(
@@ -128,13 +130,7 @@ def check_same_spaces(
 
 
 def shown(space: gym.Space[Any]) -> str:
-    """Return a short name of a space, for messages.
-
-    Parameters
-    ----------
-    space
-        Any space.
-    """
+    """Return a short name of a space, for messages."""
     if isinstance(space, spaces.Box):
         return f"Box{tuple(space.shape)}"
     if isinstance(space, spaces.Discrete):

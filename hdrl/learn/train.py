@@ -10,6 +10,7 @@ import gymnasium as gym
 
 from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent
+from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.spaces import check_same_spaces
 from hdrl.learn.threads import torch_threads
@@ -62,11 +63,14 @@ class Trainer:
     ------
     LearningError
         If agent and environments do not fit.
+    AgentError
+        If the agent's methods are not what they must be.
     """
 
     def __init__(
         self, agent: Agent, envs: gym.vector.VectorEnv[Any, Any, Any], *, seed: int = 0, n_threads: int | None = None
     ) -> None:
+        check_agent(agent)
         check_same_spaces(
             (agent.observation_space, agent.action_space),
             (envs.single_observation_space, envs.single_action_space),
@@ -78,7 +82,7 @@ class Trainer:
         self.n_iterations = 0
         self.n_steps = 0
         self.interaction = Interaction(envs)
-        self.memory = agent.memory(envs.num_envs)
+        self.memory = checked_memory(agent, envs.num_envs)
         self._is_reset = False
         self._is_within = False
         self._is_stopping = False
@@ -105,6 +109,10 @@ class Trainer:
         ------
         ValueError
             If neither is given.
+        AgentError
+            If the agent answers nonsense.
+        LearningError
+            If a loss is not finite.
         """
         if n_iterations is None and n_steps is None:
             raise ValueError("n_iterations or n_steps must be given")
@@ -144,11 +152,6 @@ class Trainer:
 
         With environments that cannot save their state, new episodes are begun; all else goes on exactly.
 
-        Parameters
-        ----------
-        state
-            What it returned.
-
         Raises
         ------
         LearningError
@@ -171,6 +174,13 @@ class Trainer:
 
     def _iterate(self) -> Iteration:
         self._is_within = True
+        with self.agent.session():
+            losses = self._learn_once()
+        self.n_iterations += 1
+        self._is_within = False
+        return Iteration(self.n_iterations, self.n_steps, self.interaction.episodes, losses)
+
+    def _learn_once(self) -> dict[str, float]:
         self.interaction.episodes = []
         if not self._is_reset or self.memory.resets_first:
             # The first reset gives the seed; the environments go on with it by themselves.
@@ -180,22 +190,20 @@ class Trainer:
         sums: dict[str, float] = {}
         for _ in range(self.memory.learns_per_iteration):
             batch = self._gather()
-            for name, value in self.agent.learn(batch).items():
+            for name, value in checked_losses(self.agent, batch).items():
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
-        self.n_iterations += 1
-        losses = {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
-        self._is_within = False
-        return Iteration(self.n_iterations, self.n_steps, self.interaction.episodes, losses)
+        return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
 
     def _gather(self) -> Any:
         """Step until there is a batch."""
         memory, interaction = self.memory, self.interaction
         while True:
-            acted = self.agent.act(interaction.observations, interaction.mask, explore=True)
+            acted = checked_choice(self.agent, interaction.observations, interaction.mask, explore=True)
             memory.record_choice(interaction.observations, interaction.mask, acted.actions, acted.stored)
             outcome = interaction.step(acted.actions)
             memory.record_outcome(outcome)
+            self.agent.saw(outcome, interaction.observations, interaction.mask)
             self.n_steps += int(outcome.valid.sum())
             batch = memory.batch(interaction.observations, interaction.mask)
             if batch is not None:

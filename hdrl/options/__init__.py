@@ -1,12 +1,12 @@
 """Options files and sweep files: what those of all settings have in common, and how their mistakes are told."""
 
 from hdrl.options.block import Block
-from hdrl.options.file import AgentChoice, ExperimentOptions, OptionsFile, PolicyAgent
+from hdrl.options.file import AgentBlock, ExperimentOptions, OptionsFile, PolicyAgent
 from hdrl.options.learning import EpisodeOptions, LearningOptions
 from hdrl.options.sweep import Sweep, Windows
 
 __all__ = [
-    "AgentChoice",
+    "AgentBlock",
     "Block",
     "EpisodeOptions",
     "ExperimentOptions",

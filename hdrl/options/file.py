@@ -25,7 +25,7 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 AgentType = Literal["CLASSIC", "LEARNING"]
 
 
-class AgentChoice(Block):
+class AgentBlock(Block):
     """Who decides: what the agents of all settings can be asked."""
 
     type: AgentType | None = Field(
@@ -63,6 +63,9 @@ class OptionsFile(Block):
     policy_key: ClassVar[str] = "policy"
     """What the agent's block calls the policy of a classic agent."""
 
+    workload_key: ClassVar[str] = "workload"
+    """What the file calls its workload."""
+
     path_keys: ClassVar[tuple[str, ...]] = ()
     """Keys whose values are paths, with dots between the names of blocks."""
 
@@ -88,7 +91,7 @@ class OptionsFile(Block):
         raise NotImplementedError
 
     @property
-    def agent_options(self) -> AgentChoice:
+    def agent_options(self) -> AgentBlock:
         """Who decides."""
         raise NotImplementedError
 
@@ -231,7 +234,7 @@ class OptionsFile(Block):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class PolicyAgent(AgentChoice):
+class PolicyAgent(AgentBlock):
     """Who decides, with the policy of a classic agent."""
 
     policy: str | None = Field(default=None, description="The policy of a classic agent.")

@@ -80,7 +80,8 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority |
     Raises
     ------
     AgentError
-        If it defines both a policy and a priority, or a policy is to be combined with backfilling.
+        If it defines both a policy and a priority, a policy is to be combined with backfilling, or one of them takes
+        other arguments.
     UnknownName
         If there is no such backfilling or core selection.
     """
@@ -89,6 +90,8 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority |
     priority, priorities = (_function(module, name) for name in ("priority", "priorities"))
     if policy is not None and (priority or priorities):
         raise AgentError(f"{path}: defines a policy and a priority, expected one of them")
+    for function, words in ((policy, "view"), (priority, "job, now_s"), (priorities, "jobs, now_s")):
+        _check_call(function, words, path)
     if priority is None and priorities is None:
         if policy is not None and suffix:
             raise AgentError(f"{path}: a policy(view) decides itself; {suffix!r} goes with a priority(job, now_s)")
@@ -101,6 +104,20 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority |
 def _function(module: ModuleType, name: str) -> Callable[..., Any] | None:
     found = getattr(module, name, None)
     return found if inspect.isfunction(found) else None
+
+
+def _check_call(function: Callable[..., Any] | None, words: str, path: Path) -> None:
+    """Refuse a function that cannot be called with these arguments, or does not answer at once."""
+    code = getattr(function, "__code__", None)
+    if function is None or code is None:
+        return
+    found = f"{path}:{code.co_firstlineno}: {function.__name__}{inspect.signature(function)}"
+    if inspect.iscoroutinefunction(function):
+        raise AgentError(f"{found} is a coroutine, expected a function {function.__name__}({words})")
+    try:
+        inspect.signature(function).bind(*words.split(", "))
+    except TypeError:
+        raise AgentError(f"{found} takes other arguments, expected {function.__name__}({words})") from None
 
 
 def _choices(suffix: str) -> tuple[str | None, str]:

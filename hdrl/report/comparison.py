@@ -17,11 +17,11 @@ from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
 from hdrl.experiment.compare.summary import ALL, SummaryRow, best_row, is_better
+from hdrl.figures.folders import PROVENANCE_FILE, read_object
+from hdrl.figures.numbers import listed
 from hdrl.files import read_text
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.report.folders import PROVENANCE_FILE, read_object
-from hdrl.report.kinds import kind_of
-from hdrl.report.numbers import listed
+from hdrl.report.runs import setting_of
 
 __all__ = ["ALL", "Compared", "is_comparison", "read_compared"]
 
@@ -182,7 +182,7 @@ def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
         raise ReadError(folder, "no such folder")
     if not is_comparison(folder):
         raise ReadError(folder, f"is no comparison: it has no {SUMMARY_FILE}")
-    infos = kind_of(folder).metrics
+    infos = setting_of(folder).metrics
     result = read_comparison(folder)
     found = {row.metric for row in result.rows}
     if not found <= set(infos):

@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.envs import NativeVectorEnv, SingleEnv
+from hdrl.envs.row_pick import ROW_MASK, RowPickVectorEnv
 from hdrl.errors import DecisionError
 from hdrl.seeding import stream
 
@@ -51,6 +52,17 @@ def legal_actions(masks: NDArray[Any], rng: np.random.Generator) -> NDArray[np.i
         Source of the draws.
     """
     return np.asarray(np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1), dtype=np.int64)
+
+
+def _check_rows(env: RowPickVectorEnv, info: dict[str, Any], where: str) -> None:
+    """Check the row mask of a batch in which rows are picked."""
+    rows, mask = info[ROW_MASK], info["action_mask"]
+    n_rows = env.layout.n_rows
+    _require(rows.dtype == np.int8 and rows.shape == (env.num_envs, n_rows), f"{where}: row mask of {rows.dtype}")
+    _require(np.array_equal(rows != 0, env.row_masks()), f"{where}: row_masks() differs from the info")
+    is_empty_picked = (mask[:, :n_rows] != 0) & (rows == 0)
+    # After the end, action 0 alone is legal, and is ignored.
+    _require(not np.any(is_empty_picked[:, 1:]), f"{where}: a row can be picked that holds nothing")
 
 
 class _Checker:
@@ -91,6 +103,8 @@ class _Checker:
             _require(np.all((mask == 0) | (mask == 1)), f"{where}: a mask holds something else than 0 and 1")
             _require(np.all(mask.any(axis=1)), f"{where}: no action is legal")
             _require(np.array_equal(mask != 0, env.action_masks()), f"{where}: action_masks() differs from the info")
+            if isinstance(env, RowPickVectorEnv):
+                _check_rows(env, info, where)
             observations, rewards, _, _, info = env.step(legal_actions(mask, rng))
             _require(np.all(np.isfinite(rewards)), f"{where}: a reward is not finite")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 import gzip
-import os
 import shutil
 import zlib
 from dataclasses import dataclass
@@ -20,13 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import FetchError, MissingExtra, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.files import atomic_write_bytes, read_json, write_json
+from hdrl.files import atomic_write_bytes, read_json, user_folder, write_json
 from hdrl.workload.download import Progress, discard, download, partial_file
 from hdrl.workload.swf import read_swf
 
 ARCHIVE_URL = "https://www.cs.huji.ac.il/labs/parallel/workload"
-CACHE_VARIABLE = "HDRL_CACHE"
-"""Name of the environment variable with the folder for what is fetched."""
 
 _REGISTRY = Path(__file__).parent / "data" / "archive.json"
 _PARTIAL = "partial"
@@ -147,10 +144,7 @@ def fetch_folder() -> Path:
     It is ``workloads`` in the folder that ``HDRL_CACHE`` names, else in ``hdrl`` in the user's folder for caches
     (``XDG_CACHE_HOME``, by default ``~/.cache``).
     """
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser() / "workloads"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl" / "workloads"
+    return user_folder("workloads")
 
 
 def fetch_log(

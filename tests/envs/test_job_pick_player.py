@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -185,6 +185,8 @@ def test_mistakes_are_told_in_one_line() -> None:
     assert np.array_equal(env.reset(options={"episode": 1})[0], env.reset()[0])
 
 
-def test_the_docs_name_the_player() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
-    assert "JobPickPlayer" in text
+def test_every_argument_of_a_training_is_one_of_the_player() -> None:
+    """A model file holds arguments of JobPick; the player gets them all."""
+    given = {"num_envs", "workload", "n_procs", "n_jobs", "start", "part", "autoreset_mode", "copy", "render_mode"}
+    known = {name for name, one in signature(JobPickVectorEnv).parameters.items() if one.kind is not one.VAR_KEYWORD}
+    assert known - given <= set(signature(JobPickPlayer).parameters)

@@ -7,6 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
+from hdrl.errors import HdrlError
+from hdrl.experiment import Progress, run_experiment
+from hdrl.experiment.experiment import RunResult
+from hdrl.experiment.run.inputs import read_options
+from hdrl.settings.batch.options import Options
+
 ROOT = Path(__file__).parents[2]
 
 BEST_MAKESPAN_S = 5.25
@@ -110,3 +119,29 @@ def repeatable_files(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "timing.json" and path.parent.name != "tensorboard"
     }
+
+
+def options(folder: Path, *overrides: str, **changes: Any) -> Options:
+    """Return the options of the learning experiment, with changes."""
+    return read_options(options_file(folder, **changes), overrides=overrides)
+
+
+def train(folder: Path, out: str, *overrides: str, progress: Progress | None = None, **changes: Any) -> RunResult:
+    """Train in the learning experiment, by REINFORCE in four environments unless changes say otherwise."""
+    changes = {"algorithm": "reinforce", "n_envs": 4, "iterations": 12} | changes
+    return run_experiment(options(folder, *overrides, **changes), out=folder / out, progress=progress)
+
+
+def refused(folder: Path, kind: type[HdrlError], text: str, *overrides: str, **changes: Any) -> None:
+    """Check that a training ends in one line, and leaves nothing."""
+    with pytest.raises(kind, match=text) as caught:
+        train(folder, "out", *overrides, **changes)
+    assert "\n" not in str(caught.value)
+    assert not (folder / "out").exists()
+
+
+def table_of(path: Path) -> dict[str, np.ndarray]:
+    """Return the columns of a CSV file by name."""
+    header, *lines = path.read_text().splitlines()
+    rows = [[float(value or "nan") for value in line.split(",")] for line in lines]
+    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(header.split(","))}

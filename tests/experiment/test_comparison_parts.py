@@ -15,15 +15,9 @@ from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_c
 from hdrl.experiment.compare.cautions import cautions
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
-from hdrl.experiment.compare.summary import (
-    Measured,
-    deciding_rows,
-    metric_words,
-    number_words,
-    summarise,
-    verdict,
-)
+from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep
+from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS

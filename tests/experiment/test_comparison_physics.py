@@ -110,6 +110,16 @@ def test_a_model_plays_on_a_heterogeneous_machine(folder: Path, tmp_path: Path):
     assert float(rows["mine"]["energy_j"]) > 0
 
 
+def test_a_test_simulates_what_a_comparison_simulates(folder: Path, tmp_path: Path):
+    data = options(folder).model_dump(mode="json")
+    data |= {"platform_file_path": "box.json", "workload_file_path": "memory.swf"}
+    data["workload"] = {"bandwidth": "none"}
+    data["learning"]["episodes"] = {}
+    data["pybatsim"]["agent"] |= {"run": "test", "input_model": "run/model.pt"}
+    run_experiment(parse_options(data, folder=folder), out=tmp_path / "tested")
+    assert round(json.loads((tmp_path / "tested" / "metrics.json").read_text())["makespan_s"]) == 30
+
+
 def test_a_training_in_another_world_than_its_test_is_refused(folder: Path, tmp_path: Path):
     changed = options(folder).model_copy(update={"platform_file_path": "box.json", "workload_file_path": "memory.swf"})
     with pytest.raises(

@@ -1,21 +1,26 @@
 """Agents of HDeepRM's API: its learning experiment, its options, its model files, what is told of their mistakes."""
 
+import dataclasses
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl  # noqa: E402
-from hdrl.errors import HdrlError  # noqa: E402
+from hdrl.agents.hdeeprm import PolicyLearningAgent  # noqa: E402
+from hdrl.agents.hdeeprm_adapter import HDeepRMAgent, RecordedEnvironment  # noqa: E402
+from hdrl.errors import HdrlError, LearningError  # noqa: E402
 from hdrl.experiment import AgentError, evaluate_model, load_agent, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.experiment import RunResult  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options, read_options  # noqa: E402
-from hdrl.experiment.train.hdeeprmlearner import HDeepRMEnvironment  # noqa: E402
+from hdrl.learn import Trainer, evaluate, load_checkpoint, save_checkpoint  # noqa: E402
+from hdrl.testing.toys import IdentityEnvs  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)
@@ -104,6 +109,18 @@ def test_what_is_resumed_is_what_was_never_interrupted(tmp_path: Path):
         run_experiment(resumed_options(tmp_path / "parts", ["runs=12"]), out=tmp_path / "parts", resumes=True)
 
 
+def test_checkpoints_of_the_loop_that_hdeeprms_agents_once_had_are_resumed(tmp_path: Path):
+    train(tmp_path, worlds.ACTOR_CRITIC, "runs=9", out="whole")
+    train(tmp_path, worlds.ACTOR_CRITIC, "runs=4", out="parts")
+    path = tmp_path / "parts" / "checkpoint.pt"
+    checkpoint = load_checkpoint(path)
+    older = {"n_episodes": 4, "random": checkpoint.training["learner"]["memory"]["random"]}
+    save_checkpoint(path, dataclasses.replace(checkpoint, training={**checkpoint.training, "learner": older}))
+    run_experiment(resumed_options(tmp_path / "parts", ["runs=9"]), out=tmp_path / "parts", resumes=True)
+    for name in ("model.pt", "training.csv", "episodes.csv", "probs.json"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
 def test_weights_go_on_from_run_to_run(tmp_path: Path):
     """HDeepRM begins anew with every run, unless it reads the file that it has written."""
     train(tmp_path, worlds.REINFORCE, "runs=30", "pybatsim.agent.lr=0.05")
@@ -179,6 +196,18 @@ def test_of_several_classes_hdeeprm_takes_the_first(tmp_path: Path):
             r"mine.py: the agent does not define forward_policy$",
         ),
         ("dim=1)", "dim=1)[:, :3]", None),
+        (
+            "functional.softmax(",
+            "(lambda x, dim: x)(",
+            r"mine.py:14: Mine.forward_policy gave \[.*, expected probabilities",
+        ),
+        ("return functional", "return float('nan') * functional", r"mine.py:14: Mine.forward_policy gave \[nan"),
+        ("return functional", "_ = functional", r"mine.py:14: Mine.forward_policy gave None, expected probabilities"),
+        (
+            "def forward(self",
+            "def decide(self) -> None:\n        pass\n\n    def forward(self",
+            r"mine.py:17: Mine.decide: too many",
+        ),
         ("super(Mine, self).__init__(gamma)", "super(Mine, self).__init__()", r"mine.py:10: TypeError"),
         (
             "def forward(self",
@@ -213,42 +242,64 @@ def test_settings_of_our_agents_are_refused(tmp_path: Path):
     refused(tmp_path, "learning.n_envs is 4, but agents of HDeepRM's API", worlds.REINFORCE, "learning.n_envs=4")
 
 
-class FakeEnv:
-    """Three actions, of which only the last is legal at first."""
-
-    action_space = type("Discrete", (), {"n": 3})()
-    observation_space = type("Box", (), {"shape": (2,)})()
-
-    def __init__(self) -> None:
-        self.taken: list[int] = []
-
-    def reset(self, *, seed: int, options: dict[str, int]):
-        self.began_with = seed, options
-        return np.array([1, 2], dtype=np.float32), {"action_mask": np.array([0, 0, 1])}
-
-    def step(self, action: int):
-        self.taken.append(action)
-        ended = len(self.taken) == 2
-        info = {"action_mask": np.array([1, 1, 1])} | ({"episode": {"r": 7.0, "l": 2}} if ended else {})
-        return np.array([3, 4], dtype=np.float32), 3.5, ended, False, info
-
-
 def test_the_environment_in_hdeeprms_words():
-    environment = HDeepRMEnvironment(FakeEnv())
+    environment = RecordedEnvironment(Box(0.0, 9.0, (2,)), Discrete(3))
     assert (environment.action_size, environment.observation_size) == (3, 2)
-    environment.begin(5, 9)
-    assert environment.env.began_with == (5, {"episode": 9})
+    environment.show(torch.tensor([[1.0, 2.0]]), torch.tensor([[False, False, True]]))
     assert environment.observation().tolist() == [1, 2]
     assert environment.action_mask.tolist() == [False, False, True]
     environment.step(0)
-    assert environment.env.taken == [2], "an illegal action stands for the first legal one"
-    assert (environment.reward(), environment.has_ended) == (3.5, False)
-    environment.step(np.int64(1))
+    assert environment.take() == 2, "an illegal action stands for the first legal one"
+    environment.receive(3.5, has_ended=False)
+    assert (environment.reward(), environment.has_ended, environment.has_choice) == (3.5, False, False)
+    environment.step(np.int64(2))
+    environment.receive(1.0, has_ended=True)
     assert environment.has_ended
-    assert environment.episode["r"] == 7.0
+    assert not environment.has_choice, "what was not carried out is dropped"
     for wrong in (3, -1, 1.0, None, True, "first"):
         with pytest.raises(AgentError, match="expected a whole number from 0 to 2"):
             environment.step(wrong)
+
+
+class Noting(PolicyLearningAgent):
+    """Takes two actions at a time, the better one last, and notes what it is asked."""
+
+    calls: ClassVar[list[str]] = []
+
+    def __init__(self, gamma, hidden, action_size, observation_size) -> None:
+        super().__init__(gamma)
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.calls.append("made")
+
+    def decide(self, observation):
+        self.calls.append("decide")
+        return 0
+
+    def alter(self, action, environment):
+        environment.step(action)
+        environment.step(1)
+
+    def rewarded(self, environment):
+        super().rewarded(environment)
+        self.calls.append("rewarded at the end" if environment.has_ended else "rewarded")
+
+    def loss(self):
+        return self.weight.sum() * sum(self.rewards)
+
+
+def test_an_adapted_agent_is_asked_as_hdeeprm_asks():
+    envs = IdentityEnvs(1, length=3)
+    Noting.calls.clear()
+    agent = HDeepRMAgent(envs.single_observation_space, envs.single_action_space, made_of=Noting)
+    Trainer(agent, envs).run(2)
+    # Three steps: two actions of the first decision, one of the second, whose other one is dropped at the end.
+    once = ["made", "decide", "rewarded", "decide", "rewarded at the end"]
+    assert Noting.calls == ["made", *once, *once], "every simulation has a new object"
+    Noting.calls.clear()
+    assert [episode["length"] for episode in evaluate(agent, envs, 2, seed=3)] == [3, 3]
+    assert Noting.calls == [*once, *once]
+    with pytest.raises(LearningError, match="learns in one environment, not in 3"):
+        Trainer(agent, IdentityEnvs(3))
 
 
 def test_nothing_is_written_into_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

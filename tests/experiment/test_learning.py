@@ -14,14 +14,11 @@ from gymnasium.spaces import Box, Discrete
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 
-import hdrl  # noqa: E402
-from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
-from hdrl.experiment import Model, Progress, evaluate_model, resumed_options, run_experiment  # noqa: E402
-from hdrl.experiment.experiment import RunResult  # noqa: E402
-from hdrl.experiment.run.inputs import parse_options, read_options  # noqa: E402
+from hdrl.errors import OptionsError, OutputError, ReadError  # noqa: E402
+from hdrl.experiment import Progress, resumed_options, run_experiment  # noqa: E402
+from hdrl.experiment.run.inputs import parse_options  # noqa: E402
 from hdrl.experiment.train.learning import built_in_agent, make_agent  # noqa: E402
 from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
-from hdrl.settings.batch.options import Options  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)
@@ -34,6 +31,8 @@ REPLAY = {"warm_up": 16, "updates_per_iteration": 4, "batch_size": 16, "capacity
 SETTINGS = {"ppo": {"n_steps": 4}, "d3qn": REPLAY, "sac": REPLAY}
 """Settings of algorithms that would otherwise do too much in a test."""
 
+train, refused = worlds.train, worlds.refused
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
@@ -41,15 +40,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def options(folder: Path, *overrides: str, **changes: Any) -> Options:
-    return read_options(worlds.options_file(folder, **changes), overrides=overrides)
-
-
-def train(folder: Path, out: str, *overrides: str, progress: Progress | None = None, **changes: Any) -> RunResult:
-    changes = {"algorithm": "reinforce", "n_envs": 4, "iterations": 12} | changes
-    return run_experiment(options(folder, *overrides, **changes), out=folder / out, progress=progress)
 
 
 def stops_after(n: int) -> Progress:
@@ -66,13 +56,6 @@ def stops_after(n: int) -> Progress:
         training=lambda iteration, total, values: done.append(iteration),
         stoppable=stoppable,
     )
-
-
-def refused(folder: Path, kind: type[HdrlError], text: str, *overrides: str, **changes: Any) -> None:
-    with pytest.raises(kind, match=text) as caught:
-        train(folder, "out", *overrides, **changes)
-    assert "\n" not in str(caught.value)
-    assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +86,7 @@ def test_a_training_leaves_a_model_its_logs_and_what_the_model_does(tmp_path: Pa
     hdeeprm = {"losses.log", "rewards.log", "makespans.log", "probs.json"}
     assert names >= run | hdeeprm | {"training.csv", "episodes.csv", "model.pt", "checkpoint.pt", "tensorboard"}
     assert len(list((tmp_path / "out" / "tensorboard").iterdir())) == 1
-    training = hdrl_table(tmp_path / "out" / "training.csv")
+    training = worlds.table_of(tmp_path / "out" / "training.csv")
     assert len(training["iteration"]) == 12
     assert training["n_steps"][-1] == result.training.n_steps
     shares = np.sum([column for name, column in training.items() if name.startswith("probability.")], axis=0)
@@ -114,12 +97,6 @@ def test_a_training_leaves_a_model_its_logs_and_what_the_model_does(tmp_path: Pa
     assert min(makespans) >= worlds.BEST_MAKESPAN_S
     probabilities = json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]
     assert (len(probabilities), len(probabilities[0])) == (5, 12)
-
-
-def hdrl_table(path: Path) -> dict[str, np.ndarray]:
-    header, *lines = path.read_text().splitlines()
-    rows = [[float(value or "nan") for value in line.split(",")] for line in lines]
-    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(header.split(","))}
 
 
 @pytest.mark.parametrize("algorithm", ["reinforce", "d3qn"])
@@ -206,43 +183,11 @@ def test_a_training_that_goes_on_keeps_its_options(tmp_path: Path):
 def test_validation_keeps_the_best_model(tmp_path: Path):
     changes = {"algorithm": "reinforce", "n_envs": 8, "iterations": 40, "validation_every": 1}
     result = train(tmp_path, "out", "pybatsim.agent.lr=0.3", **changes)
-    training = hdrl_table(tmp_path / "out" / "training.csv")
+    training = worlds.table_of(tmp_path / "out" / "training.csv")
     best = int(np.argmin(training["validation_makespan_s"])) + 1
     assert result.training.best_iteration == best
     assert load_checkpoint(tmp_path / "out" / "model.pt").notes["reached"]["best_iteration"] == best
     assert result.runs[0].metrics["makespan_s"] == pytest.approx(training["validation_makespan_s"].min(), abs=1e-6)
-
-
-def test_a_model_file_is_all_that_using_it_needs(tmp_path: Path):
-    trained = train(tmp_path, "out", iterations=60, n_envs=8)
-    platform = hdrl.read_platform("learning")
-    workload = hdrl.read_workload(worlds.ROOT / "workloads" / "learning.json", platform, custom=True)
-    trace = evaluate_model(tmp_path / "out" / "model.pt", platform, workload, seed=3)
-    assert hdrl.compute_metrics(trace)["makespan_s"] == pytest.approx(trained.runs[0].metrics["makespan_s"])
-    model = Model(tmp_path / "out" / "model.pt")
-    assert model.algorithm == "reinforce"
-    assert (model.trained_on["first_job"], model.trained_on["last_job"], model.trained_on["n_jobs"]) == (0, 1, 2)
-
-
-def test_a_test_takes_the_best_actions_of_a_model(tmp_path: Path):
-    train(tmp_path, "out", f"pybatsim.agent.output_model={tmp_path}/mine.pt", iterations=60, n_envs=8)
-    assert (tmp_path / "mine.pt").read_bytes() == (tmp_path / "out" / "model.pt").read_bytes()
-    tested = train(
-        tmp_path, "test", "pybatsim.agent.run=test", f"pybatsim.agent.input_model={tmp_path}/mine.pt", "runs=2"
-    )
-    assert [run.metrics["makespan_s"] for run in tested.runs] == pytest.approx([worlds.BEST_MAKESPAN_S] * 2, abs=1e-6)
-    assert sorted(path.name for path in (tmp_path / "test").iterdir()) == ["run_0", "run_1"]
-    provenance = json.loads((tmp_path / "test" / "run_0" / "provenance.json").read_text())
-    assert len(provenance["agent"]["model_sha256"]) == 64
-
-
-def test_training_starts_from_a_model(tmp_path: Path):
-    train(tmp_path, "first", iterations=60, n_envs=8)
-    given = f"pybatsim.agent.input_model={tmp_path}/first/model.pt"
-    train(tmp_path, "second", given, iterations=1, n_envs=8)
-    before, after = (hdrl_table(tmp_path / name / "training.csv") for name in ("first", "second"))
-    good = ["probability.shortest-high_mem_bw", "probability.first-high_mem_bw"]
-    assert sum(after[name][0] for name in good) > 0.9 > 2 * sum(before[name][0] for name in good)
 
 
 def test_the_random_agent_needs_no_model(tmp_path: Path):
@@ -274,36 +219,19 @@ def test_a_part_must_have_room_for_an_episode(tmp_path: Path):
     refused(tmp_path, OptionsError, text, episodes={"n_jobs": 2})
 
 
-def test_mistakes_write_nothing(tmp_path: Path):
-    refused(tmp_path, OptionsError, "learning.algorithm: no algorithm 'pppo'; did you mean 'ppo'", algorithm="pppo")
-    refused(
-        tmp_path, OptionsError, "learning.settings has no key 'hiden'; did you mean 'hidden'", settings={"hiden": 1}
-    )
-    refused(
-        tmp_path, OptionsError, "learning.arguments has no key 'rewrd'; did you mean 'reward'", arguments={"rewrd": 1}
-    )
-    refused(tmp_path, OptionsError, "names none; name a Python file or one of", algorithm=None)
-    refused(tmp_path, OptionsError, "simulator is 'exact'", "simulator=exact")
-    refused(tmp_path, OptionsError, r"'test', which needs a model \(--inmodel FILE\)", "pybatsim.agent.run=test")
-    refused(tmp_path, OutputError, "no such folder", f"pybatsim.agent.output_model={tmp_path}/none/m.pt")
-    refused(tmp_path, ReadError, "no such file", f"pybatsim.agent.input_model={tmp_path}/none.pt")
-    (tmp_path / "bad.pt").write_bytes(b"PK\x03\x04 no model")
-    refused(tmp_path, ReadError, "bad.pt: is no model file", f"pybatsim.agent.input_model={tmp_path}/bad.pt")
+def test_a_training_that_somebody_goes_on_with_is_locked(tmp_path: Path):
+    train(tmp_path, "out", iterations=3)
+    longer = resumed_options(tmp_path / "out", ["learning.iterations=6"])
 
+    def go_on_too(iteration: int, total: int, values: object) -> None:
+        before = worlds.repeatable_files(tmp_path / "out")
+        with pytest.raises(OutputError, match="out: another process trains in this folder"):
+            run_experiment(longer, out=tmp_path / "out", resumes=True)
+        assert worlds.repeatable_files(tmp_path / "out") == before
 
-def test_models_that_do_not_fit_are_told(tmp_path: Path):
-    train(tmp_path, "trained", iterations=1)
-    given = f"pybatsim.agent.input_model={tmp_path}/trained/model.pt"
-    test = "pybatsim.agent.run=test"
-    refused(tmp_path, OptionsError, "is a model of reinforce, not of a2c", given, algorithm="a2c")
-    refused(tmp_path, LearningError, r"made for observations Box\(21,\)", given, test, "pybatsim.env.observation=small")
-    refused(
-        tmp_path, OptionsError, "was trained with queue_sensitivity", given, test, "pybatsim.env.queue_sensitivity=0.5"
-    )
-    refused(tmp_path, LearningError, "model.pt: the saved weights do not fit", given, "pybatsim.agent.hidden=17")
-    gaia = hdrl.read_platform("gaia")
-    jobs = hdrl.read_workload("lublin_gaia_1000", gaia, n_jobs=5)
-    assert evaluate_model(tmp_path / "trained" / "model.pt", gaia, jobs).workload.n_jobs == 5, "minimal fits anywhere"
+    progress = Progress(lambda text: None, lambda finished, total: None, go_on_too)
+    run_experiment(longer, out=tmp_path / "out", resumes=True, progress=progress)
+    assert run_experiment(longer, out=tmp_path / "out", resumes=True).training.n_iterations == 6, "it ends with the run"
 
 
 def test_the_first_weights_do_not_depend_on_the_number_of_threads():

@@ -77,8 +77,8 @@ def test_a_validation_judges_by_the_objective_not_by_the_return(
     chosen = options(folder, **arguments)
     run = TrainingRun(chosen, choose_agent(chosen), folder / "out")
     rows = [{"return": 5.0, "objective": 2.0}, {"return": -7.0, "objective": 4.0}]
-    assert run._score(rows) == sign * 3.0
-    run.learner.close()
+    assert run.world.score(rows) == sign * 3.0
+    run.trainer.interaction.envs.close()
 
 
 @pytest.mark.parametrize("environment", ["job_pick", "policy_pair"])

@@ -5,13 +5,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import hdrl.experiment.reproduce.reproduce as module
 from hdrl.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.experiment.reproduce.protocols import PROTOCOLS
 from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,
     find_traces,
@@ -25,6 +25,7 @@ from hdrl.experiment.reproduce.resulttable import Reference, differences, read_r
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.protocols import PROTOCOLS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"
 EXPERIMENTS = sorted(shipped_experiments())
@@ -129,7 +130,7 @@ def test_what_was_finished_is_not_run_again(of_options: Path, tmp_path: Path, st
 
 
 def test_a_protocol_is_given_the_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def protocol(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[tuple[str, str], float]:
+    def protocol(traces: Mapping[str, Path], models: Sequence[Any]) -> dict[tuple[str, str], float]:
         return {("size", "bytes"): float(traces["log.swf"].stat().st_size), ("models", "n"): float(len(models))}
 
     monkeypatch.setitem(PROTOCOLS._items, "size", protocol)
@@ -173,8 +174,8 @@ def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path
     monkeypatch.setattr(module, "run_experiment", train)
     judged = {}
 
-    def judge(traces: Mapping[str, Path], models: Sequence[Path]) -> dict[tuple[str, str], float]:
-        judged["models"] = [path.relative_to(tmp_path / "out").as_posix() for path in models]
+    def judge(traces: Mapping[str, Path], models: Sequence[Any]) -> dict[tuple[str, str], float]:
+        judged["models"] = [model.path.relative_to(tmp_path / "out").as_posix() for model in models]
         return {("mine", "bsld"): 1.0}
 
     monkeypatch.setitem(PROTOCOLS._items, "judge", judge)

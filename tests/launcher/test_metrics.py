@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 import hdrl
 from hdrl.launcher.main import cli
-from hdrl.report.batch.runs import read_run
-from hdrl.report.batch.side_by_side import run_metrics, side_by_side
 from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.report.runs import read_run
+from hdrl.settings.batch.report.side_by_side import run_metrics, side_by_side
 from hdrl.simulation import write_batsim_files
 
 

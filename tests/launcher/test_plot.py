@@ -8,8 +8,9 @@ from click.testing import CliRunner, Result
 from hdrl.experiment import run_experiment
 from hdrl.experiment.run.inputs import read_options
 from hdrl.launcher.main import cli
-from hdrl.report.batch.groups import GROUPINGS
-from hdrl.report.figures.drawing import figures_of
+from hdrl.report.drawing import figures_of
+from hdrl.setting import SETTINGS
+from hdrl.settings.batch.report.groups import GROUPINGS
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'hdrl[report]'")
 
@@ -73,5 +74,5 @@ def test_mistakes_are_one_line(run, words, problem):
 
 def test_the_help_names_every_kind_and_grouping():
     shown = plot("--help").output
-    for name in (*figures_of("batch"), *GROUPINGS):
+    for name in (*figures_of(SETTINGS["batch"]), *GROUPINGS):
         assert name in shown

@@ -14,7 +14,7 @@ from hdrl.envs.episodes import plan_episodes
 from hdrl.errors import OptionsError
 from hdrl.experiment.compare.cases import test_cases as cases_of
 from hdrl.experiment.run.inputs import make_sweep, parse_options
-from hdrl.experiment.train.learning import job_range
+from hdrl.experiment.train.world import part_of
 from hdrl.platform import read_platform
 from hdrl.windows import n_side_by_side, overlap, place_of_share, range_of_shares, side_by_side
 from hdrl.workload import read_workload
@@ -58,7 +58,7 @@ def _range(asker: str, workload: Workload, parts: dict[str, tuple[float, float]]
                 "pybatsim": {"agent": {"type": "LEARNING"}},
             }
         )
-        return job_range(options, name, workload)
+        return part_of(options, name, workload)
     if asker == "environment":
         window = plan_episodes([workload.n_jobs], part=parts[name]).windows[0]
         return window.start, window.start + window.n_jobs

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import hdrl
 from hdrl.errors import WorkloadError
 from hdrl.launcher.main import cli
-from hdrl.report.batch.export import export_swf, swf_of_run
-from hdrl.report.batch.runs import read_run, run_of_trace
+from hdrl.settings.batch.report.export import export_swf, swf_of_run
+from hdrl.settings.batch.report.runs import read_run, run_of_trace
 from hdrl.simulation import JobState, write_batsim_files
 from hdrl.workload import read_swf, workload_from_swf
 from hdrl.workload.export import SWF_STATUS, schedule_log

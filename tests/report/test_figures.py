@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from hdrl.errors import MissingExtra, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.report.batch.runs import read_run
-from hdrl.report.figures.drawing import draw, figures_of, plot
+from hdrl.report.drawing import draw, figures_of, plot
+from hdrl.setting import SETTINGS
+from hdrl.settings.batch.report.runs import read_run
 
 from .four_jobs import ROWS, write_run
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'hdrl[report]'")
 
-FIGURES = figures_of("batch")
+FIGURES = figures_of(SETTINGS["batch"])
 
 
 def row(metric: str, candidate: str, mean: float, ratio: float, **values: object) -> dict[str, object]:
@@ -231,7 +232,7 @@ def test_negative_rewards_are_seen(run):
 
 
 def test_long_logs_are_smoothed_without_a_shift():
-    from hdrl.report.figures.learning import running_mean
+    from hdrl.figures.learning import running_mean
 
     assert running_mean(np.array([0.0, 3.0, 6.0, 0.0]), 3).tolist() == [1.5, 3, 3, 3]
     assert running_mean(np.arange(5.0), 1).tolist() == [0, 1, 2, 3, 4]
@@ -359,8 +360,10 @@ def test_without_matplotlib(run, monkeypatch):
 
 def test_only_drawing_loads_what_draws_and_pyplot_is_left_alone(run):
     code = (
-        "import sys, hdrl.report.batch.data, hdrl.report.batch.side_by_side, hdrl.report.batch.export\n"
-        "from hdrl.report.figures.drawing import draw\n"
+        "import sys\n"
+        "import hdrl.settings.batch.report.data, hdrl.settings.batch.report.side_by_side\n"
+        "import hdrl.settings.batch.report.export\n"
+        "from hdrl.report.drawing import draw\n"
         "print([m for m in ('matplotlib', 'pandas', 'polars', 'scipy.stats', 'torch', 'jinja2') if m in sys.modules])\n"
         f"draw('gantt', [{str(run)!r}]); print('matplotlib.figure' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )

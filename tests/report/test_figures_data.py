@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import hdrl
 from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.report.batch import data
-from hdrl.report.batch.groups import groups_of, with_labels
-from hdrl.report.batch.learning import MAKESPANS
-from hdrl.report.batch.runs import read_run, read_runs, run_of_trace
-from hdrl.report.figures.logs import LOSSES, REWARDS, action_probabilities, learning_log, training_table
-from hdrl.report.folders import distinct_names
+from hdrl.figures.folders import distinct_names
+from hdrl.figures.logs import LOSSES, REWARDS, action_probabilities, learning_log, training_table
+from hdrl.settings.batch.report import data
+from hdrl.settings.batch.report.groups import groups_of, with_labels
+from hdrl.settings.batch.report.learning import MAKESPANS
+from hdrl.settings.batch.report.runs import read_run, read_runs, run_of_trace
 
 from .four_jobs import write_run
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import COMMANDS, cli
-from hdrl.report.batch.data import JOB_VALUES
-from hdrl.report.figures.drawing import figures_of
+from hdrl.report.drawing import figures_of
+from hdrl.setting import SETTINGS
+from hdrl.settings.batch.report.data import JOB_VALUES
 
 ROOT = Path(__file__).parents[2]
 PLOTS, OTHERS = ((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("plots", "interoperability"))
@@ -65,7 +66,7 @@ def test_the_example_of_evalys_is_what_is_tested():
 def test_the_tables_are_complete():
     rows = re.findall(r"^\| `(\w+)` \|.*\| (?:up to (\d+)|one) ?\S*", PLOTS, re.MULTILINE)
     assert {name: int(number or 1) for name, number in rows} == {
-        kind: known.max_runs for kind, known in figures_of("batch").items()
+        kind: known.max_runs for kind, known in figures_of(SETTINGS["batch"]).items()
     }
     assert [name for name in JOB_VALUES if f"`{name}`" not in PLOTS] == []
 

@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
-from hdrl.figure import Span
-from hdrl.report.batch.kind import KIND
+from hdrl.figures.figure import Span
 from hdrl.report.page import write_report
 from hdrl.report.page.report import report_of_runs
 from hdrl.report.page.sources import read_report_runs
+from hdrl.setting import SETTINGS
 
 from .made_runs import make_run
+
+BATCH = SETTINGS["batch"]
+
 
 for library in ("jinja2", "matplotlib"):
     pytest.importorskip(library, reason="reports need it: pip install 'hdrl[report]'")
@@ -184,7 +187,7 @@ def test_pointing_at_a_job_tells_about_it(tmp_path: Path, visit: Callable[..., V
     folder = make_run(tmp_path / "a", n_jobs=2, n_cores=4, n_blocks=1, job_ids=["early", "late"])
     look = visit(write_report([folder], tmp_path / "report.html"))
     look.open("schedule")
-    data = read_report_runs([folder], KIND)[0].data
+    data = read_report_runs([folder], BATCH)[0].data
     look.page.locator(".gantt canvas").first.scroll_into_view_if_needed()
     box = look.page.locator(".gantt canvas").first.bounding_box()
     begin, end = data.start_s.min(), data.end_s.max()
@@ -234,11 +237,11 @@ def test_pictures_follow_the_width_and_the_colours_of_the_screen(two_runs: Path,
 
 def test_names_of_nodes_and_clusters_stand_beside_the_schedule(tmp_path: Path, visit: Callable[..., Visit]):
     run = make_run(tmp_path / "run", n_jobs=20, n_cores=8)
-    (one,) = read_report_runs([run], KIND)
-    bare = canvas_of_report(visit, report_of_runs([one], "mean_wait_s", KIND), tmp_path / "bare.html")
+    (one,) = read_report_runs([run], BATCH)
+    bare = canvas_of_report(visit, report_of_runs([one], "mean_wait_s", BATCH), tmp_path / "bare.html")
     spans = {"groups": (Span("left", 0, 4), Span("right", 4, 4)), "parts": (Span("node 0", 0, 8),)}
     named = replace(one, schedule=lambda: replace(one.schedule(), **spans))
-    assert canvas_of_report(visit, report_of_runs([named], "mean_wait_s", KIND), tmp_path / "named.html") != bare
+    assert canvas_of_report(visit, report_of_runs([named], "mean_wait_s", BATCH), tmp_path / "named.html") != bare
 
 
 def canvas_of_report(visit: Callable[..., Visit], text: str, file: Path) -> bytes:
@@ -330,12 +333,12 @@ def test_printing_shows_the_tables(two_runs: Path, visit: Callable[..., Visit]):
 
 def test_twenty_runs_of_ten_thousand_jobs(tmp_path: Path, visit: Callable[..., Visit]):
     """Below 20 MB and 3 s; the machine may be busy, so the best of two looks counts."""
-    (run,) = read_report_runs([make_run(tmp_path / "run", n_jobs=10_000, n_cores=2_000, n_blocks=6)], KIND)
+    (run,) = read_report_runs([make_run(tmp_path / "run", n_jobs=10_000, n_cores=2_000, n_blocks=6)], BATCH)
     report = tmp_path / "report.html"
     runs = [replace(run, name=f"run {index}", policy=f"policy {index}") for index in range(20)]
-    report.write_text(report_of_runs(runs, "mean_bounded_slowdown", KIND))
+    report.write_text(report_of_runs(runs, "mean_bounded_slowdown", BATCH))
     assert report.stat().st_size < 20e6
-    assert len(report_of_runs(runs[:1], "mean_bounded_slowdown", KIND)) < 3e6
+    assert len(report_of_runs(runs[:1], "mean_bounded_slowdown", BATCH)) < 3e6
     looks = [visit(report), visit(report)]
     assert min(look.load_s for look in looks) < 3
     look = looks[0]

@@ -15,17 +15,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from hdrl.errors import ReadError
-from hdrl.report.batch.kind import KIND
-from hdrl.report.numbers import axis_number, listed, metric_form, metric_words
+from hdrl.figures.numbers import axis_number, listed, metric_form, metric_words
+from hdrl.report.page.charts import chart_of
 from hdrl.report.page.findings import Findings, best_of, findings_of_runs
 from hdrl.report.page.packing import Pack
 from hdrl.report.page.page import render
 from hdrl.report.page.schedule import closed_gaps
 from hdrl.report.page.sources import read_report_runs
 from hdrl.report.page.tables import headline_table
+from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
 
 from .made_runs import make_run
+
+BATCH = SETTINGS["batch"]
+
 
 METRIC = "mean_bounded_slowdown"
 
@@ -97,7 +101,12 @@ def test_words():
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(["a", "b", "c"], most=1) == "a and 2 more"
-    assert [axis_number(value) for value in (0.5, 1000, 1e6, 2.25e6)] == ["0.5", "1,000", "1e6", "2.25e6"]
+    assert [axis_number(value) for value in (0.5, -1000, 1e6, 2.25e6)] == [
+        "0.5",
+        "\N{MINUS SIGN}1,000",
+        "1e6",
+        "2.25e6",
+    ]
 
 
 def test_the_best_is_marked_only_where_it_means_something():
@@ -111,7 +120,7 @@ def test_the_best_is_marked_only_where_it_means_something():
 def test_numbers_that_read_alike_are_marked_alike(tmp_path: Path):
     for name, wait, energy in (("a", 15012.0, 5e6), ("b", 15012.1, 6e6), ("c", 15012.2, 7e6)):
         make_run(tmp_path / name, policy=name, metrics={"mean_wait_s": wait, "energy_j": energy, "max_wait_s": wait})
-    table = headline_table(read_report_runs([tmp_path / name for name in "abc"], KIND), "energy_j", KIND)
+    table = headline_table(read_report_runs([tmp_path / name for name in "abc"], BATCH), "energy_j", BATCH)
     marks = {column.title: [row.cells[place].mark for row in table.rows] for place, column in enumerate(table.columns)}
     assert marks["energy"] == ["best", "", ""]
     assert marks["mean wait"] == ["", "", ""]
@@ -120,13 +129,13 @@ def test_numbers_that_read_alike_are_marked_alike(tmp_path: Path):
 
 def test_the_first_table_begins_with_the_metric_and_leaves_out_counts_that_are_zero(tmp_path: Path):
     make_run(tmp_path / "a", policy="a")
-    (run,) = read_report_runs([tmp_path / "a"], KIND)
-    assert [column.title for column in headline_table([run], METRIC, KIND).columns][:2] == [
+    (run,) = read_report_runs([tmp_path / "a"], BATCH)
+    assert [column.title for column in headline_table([run], METRIC, BATCH).columns][:2] == [
         "mean bounded slowdown",
         "finished",
     ]
     make_run(tmp_path / "b", policy="b", metrics={"n_rejected": 2})
-    table = headline_table([run, *read_report_runs([tmp_path / "b"], KIND)], METRIC, KIND)
+    table = headline_table([run, *read_report_runs([tmp_path / "b"], BATCH)], METRIC, BATCH)
     assert [column.title for column in table.columns][:3] == ["mean bounded slowdown", "rejected", "finished"]
     assert [row.cells[1].mark for row in table.rows] == ["", "bad"]
 
@@ -134,7 +143,7 @@ def test_the_first_table_begins_with_the_metric_and_leaves_out_counts_that_are_z
 def test_verdict_of_two_runs(tmp_path: Path):
     make_run(tmp_path / "a", policy="a-policy", metrics={METRIC: 2.0})
     make_run(tmp_path / "b", policy="b-policy", metrics={METRIC: 8.0})
-    found = findings_of_runs(read_report_runs([tmp_path / "b", tmp_path / "a"], KIND), METRIC, KIND)
+    found = findings_of_runs(read_report_runs([tmp_path / "b", tmp_path / "a"], BATCH), METRIC, BATCH)
     assert found.verdict == (
         "a-policy has the lowest mean bounded slowdown: 2.00, which is 0.250 times the 8.00 of b-policy."
     )
@@ -147,17 +156,17 @@ def test_verdict_of_two_runs(tmp_path: Path):
 def test_a_run_that_left_jobs_unrun_cannot_win(tmp_path: Path):
     make_run(tmp_path / "a", policy="lazy", metrics={METRIC: 1.0, "n_not_started": 3, "n_rejected": 1})
     make_run(tmp_path / "b", policy="busy", metrics={METRIC: 8.0})
-    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], KIND), METRIC, KIND)
+    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], BATCH), METRIC, BATCH)
     assert found.verdict.startswith("Only busy ran all jobs")
-    assert any("lazy did not run 4 of 12 jobs (3 not started, 1 rejected)" in text for text in found.warnings)
+    assert any("lazy did not run 4 of 12 jobs (1 rejected, 3 not started)" in text for text in found.warnings)
 
 
 def test_runs_of_different_workloads_have_no_verdict(tmp_path: Path):
     make_run(tmp_path / "a", policy="one", metrics={METRIC: 1.0})
     make_run(tmp_path / "b", policy="two", metrics={METRIC: 8.0}, workload="other")
-    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], KIND), METRIC, KIND)
+    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], BATCH), METRIC, BATCH)
     assert "no common question" in found.verdict
-    table = headline_table(read_report_runs([tmp_path / "a", tmp_path / "b"], KIND), METRIC, KIND)
+    table = headline_table(read_report_runs([tmp_path / "a", tmp_path / "b"], BATCH), METRIC, BATCH)
     assert {cell.mark for row in table.rows for cell in row.cells} == {""}
     assert "2 different workloads" in found.warnings[0]
 
@@ -167,10 +176,11 @@ def test_runs_of_other_programs_are_told_apart_by_their_jobs(tmp_path: Path):
         run = make_run(tmp_path / name, n_jobs=n_jobs)
         for file in ("provenance.json", "options.resolved.json", "metrics.json"):
             (run / file).unlink()
-    same = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], KIND), METRIC, KIND)
+    same = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], BATCH), METRIC, BATCH)
     assert same.verdict.startswith("a and b share the lowest mean bounded slowdown")
     assert (
-        "no common" in findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "c"], KIND), METRIC, KIND).verdict
+        "no common"
+        in findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "c"], BATCH), METRIC, BATCH).verdict
     )
 
 
@@ -178,8 +188,8 @@ def test_repeated_runs_are_averaged_and_seeds_compared(tmp_path: Path):
     for seed, value in ((1, 2.0), (2, 4.0)):
         make_run(tmp_path / f"many/run_{seed}", policy="a", seed=seed, metrics={METRIC: value})
     make_run(tmp_path / "b", policy="b", seed=1, metrics={METRIC: 6.0})
-    runs = read_report_runs([tmp_path / "many", tmp_path / "b"], KIND)
-    found = findings_of_runs(runs, METRIC, KIND)
+    runs = read_report_runs([tmp_path / "many", tmp_path / "b"], BATCH)
+    found = findings_of_runs(runs, METRIC, BATCH)
     assert [run.name for run in runs] == ["a, seed 1", "a, seed 2", "b, seed 1"]
     assert "a has the lowest mean bounded slowdown: 3.00, which is 0.500 times the 6.00 of b" in found.verdict
     assert "a from 2.00 to 4.00" in found.certainty
@@ -189,27 +199,27 @@ def test_repeated_runs_are_averaged_and_seeds_compared(tmp_path: Path):
 def test_the_same_run_twice_is_one_run(tmp_path: Path):
     make_run(tmp_path / "a", policy="a", seed=1, metrics={METRIC: 2.0})
     make_run(tmp_path / "again", policy="a", seed=1, metrics={METRIC: 2.0})
-    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "again"], KIND), METRIC, KIND)
+    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "again"], BATCH), METRIC, BATCH)
     assert found.certainty.startswith("One run: no interval")
     assert any(text.startswith("a: the same run was given more than once") for text in found.warnings)
     make_run(tmp_path / "other", policy="a", seed=2, metrics={METRIC: 4.0})
-    runs = read_report_runs([tmp_path / name for name in ("a", "again", "other")], KIND)
-    assert "a mean bounded slowdown of 3.00" in findings_of_runs(runs, METRIC, KIND).verdict
-    assert findings_of_runs(runs, METRIC, KIND).certainty.startswith("Means of repeated runs with other seeds")
+    runs = read_report_runs([tmp_path / name for name in ("a", "again", "other")], BATCH)
+    assert "a mean bounded slowdown of 3.00" in findings_of_runs(runs, METRIC, BATCH).verdict
+    assert findings_of_runs(runs, METRIC, BATCH).certainty.startswith("Means of repeated runs with other seeds")
 
 
 def test_more_is_better_where_it_is(tmp_path: Path):
     make_run(tmp_path / "a", policy="a", metrics={"utilization": 0.5})
     make_run(tmp_path / "b", policy="b", metrics={"utilization": 0.75})
-    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], KIND), "utilization", KIND)
+    found = findings_of_runs(read_report_runs([tmp_path / "a", tmp_path / "b"], BATCH), "utilization", BATCH)
     assert found.verdict == "b has the highest utilization: 75.0 %, which is 1.50 times the 50.0 % of a."
 
 
 def test_no_run_folder(tmp_path: Path):
     with pytest.raises(ReadError, match="no such folder"):
-        read_report_runs([tmp_path / "nothing"], KIND)
+        read_report_runs([tmp_path / "nothing"], BATCH)
     with pytest.raises(ReadError, match="is no run"):
-        read_report_runs([tmp_path], KIND)
+        read_report_runs([tmp_path], BATCH)
 
 
 def test_many_bars_are_joined_within_jobs_only(monkeypatch: pytest.MonkeyPatch):
@@ -227,3 +237,18 @@ def test_reading_reports_loads_no_drawing_library():
     code = "import sys, hdrl.report.page; print([m for m in ('jinja2', 'matplotlib', 'torch') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_run_without_energy_takes_nothing_from_the_others(tmp_path: Path):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'hdrl[report]'")
+    for name in "abc":
+        make_run(tmp_path / name, policy=name)
+    (tmp_path / "b/out_consumed_energy.csv").write_text("time,energy\n0,0\n")
+    (tmp_path / "c/out_consumed_energy.csv").unlink()
+    figure = BATCH.figures["power"]
+    runs = list(enumerate(read_report_runs([tmp_path / name for name in "abc"], BATCH)))
+    shown = chart_of(figure, figure.on_page[0], runs)
+    assert shown is not None
+    assert shown.names == [(0, "a")]
+    assert "Means: a " in shown.words
+    assert chart_of(figure, figure.on_page[0], runs[1:]) is None

@@ -6,7 +6,6 @@ import dataclasses
 import heapq
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -15,12 +14,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.figures.tables import TABLE_FIGURES, read_table_run
 from hdrl.hashing import sha256_of
 from hdrl.metrics import TASK_METRICS, UNRUN, task_metrics
 from hdrl.options import ExperimentOptions
 from hdrl.options.sweep import SettingSweep
 from hdrl.seeding import stream
-from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace, TraceFile, read_tables, write_tables
+from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace, TraceFile, write_tables
 
 MAX_ROWS = 8
 """How many waiting jobs an agent sees."""
@@ -190,6 +190,9 @@ class PicksSpec:
     def refuses(self, machine: Any, load: Any, arguments: Any) -> str | None:
         return None
 
+    def meaning(self, arguments: Any) -> dict[str, Any]:
+        return {}
+
     def unplayable(self, arguments: Any) -> str | None:
         return None
 
@@ -239,15 +242,15 @@ class Mmc:
     policies, metrics, unrun = Policies(), TASK_METRICS, UNRUN
     environments: Mapping[str, Any] = {"picks": PicksSpec()}
     default_metrics = ("mean_wait_s", "max_wait_s", "utilization")
+    headline_metrics = ("n_finished", "mean_wait_s", "max_wait_s", "utilization")
     shown_metrics = ("n_jobs", "mean_wait_s", "utilization", *UNRUN)
     files = (TraceFile(("tasks.csv", "stays.csv"), write_tables, "tasks and their stays"),)
 
-    @cached_property
-    def figures(self) -> Mapping[str, Any]:
-        return {}
+    figures = TABLE_FIGURES
+    protocols: Mapping[str, Any] = {}
 
-    def read(self, folder: Any) -> Any:
-        return read_tables(folder)
+    def read(self, folder: Any, name: str | None = None) -> Any:
+        return read_table_run(folder, name, unit_word="server")
 
     def machine(self, options: Any) -> Servers:
         kind, _, number = options.platform.partition(":")

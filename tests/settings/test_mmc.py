@@ -115,8 +115,12 @@ def test_the_best_heuristic_is_the_baseline(tmp_path: Path) -> None:
 
 def test_it_is_shown(tmp_path: Path) -> None:
     run(write_options(tmp_path), "--setting", FILE, "--out", tmp_path / "run", "--quiet")
-    hdrl("report", tmp_path / "run", "-o", tmp_path / "run.html")
-    assert "mean_wait_s" in (tmp_path / "run.html").read_text()
+    hdrl("report", tmp_path / "run", "-o", tmp_path / "run.html", "--setting", FILE)
+    page = (tmp_path / "run.html").read_text()
+    assert "Which job ran when on which servers" in page
+    assert "Units in use" in page
+    hdrl("plot", "queue_size", tmp_path / "run", "-s", tmp_path / "queue.png", "--setting", FILE)
+    assert (tmp_path / "queue.png").read_bytes().startswith(b"\x89PNG")
     folder = compare(tmp_path, "compared")
     hdrl("report", folder, "-o", tmp_path / "compared.html")
     hdrl("plot", "comparison", folder, "-s", tmp_path / "compared.png")

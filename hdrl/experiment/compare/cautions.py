@@ -11,15 +11,9 @@ from numpy.typing import NDArray
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, overlapping
-from hdrl.experiment.compare.summary import (
-    Measured,
-    SummaryRow,
-    deciding_rows,
-    is_better,
-    metric_words,
-    number_words,
-)
+from hdrl.experiment.compare.summary import Measured, SummaryRow, deciding_rows, is_better
 from hdrl.metrics.planning import cautious_log_sd, windows_needed
+from hdrl.metrics.words import metric_words, number_words
 
 FEW_TRAININGS = 10
 """Trainings below which the variation between them is hardly known."""

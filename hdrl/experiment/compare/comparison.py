@@ -187,13 +187,12 @@ def _plan(sweep: Sweep) -> _Plan:
 
 def _with_baseline(sweep: Sweep, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     """Return the candidates with the baseline among them, and its name."""
-    if sweep.baseline in (candidate.name for candidate in candidates):
-        return list(candidates), str(sweep.baseline)
-    found = read_candidates(sweep, [str(sweep.baseline)])
+    baseline = sweep.baseline or ""  # `Sweep.completed` has given it a name
+    if baseline in [candidate.name for candidate in candidates]:
+        return list(candidates), baseline
+    found = read_candidates(sweep, [baseline])
     if len(found) != 1:
-        raise OptionsError(
-            f"{sweep.where}: baseline {sweep.baseline!r} stands for {len(found)} candidates, expected one"
-        )
+        raise OptionsError(f"{sweep.where}: baseline {baseline!r} stands for {len(found)} candidates, expected one")
     names = [candidate.name for candidate in candidates]
     return ([] if found[0].name in names else [found[0]]) + list(candidates), found[0].name
 

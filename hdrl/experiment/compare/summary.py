@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import cautious_log_sd, smallest_visible_change
 from hdrl.metrics.statistics import Bootstrap, Interval, holm, log_sd, wilcoxon_p
+from hdrl.metrics.words import metric_words, number_words
 
 FloatArray = NDArray[np.float64]
 
@@ -230,37 +231,6 @@ def _adjusted(rows: list[SummaryRow]) -> list[SummaryRow]:
     for family in (pooled, ~pooled):
         adjusted[family] = holm(p[family])
     return [replace(row, p_holm=float(value)) for row, value in zip(rows, adjusted, strict=True)]
-
-
-def metric_words(metric: str) -> str:
-    """Return a metric's name for sentences: ``"mean bounded slowdown"``.
-
-    Parameters
-    ----------
-    metric
-        Its name.
-    """
-    for suffix in ("_jobs_per_h", "_js", "_s", "_j", "_w"):
-        if metric.endswith(suffix):
-            metric = metric.removesuffix(suffix)
-            break
-    return metric.removeprefix("n_").replace("_", " ")
-
-
-def number_words(value: float) -> str:
-    """Return a number for sentences and tables: three digits that count.
-
-    Parameters
-    ----------
-    value
-        The number; NaN becomes ``"-"``.
-    """
-    if not math.isfinite(value):
-        return "-"
-    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
-        return f"{value:.3g}"
-    digits = 0 if value == 0 or abs(value) >= 1000 else max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{digits}f}"
 
 
 def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:

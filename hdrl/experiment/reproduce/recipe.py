@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.files import read_json
-from hdrl.workload.archive import fetch_folder
+from hdrl.files import read_json, user_folder
 
 RECIPE = "experiment.json"
 REFERENCE = "reference.csv"
@@ -58,6 +57,7 @@ class Recipe(_Block):
         default_factory=dict, description="Options files by the name of their row: kind options, and training."
     )
     sweep: FileName | None = Field(default=None, description="Sweep file: kind sweep; what judges a training.")
+    setting: Text = Field(default="batch", description="The setting that knows the protocol.")
     protocol: Text | None = Field(
         default=None, description="Name of a function: kind protocol; what judges a training."
     )
@@ -169,7 +169,7 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
         Folders that come first.
     """
     named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
-    return [*(Path(folder).expanduser() for folder in (*given, *named) if str(folder)), fetch_folder()]
+    return [*(Path(folder).expanduser() for folder in (*given, *named) if str(folder)), user_folder("workloads")]
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:

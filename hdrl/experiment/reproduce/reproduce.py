@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.distributed import run_tasks
-from hdrl.errors import OutputError
+from hdrl.errors import OutputError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
 from hdrl.experiment.experiment import run_experiment
-from hdrl.experiment.reproduce.protocols import PROTOCOLS
 from hdrl.experiment.reproduce.recipe import REFERENCE, Experiment, find_traces, trace_folders
 from hdrl.experiment.reproduce.resulttable import Difference, Place, differences, read_reference, write_results
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.provenance import versions
 from hdrl.files import read_json, write_json
+from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
-from hdrl.settings.batch.options import Options
+from hdrl.setting import Load, Machine, ReproduceProtocol, find_setting
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
@@ -121,13 +121,21 @@ class _Work:
         if recipe.sweep is not None:
             self.sweep(recipe.sweep)
         if recipe.protocol is not None:
-            _ = PROTOCOLS[recipe.protocol]
+            _ = self.protocol()
 
-    def options(self, file: str) -> Options:
+    def protocol(self) -> ReproduceProtocol:
+        """Return the protocol of the experiment."""
+        recipe = self.experiment.recipe
+        known, name = find_setting(recipe.setting).protocols, recipe.protocol or ""
+        if name not in known:
+            raise UnknownName("protocol", name, known)
+        return known[name]
+
+    def options(self, file: str) -> OptionsFile:
         """Return options of the experiment, traces found."""
         options = read_options(self.experiment.folder / file)
-        trace = self.traces.get(options.workload_file_path)
-        return options if trace is None else options.changed(workload_file_path=str(trace.absolute()))
+        trace = self.traces.get(getattr(options, options.workload_key))
+        return options if trace is None else options.changed(**{options.workload_key: str(trace.absolute())})
 
     def sweep(self, file: str, candidates: Sequence[str] = ()) -> Sweep:
         """Return a sweep of the experiment, traces found, with more candidates."""
@@ -147,7 +155,7 @@ class _Work:
             return str(self.traces[name].absolute())
         return str(beside.absolute()) if beside.is_file() else name
 
-    def run(self, options: Options, folder: Path) -> dict[str, float]:
+    def run(self, options: OptionsFile, folder: Path) -> dict[str, float]:
         """Run an experiment, unless an earlier call finished it, and return its metrics."""
         if not _is_finished(folder):
             self.message(f"running {folder.relative_to(self.out)}")
@@ -177,7 +185,7 @@ class _Work:
 class _Training:
     """One training, which has a process of its own."""
 
-    options: Options
+    options: OptionsFile
     folder: Path
 
 
@@ -185,11 +193,23 @@ def _train(one: _Training) -> None:
     _run_or_resume(one.options, one.folder, None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """A model that a protocol plays; its file is read then."""
+
+    path: Path
+
+    def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
+        from hdrl.experiment.train.modeluse import Model
+
+        return Model(self.path).play(machine, load, as_trained=as_trained)
+
+
 def _is_finished(folder: Path) -> bool:
     return (folder / METRICS_FILE).is_file()
 
 
-def _run_or_resume(options: Options, folder: Path, progress: Progress | None) -> None:
+def _run_or_resume(options: OptionsFile, folder: Path, progress: Progress | None) -> None:
     """Run an experiment, or go on with what an interrupted call has left."""
     run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
 
@@ -226,7 +246,7 @@ def _run_sweep(work: _Work) -> dict[Place, float]:
 
 def _run_protocol(work: _Work) -> dict[Place, float]:
     work.message(f"running {work.experiment.recipe.protocol}")
-    return PROTOCOLS[work.experiment.recipe.protocol or ""](work.traces, [])
+    return work.protocol()(work.traces, [])
 
 
 def _run_training(work: _Work) -> dict[Place, float]:
@@ -243,7 +263,7 @@ def _run_training(work: _Work) -> dict[Place, float]:
     if recipe.sweep is None:
         found: dict[Place, float] = {}
         for row, files in models.items():
-            numbers = PROTOCOLS[recipe.protocol or ""](work.traces, files)
+            numbers = work.protocol()(work.traces, [_Trained(file) for file in files])
             found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
         return found
     candidates = [f"{row}={(work.out / f'{row}_seed_*' / 'model.pt').absolute()}" for row in models]

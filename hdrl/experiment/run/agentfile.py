@@ -30,7 +30,7 @@ from hdrl.setting import BATCH, SETTINGS
 if TYPE_CHECKING:
     from hdrl.setting import PolicyBook
 
-__all__ = ["Agent", "AgentError", "AgentKind", "blame", "load_agent"]
+__all__ = ["AgentChoice", "AgentError", "AgentKind", "blame", "load_agent"]
 
 Policy: TypeAlias = Any
 """The name of a policy, or what a setting makes of a Python file: a priority, a function from a view to decisions."""
@@ -51,8 +51,8 @@ class AgentKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """Who decides in a run.
+class AgentChoice:
+    """Who decides in a run: what an agent is made of, not the agent itself.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def load_agent(
     *,
     policies: PolicyBook | None = None,
     takes_first: bool = False,
-) -> Agent:
+) -> AgentChoice:
     """Load an agent from a Python file.
 
     Parameters
@@ -113,7 +113,7 @@ def load_agent(
     if takes_first:
         classes = sorted(classes, key=lambda cls: cls.__name__)[:1]
     if policy is not None and not classes:
-        return Agent(f"{path.name}{suffix}", policy, path, digest)
+        return AgentChoice(f"{path.name}{suffix}", policy, path, digest)
     if len(classes) == 1 and policy is None:
         if suffix:
             raise AgentError(f"{path}: defines {classes[0].__name__}; {suffix!r} goes with a priority(job, now_s)")
@@ -131,11 +131,11 @@ def _kind_of_function(policy: Policy) -> str:
     return "policy" if callable(policy) else "priority"
 
 
-def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> Agent:
+def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> AgentChoice:
     kind = _kind_of(cls) or AgentKind.POLICY
     if kind is AgentKind.POLICY:
-        return Agent(path.name, _make(cls, policy_pair(), path), path, digest)
-    return Agent(path.name, path.stem, path, digest, kind, cls)
+        return AgentChoice(path.name, _make(cls, policy_pair(), path), path, digest)
+    return AgentChoice(path.name, path.stem, path, digest, kind, cls)
 
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:

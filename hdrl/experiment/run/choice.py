@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.errors import OptionsError, UnknownName
-from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import is_policy_file
 from hdrl.seeding import seed_sequence
@@ -48,7 +48,7 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
     return options.with_agent(**agent)
 
 
-def choose_agent(options: OptionsFile) -> Agent:
+def choose_agent(options: OptionsFile) -> AgentChoice:
     """Return the agent that the options ask for.
 
     Parameters
@@ -83,7 +83,7 @@ def choose_agent(options: OptionsFile) -> Agent:
             f"{', '.join(ALGORITHMS)}"
         )
     else:
-        agent = Agent("classic", _classic_policy(options))
+        agent = AgentChoice("classic", _classic_policy(options))
     if agent.kind is AgentKind.POLICY:
         for key, model in (("input_model", given.input_model), ("output_model", given.output_model)):
             if model is not None:
@@ -104,7 +104,7 @@ def may_learn(options: OptionsFile) -> bool:
     return options.agent_type == "LEARNING" or options.agent_options.file is not None
 
 
-def with_kind(options: OptionsFile, agent: Agent) -> OptionsFile:
+def with_kind(options: OptionsFile, agent: AgentChoice) -> OptionsFile:
     """Return the options with the kind that the agent is of: in a file, the class decides.
 
     Parameters

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
@@ -19,7 +19,7 @@ WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
 
 
 def write_results(
-    folder: Path, options: OptionsFile, trace: Any, agent: Agent, model: Path | None = None
+    folder: Path, options: OptionsFile, trace: Any, agent: AgentChoice, model: Path | None = None
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
@@ -58,7 +58,7 @@ def _simulator_version(trace: Trace) -> dict[str, str]:
     return {} if version is None else {"batsim": str(version)}
 
 
-def _provenance(options: OptionsFile, trace: Trace, agent: Agent, model: Path | None) -> dict[str, Any]:
+def _provenance(options: OptionsFile, trace: Trace, agent: AgentChoice, model: Path | None) -> dict[str, Any]:
     learned = {} if model is None else {"model_sha256": hashlib.sha256(model.read_bytes()).hexdigest()}
     return {
         "versions": versions(torch=model is not None) | _simulator_version(trace),

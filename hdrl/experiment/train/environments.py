@@ -48,7 +48,7 @@ class Environment:
             Which items an episode holds; all of them if nothing is said.
         """
         given = {**self.spec.places(machine, load, window or None), **self.arguments}
-        return _creator(self.id, "entry_point")(**given)
+        return creator(self.id, "entry_point")(**given)
 
     def batch(self, n_envs: int, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a batch of environments.
@@ -63,7 +63,7 @@ class Environment:
             Which items an episode holds; all of them if nothing is said.
         """
         given = {**self.spec.places(machine, load, window or None), **self.arguments}
-        return _creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
+        return creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
 
     def player(self, machine: Machine, load: Load, options: Any = None) -> Any:
         """Make an environment in which a model decides about a whole load, under the physics of all candidates.
@@ -201,7 +201,16 @@ def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Pat
     return {**arguments, "objective": moved_objective(objective, path_of)}
 
 
-def _creator(environment: str, entry: str) -> Any:
+def creator(environment: str, entry: str) -> Any:
+    """Return what makes environments.
+
+    Parameters
+    ----------
+    environment
+        Their registered name.
+    entry
+        ``"entry_point"`` for single ones, ``"vector_entry_point"`` for batches.
+    """
     import gymnasium
     from gymnasium.envs.registration import load_env_creator
 
@@ -212,7 +221,7 @@ def _creator(environment: str, entry: str) -> Any:
 
 
 def _check_argument(options: OptionsFile, spec: EnvironmentSpec, key: str) -> None:
-    parameters = inspect.signature(_creator(spec.id, "vector_entry_point")).parameters
+    parameters = inspect.signature(creator(spec.id, "vector_entry_point")).parameters
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     known = [name for name, one in parameters.items() if name not in spec.given and one.kind in kinds]
     if key not in known:

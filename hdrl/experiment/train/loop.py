@@ -9,16 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.experiment.train.learner import EpisodeRow, Iteration, Learner
+from hdrl.errors import LearningError
+from hdrl.experiment.train.learning import blamed
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from hdrl.experiment.run.progress import Progress
+    from hdrl.learn.interaction import Episode
+    from hdrl.learn.train import Iteration, Trainer
 
 EVENTS_FOLDER = "tensorboard"
 
-Save = Callable[[str, Mapping[str, Any]], None]
-"""Writes a file of the training: its name, and what it holds."""
+EpisodeRow = dict[str, float]
+"""A finished episode: ``return``, ``length`` and its results by name."""
+
+NOT_RESULTS = ("r", "l", "t", "env")
+"""What environments tell of an episode besides its results: copies of return and length, the wall clock, who it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +93,8 @@ class Training:
     ----------
     folder
         Its folder.
-    learner
-        Who learns.
+    trainer
+        The agent and the environments that it learns in.
     plan
         How long, and what happens on the way.
     save_checkpoint
@@ -95,6 +103,10 @@ class Training:
         Writes the model that has done best so far.
     score
         Gives a number to the episodes of a validation, the more the better.
+    validation_envs
+        The environments to validate in, if any.
+    agent_file
+        The file of a user's own agent, for messages.
     progress
         Whom to tell how far it is.
     reached
@@ -102,14 +114,21 @@ class Training:
     """
 
     folder: Path
-    learner: Learner
+    trainer: Trainer
     plan: Plan
     save_checkpoint: Callable[[Mapping[str, Any]], None]
     save_best: Callable[[], None]
     score: Callable[[list[EpisodeRow]], float]
+    validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None
+    agent_file: Path | None = None
     progress: Progress | None = None
     reached: Reached = field(default_factory=Reached)
     _log: TrainingLog | None = None
+    _first: Any = None
+
+    def __post_init__(self) -> None:
+        if self.plan.actions:
+            self._first = self._first_seen()
 
     def resume(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint.
@@ -117,12 +136,12 @@ class Training:
         Parameters
         ----------
         model
-            What the learner's ``model`` returned then.
+            The state of the agent then.
         state
             What was given to ``save_checkpoint``.
         """
-        self.learner.load_state_dict(model, state["learner"])
         self.reached = Reached(**state["reached"])
+        self.trainer.load_state_dict({**self._of_trainer(state["learner"]), "agent": model})
         self._log = TrainingLog(self.folder, state["log"])
 
     def run(self) -> bool:
@@ -148,12 +167,13 @@ class Training:
 
     def _iterate(self, log: TrainingLog, events: Events | None) -> None:
         began_s = time.perf_counter()
-        iteration = self.learner.iterate()
-        row = self._count(iteration)
+        n_steps = self.reached.n_steps
+        row, episodes = self._count(self._trained())
         if self._is_due(self.plan.validation_every):
             row |= self._validate()
-        log.add(row, [self._episode(episode) for episode in iteration.episodes])
-        shown = row | {"steps_per_s": iteration.n_steps / max(time.perf_counter() - began_s, 1e-9)}
+        log.add(row, [{"iteration": self.reached.n_iterations, **episode} for episode in episodes])
+        n_steps = self.reached.n_steps - n_steps
+        shown = row | {"steps_per_s": n_steps / max(time.perf_counter() - began_s, 1e-9)}
         if events is not None:
             events.add(self.reached.n_iterations, shown)
         if self.progress is not None:
@@ -182,27 +202,60 @@ class Training:
         reached = self.reached.n_iterations
         return every is not None and (reached % every == 0 or reached == self.plan.n_iterations)
 
-    def _count(self, iteration: Iteration) -> dict[str, float]:
-        """Take notice of an iteration and return its row."""
+    def _trained(self) -> Iteration:
+        done: list[Iteration] = []
+        with blamed(self.agent_file):
+            self.trainer.run(self.trainer.n_iterations + 1, on_iteration=done.append)
+        return done[0]
+
+    def _count(self, iteration: Iteration) -> tuple[dict[str, float], list[EpisodeRow]]:
+        """Take notice of an iteration and return its row, and those of its episodes."""
+        episodes = [_row(episode) for episode in iteration.episodes]
         self.reached.n_iterations += 1
-        self.reached.n_steps += iteration.n_steps
-        self.reached.n_episodes += len(iteration.episodes)
+        self.reached.n_steps = iteration.n_steps
+        self.reached.n_episodes += len(episodes)
         row: dict[str, float] = {
             "iteration": self.reached.n_iterations,
             "n_steps": self.reached.n_steps,
             "n_episodes": self.reached.n_episodes,
         }
-        row |= _means(iteration.episodes, "episode_") | iteration.values
-        return row | {
-            f"{PROBABILITY}{name}": value
-            for name, value in zip(self.plan.actions, iteration.probabilities, strict=False)
-        }
+        row |= _means(episodes, "episode_") | _with_loss(iteration.losses)
+        chances = zip(self.plan.actions, self._probabilities(), strict=False)
+        return row | {f"{PROBABILITY}{name}": value for name, value in chances}, episodes
 
-    def _episode(self, episode: EpisodeRow) -> dict[str, float]:
-        return {"iteration": self.reached.n_iterations, **episode}
+    def _first_seen(self) -> Any:
+        """Return what the first environment shows at the first decision."""
+        from hdrl.learn.evaluate import batch_of_one
+
+        observations, info = self.trainer.interaction.envs.reset(seed=self.trainer.seed)
+        mask = info.get("action_mask")
+        return batch_of_one(observations[0], None if mask is None else mask[0])
+
+    def _probabilities(self) -> list[float]:
+        """Return how likely each action is at the first decision, nothing if the agent cannot tell."""
+        from hdrl.learn.checks import checked_probabilities
+
+        if self._first is None:
+            return []
+        with blamed(self.agent_file):
+            try:
+                return checked_probabilities(self.trainer.agent, *self._first)
+            except LearningError:
+                return []
 
     def _validate(self) -> dict[str, float]:
-        episodes = self.learner.score(self.plan.validation_seed, self.plan.n_validation_episodes)
+        from hdrl.learn.checks import check_weights
+        from hdrl.learn.evaluate import evaluate
+
+        check_weights(self.trainer.agent)
+        if self.validation_envs is None:
+            raise TypeError("there are no environments to validate in")
+        plan = self.plan
+        with blamed(self.agent_file):
+            played = evaluate(
+                self.trainer.agent, self.validation_envs, plan.n_validation_episodes, seed=plan.validation_seed
+            )
+        episodes = [_row(episode) for episode in played]
         score = self.score(episodes)
         if self.reached.best_score is None or score > self.reached.best_score:
             self.reached.best_score, self.reached.best_iteration = score, self.reached.n_iterations
@@ -210,9 +263,34 @@ class Training:
         return _means(episodes, "validation_")
 
     def _save(self, log: TrainingLog) -> None:
-        self.save_checkpoint(
-            {"learner": self.learner.state_dict(), "reached": self.reached.as_json(), "log": log.state_dict()}
-        )
+        from hdrl.learn.checks import check_weights
+
+        check_weights(self.trainer.agent)
+        state = {name: part for name, part in self.trainer.state_dict().items() if name != "agent"}
+        self.save_checkpoint({"learner": state, "reached": self.reached.as_json(), "log": log.state_dict()})
+
+    def _of_trainer(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state of the trainer; agents of HDeepRM had a loop of their own, which saved another one."""
+        if "n_iterations" in state:
+            return state
+        done, interaction = self.reached.n_iterations, self.trainer.interaction
+        interaction.envs.reset(seed=self.trainer.seed, options={"episode": done - 1})
+        return {
+            "memory": {"random": state["random"]},
+            "interaction": interaction.state_dict(),
+            "n_iterations": done,
+            "n_steps": self.reached.n_steps,
+        }
+
+
+def _row(episode: Episode) -> EpisodeRow:
+    return {name: float(value) for name, value in episode.items() if name not in NOT_RESULTS}
+
+
+def _with_loss(told: Mapping[str, float]) -> dict[str, float]:
+    """Return what learning told, with the sum of its losses where it told none in all."""
+    losses = [value for name, value in told.items() if name.endswith("_loss")]
+    return {**({"loss": sum(losses)} if losses and "loss" not in told else {}), **told}
 
 
 def _means(episodes: list[EpisodeRow], prefix: str) -> dict[str, float]:

@@ -8,48 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from hdrl.errors import OptionsError, ReadError
-from hdrl.experiment.run.agentfile import Agent, AgentKind
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from hdrl.errors import LearningError, OptionsError, ReadError
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
+from hdrl.experiment.train.environments import Environment, environment_from
+from hdrl.experiment.train.learning import blamed
+from hdrl.setting import BATCH, SETTINGS, Setting
 
 if TYPE_CHECKING:
-    from hdrl.experiment.train.batchlearner import BatchLearner
-    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
+    from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
 
-    AnyLearner = BatchLearner | HDeepRMLearner
+_Schema = TypeVar("_Schema", bound=BaseModel)
 
 FILE = "file:"
 """How the algorithm of an agent from a file begins."""
 
 
-def algorithm_of(agent: Agent) -> str:
-    """Return what a model file calls the algorithm of an agent.
-
-    Parameters
-    ----------
-    agent
-        An agent that learns.
-    """
-    return agent.name if agent.path is None else f"{FILE}{agent.path.name}"
+def algorithm_of(choice: AgentChoice) -> str:
+    """Return what a model file calls the algorithm of an agent."""
+    return choice.name if choice.path is None else f"{FILE}{choice.path.name}"
 
 
-def checkpoint_of_learner(
+def checkpoint_of_choice(
+    choice: AgentChoice,
     agent: Agent,
-    learner: AnyLearner,
     environment: Mapping[str, Any],
     notes: Mapping[str, Any],
     training: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Return what a model file of a learner holds.
+    """Return what a model file of an agent holds.
 
     Parameters
     ----------
+    choice
+        What it is made of.
     agent
-        Who it is.
-    learner
-        The learner.
+        The agent.
     environment
         Its environment, as JSON.
     notes
@@ -57,36 +55,153 @@ def checkpoint_of_learner(
     training
         The state of the training; ``None``: it cannot be gone on with.
     """
-    from hdrl.learn.checkpoint import Checkpoint
-    from hdrl.learn.spaces import space_as_json
+    from hdrl.learn.checkpoint import checkpoint_of
 
-    observation_space, action_space, config = learner.description()
-    return Checkpoint(
-        algorithm=algorithm_of(agent),
-        config=config,
-        observation_space=space_as_json(observation_space),
-        action_space=space_as_json(action_space),
-        agent=learner.model(),
-        environment=dict(environment),
-        training=dict(training or {}),
-        notes={"agent_sha256": agent.sha256 or None, "api": agent.kind.value, **notes},
-    )
+    known = {"agent_sha256": choice.sha256 or None, "api": choice.kind.value, **notes}
+    return checkpoint_of(agent, algorithm_of(choice), environment=environment, training=training, notes=known)
 
 
-def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint | None]:
+def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:
+    """Let an agent start from the weights of a model file.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    model
+        What `read_model` returned.
+    where
+        Name of the model file, for messages.
+    path
+        The file of a user's own agent, for messages.
+
+    Raises
+    ------
+    LearningError
+        If they do not fit.
+    """
+    try:
+        with blamed(path):
+            agent.load_weights(model)
+    except LearningError as error:
+        raise LearningError(f"{where}: {error}") from None
+
+
+class _TrainedOn(BaseModel):
+    """On which jobs a model was trained; nothing of it need be there."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    workload: str = ""
+    workload_sha256: str = ""
+    n_jobs: int = 0
+    first_job: int = 0
+    last_job: int = 0
+    platform: str = ""
+
+
+class _Notes(BaseModel):
+    """What a training notes in its model file; models that were saved in Python have none of it."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    api: Literal["learning", "hdeeprm"] = "learning"
+    agent_sha256: str | None = None
+    trained_on: _TrainedOn = _TrainedOn()
+
+
+class _Environment(BaseModel):
+    """In which environment a model decides."""
+
+    model_config = ConfigDict(strict=True)
+
+    id: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("arguments")
+    @classmethod
+    def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        actions = arguments.get("actions")
+        if actions is not None and not (isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
+            raise ValueError("actions that are texts")
+        return arguments
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a model file and what a training has noted in it.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or holds nonsense.
+    """
+    from hdrl.learn.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(path)
+    _validated(_Notes, checkpoint.notes, path, "notes")
+    try:
+        checkpoint.spaces()
+    except LearningError as error:
+        raise ReadError(path, f"is a damaged model file ({error})") from None
+    return checkpoint
+
+
+def api_of(checkpoint: Checkpoint) -> str:
+    """Return the kind of the agent of a model file: a value of `AgentKind`."""
+    return str(checkpoint.notes.get("api", "learning"))
+
+
+def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = None) -> Environment:
+    """Return the environment in which the model of a file decides.
+
+    Raises
+    ------
+    ReadError
+        If it does not say so, or names one that does not exist.
+    """
+    setting = setting or SETTINGS[BATCH]
+    known = {one.id: one for one in setting.environments.values()}
+    if not checkpoint.environment:
+        raise ReadError(
+            path,
+            "does not say in which environment it decides; save it with checkpoint_of(..., "
+            f"environment={{'id': '{list(known)[-1]}', 'arguments': {{}}}})",
+        )
+    found = _validated(_Environment, checkpoint.environment, path, "environment")
+    if found.id not in known:
+        raise ReadError(
+            path, f"is a damaged model file (environment: id is {found.id!r}, expected {' or '.join(known)})"
+        )
+    given = sorted(set(found.arguments) & known[found.id].given)
+    if given:
+        text = f"environment: arguments is an object, expected no {given[0]}: what is simulated says that"
+        raise ReadError(path, f"is a damaged model file ({text})")
+    return environment_from({"id": found.id, "arguments": found.arguments}, str(path), setting)
+
+
+def _validated(schema: type[_Schema], data: object, path: str | Path, what: str) -> _Schema:
+    from hdrl.learn.config import problem_of
+
+    try:
+        return schema.model_validate(data)
+    except ValidationError as error:
+        raise ReadError(path, f"is a damaged model file ({what}: {problem_of(error)})") from None
+
+
+def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:
     """Read a model file for an agent.
 
     Parameters
     ----------
     path
         The file.
-    agent
+    choice
         The agent that it is for.
 
     Returns
     -------
     tuple
-        What the agent's ``load_model`` takes, and the whole content of a file of ours, ``None`` for one of HDeepRM.
+        What `load_weights` takes, and the whole content of a file of ours, ``None`` for one of HDeepRM.
 
     Raises
     ------
@@ -95,17 +210,15 @@ def read_model(path: Path, agent: Agent) -> tuple[Mapping[str, Any], Checkpoint 
     OptionsError
         If it is a model of another kind of agent.
     """
-    from hdrl.learn.checkpoint import load_checkpoint
-
     try:
-        checkpoint = load_checkpoint(path)
+        checkpoint = read_checkpoint(path)
     except ReadError as error:
-        foreign = _model_of_hdeeprm(path) if agent.kind is AgentKind.HDEEPRM else None
+        foreign = _model_of_hdeeprm(path) if choice.kind is AgentKind.HDEEPRM else None
         if foreign is None:
             raise error from None
         return foreign, None
-    if checkpoint.notes.get("api") != agent.kind.value or (agent.path is None and checkpoint.algorithm != agent.name):
-        raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(agent)}")
+    if api_of(checkpoint) != choice.kind.value or (choice.path is None and checkpoint.algorithm != choice.name):
+        raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(choice)}")
     return checkpoint.agent, checkpoint
 
 

@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
-from hdrl.experiment.run.agentfile import Agent, AgentKind, load_agent
-from hdrl.experiment.train.environments import Environment, environment_from, environment_of
-from hdrl.experiment.train.learning import (
-    hdeeprm_settings,
-    make_agent,
-    one_thread,
-    require_torch,
-    settings_of,
-    test_jobs,
-)
-from hdrl.experiment.train.modelfile import FILE, read_model
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
+from hdrl.experiment.train.environments import Environment
+from hdrl.experiment.train.learning import asked_for, blamed, make_agent, one_thread, require_torch, settings_of
+from hdrl.experiment.train.meaning import check_same_meaning
+from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
+from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine, Setting, Trace, find_setting
 
 if TYPE_CHECKING:
-    from hdrl.experiment.train.modelfile import AnyLearner
+    from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
 
 
@@ -62,14 +57,22 @@ class Model:
         self, path: str | Path, *, agent_file: str | Path | None = None, setting: Setting | None = None
     ) -> None:
         require_torch()
-        from hdrl.learn.checkpoint import load_checkpoint
-
         self.path = Path(path)
-        self._checkpoint: Checkpoint = load_checkpoint(self.path)
+        self._checkpoint: Checkpoint = read_checkpoint(self.path)
         self.algorithm = self._checkpoint.algorithm
         self.trained_on: Mapping[str, Any] = self._checkpoint.notes.get("trained_on", {})
-        self._agent = self._find_agent(agent_file)
-        self._spec = environment_from(self._checkpoint.environment, str(self.path), setting)
+        self._choice = self._find_choice(agent_file)
+        self._spec = spec_of(self._checkpoint, self.path, setting)
+
+    def check_can_play(self) -> None:
+        """Refuse a model whose decisions cannot be carried out beside policies that hdrl simulates.
+
+        Raises
+        ------
+        OptionsError
+            If it is of an environment that is a simulator of its own.
+        """
+        self._spec.check_can_play(str(self.path))
 
     def play(
         self, machine: Machine, load: Load, *, seed: int = 0, options: Any = None, as_trained: bool = False
@@ -79,72 +82,53 @@ class Model:
         Parameters
         ----------
         machine, load
-            What is simulated; the platform must have as many nodes, processors and cores as the one of the training,
+            What is simulated; the machine must have as many nodes, processors and cores as the one of the training,
             unless the observation leaves them out.
         seed
             Seed of the environment: of what random selections draw.
         options
             Options or a sweep, for what they say of simulations.
         as_trained
-            Whether the environment of the training simulates, instead of the simulator of all other policies.
+            Whether to simulate in the environment of the training, instead of as all candidates are simulated.
 
         Raises
         ------
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
-        if as_trained:
-            self._spec.check_exact(machine, load, str(self.path))
-            env = self._spec.single(machine, load)
-        else:
-            self.check_can_play()
-            env = self._spec.player(machine, load, options)
+        with asked_for(f"{self.path}: its environment"):
+            if as_trained:
+                self._spec.check_exact(machine, load, str(self.path))
+                env = self._spec.single(machine, load)
+            else:
+                self.check_can_play()
+                env = self._spec.player(machine, load, options)
         try:
-            with one_thread():
-                return self._learner(env, seed).play(env, seed)
+            return played(self._made(env, seed), env, seed, self._choice.path)
         finally:
             env.close()
 
-    def check_can_play(self) -> None:
-        """Refuse a model whose decisions cannot be carried out by the simulator of all other policies.
-
-        Raises
-        ------
-        OptionsError
-            If it is one.
-        """
-        try:
-            self._spec.check_can_play(str(self.path))
-        except OptionsError as error:
-            raise OptionsError(f"{self.path}: {error}") from None
-
-    def _learner(self, env: Any, seed: int) -> AnyLearner:
-        from hdrl.experiment.train.batchlearner import BatchLearner
-        from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner, HDeepRMSettings
+    def _made(self, env: Any, seed: int) -> Agent:
         from hdrl.learn.spaces import check_same_spaces
 
-        checkpoint = self._checkpoint
-        check_same_spaces(checkpoint.spaces(), (env.observation_space, env.action_space), str(self.path))
-        learner: AnyLearner
-        if self._agent.kind is AgentKind.HDEEPRM:
-            learner = HDeepRMLearner(self._agent, HDeepRMSettings(**checkpoint.config), env, seed=seed)
-        else:
-            made = make_agent(self._agent, checkpoint.config, checkpoint.spaces(), seed=seed, where=str(self.path))
-            learner = BatchLearner(made, None, path=self._agent.path)
-        learner.load_model(checkpoint.agent, str(self.path))
-        return learner
+        checkpoint, where = self._checkpoint, str(self.path)
+        spaces = checkpoint.spaces()
+        check_same_spaces(spaces, (env.observation_space, env.action_space), where)
+        agent = make_agent(self._choice, checkpoint.config, spaces, seed=seed, where=where)
+        load_weights(agent, checkpoint.agent, where, self._choice.path)
+        return agent
 
-    def _find_agent(self, agent_file: str | Path | None) -> Agent:
+    def _find_choice(self, agent_file: str | Path | None) -> AgentChoice:
         if agent_file is not None:
             agent = load_agent(agent_file, _no_pair, takes_first=True)
-            if agent.kind.value != self._checkpoint.notes.get("api"):
+            if agent.kind.value != api_of(self._checkpoint):
                 raise OptionsError(f"{self.path}: is a model of {self.algorithm}, not of {agent_file}")
             return agent
         if self.algorithm.startswith(FILE):
             name = self.algorithm.removeprefix(FILE)
             beside = self.path.parent / name
             if beside.is_file():
-                return self._find_agent(beside)
+                return self._find_choice(beside)
             raise OptionsError(
                 f"{self.path}: is a model of the agent file {name}, which must be given, or lie beside it"
             )
@@ -154,7 +138,7 @@ class Model:
             found = ALGORITHMS[self.algorithm].agent_class()
         except UnknownName as error:
             raise LearningError(f"{self.path}: {error}") from None
-        return Agent(self.algorithm, self.algorithm, kind=AgentKind.LEARNING, learner=found)
+        return AgentChoice(self.algorithm, self.algorithm, kind=AgentKind.LEARNING, learner=found)
 
 
 def evaluate_model(
@@ -186,17 +170,8 @@ def evaluate_model(
     return Model(path, agent_file=agent_file).play(machine, load, seed=seed)
 
 
-def play_options(options: OptionsFile, agent: Agent, machine: Machine, load: Load) -> Trace:
+def play_options(options: OptionsFile, choice: AgentChoice, machine: Machine, load: Load) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
-
-    Parameters
-    ----------
-    options
-        The options.
-    agent
-        The agent.
-    machine, load
-        What is simulated.
 
     Raises
     ------
@@ -204,87 +179,88 @@ def play_options(options: OptionsFile, agent: Agent, machine: Machine, load: Loa
         If there is no model, or it does not fit.
     """
     require_torch()
-    from hdrl.experiment.train.batchlearner import BatchLearner
-    from hdrl.experiment.train.hdeeprmlearner import HDeepRMLearner
-
-    spec = environment_of(options)
-    env = playing_environment(options, spec, machine, load)
+    given = options.agent_options.input_model
+    if given is None and choice.name != "random":
+        raise OptionsError(
+            f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE)"
+        )
+    world = World(options, machine, load)
+    env = world.test()
     spaces = env.observation_space, env.action_space
-    learner: AnyLearner
-    if agent.kind is AgentKind.HDEEPRM:
-        learner = HDeepRMLearner(agent, hdeeprm_settings(options), env, seed=options.seed)
-    else:
-        settings, where = _settings(options, agent), f"{options.where}: learning.settings"
-        made = make_agent(agent, settings, spaces, seed=options.seed, where=where)
-        learner = BatchLearner(made, None, path=agent.path)
-    _load(options, agent, learner, spec, spaces)
+    where = f"{options.where}: learning.settings"
     try:
-        with one_thread():
-            return learner.play(env, options.seed)
+        made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
+        if given is not None:
+            setting = find_setting(options.setting_name, options.folder)
+            load_model(options.path_of(given), choice, made, world.spec, setting)
+        return played(made, env, options.seed, choice.path)
     finally:
         env.close()
 
 
-def playing_environment(options: OptionsFile, spec: Environment, machine: Machine, load: Load) -> Any:
-    """Return the environment in which a model is tested on the jobs of a test.
+def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
+    """Simulate an episode with the best actions.
 
     Parameters
     ----------
-    options
-        The options.
-    spec
-        The environment of the training.
-    machine, load
-        What is simulated.
+    agent
+        The agent.
+    env
+        A single environment of ours, with a ``trace`` method besides those of Gymnasium.
+    seed
+        Its seed.
+    path
+        The file of a user's own agent, for messages.
 
     Raises
     ------
     HdrlError
-        If the decisions of the model cannot be carried out.
+        If the agent fails, or a decision cannot be followed.
     """
-    tested = test_jobs(options, load)
-    if spec.is_compatible:  # reproduces numbers that were made in that mode
-        spec.check_exact(machine, tested, options.where)
-        return spec.single(machine, tested)
-    return spec.player(machine, tested, options)
+    from hdrl.learn.evaluate import play
+
+    with one_thread(), blamed(path):
+        play(agent, env, seed=seed)
+    trace: Trace = env.trace()
+    return trace
 
 
-def _settings(options: OptionsFile, agent: Agent) -> dict[str, Any]:
-    """Return the settings that a test needs: those of the model, which decide about its networks."""
-    given = options.agent_options.input_model
-    if given is None:
-        return settings_of(options, agent)
-    _, checkpoint = read_model(options.path_of(given), agent)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, agent)
+def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment, setting: Setting) -> None:
+    """Let an agent start from a model file, if what it has learned means the same in its environment.
 
+    Parameters
+    ----------
+    path
+        The file.
+    choice, agent
+        Who starts from it, and what it is made of.
+    spec
+        The environment that it will decide in.
+    setting
+        The setting.
 
-def _load(options: OptionsFile, agent: Agent, learner: AnyLearner, spec: Environment, spaces: tuple[Any, Any]) -> None:
+    Raises
+    ------
+    HdrlError
+        If the file cannot be read, or does not fit.
+    """
     from hdrl.learn.spaces import check_same_spaces
 
-    given = options.agent_options.input_model
-    if given is None:
-        if agent.name == "random":
-            return
-        raise OptionsError(
-            f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE)"
-        )
-    path = options.path_of(given)
-    model, checkpoint = read_model(path, agent)
+    model, checkpoint = read_model(path, choice)
     if checkpoint is not None:
-        check_same_spaces(checkpoint.spaces(), spaces, str(path))
-        trained = environment_from(checkpoint.environment, str(path), find_setting(options.setting_name))
-        _check_same_meaning(trained, spec, path)
-    learner.load_model(model, str(path))
+        check_same_spaces(checkpoint.spaces(), (agent.observation_space, agent.action_space), str(path))
+        if checkpoint.environment:
+            check_same_meaning(spec_of(checkpoint, path, setting), spec, path)
+    load_weights(agent, model, str(path), choice.path)
 
 
-def _check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
-    """Refuse a model whose actions or observations mean something else here."""
-    if trained.id != now.id:
-        raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
-    for key in sorted({*trained.arguments, *now.arguments} - {"objective"}):
-        before, after = trained.arguments.get(key), now.arguments.get(key)
-        if before != after:
-            raise OptionsError(f"{path}: was trained with {key} = {before!r}, not {after!r}")
+def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
+    """Return the settings that a test needs: those of the model, which decide about its networks."""
+    given = options.agent_options.input_model
+    if given is None or choice.kind is AgentKind.HDEEPRM:
+        return settings_of(options, choice)
+    _, checkpoint = read_model(options.path_of(given), choice)
+    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
 
 
 def _no_pair() -> str:

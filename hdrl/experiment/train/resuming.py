@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
-from hdrl.experiment.run.agentfile import Agent
+from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.experiment.run.inputs import parse_options
+from hdrl.experiment.train.modelfile import read_checkpoint
 from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
 
@@ -28,15 +29,7 @@ MAY_CHANGE = frozenset(
 
 
 def write_resume_file(folder: Path, options: OptionsFile) -> None:
-    """Note what a training was asked for, so that its folder is all that going on needs.
-
-    Parameters
-    ----------
-    folder
-        Folder of the training.
-    options
-        Its options.
-    """
+    """Note what a training was asked for, so that its folder is all that going on needs."""
     data = {
         "where": options.where,
         "folder": str(options.folder.absolute()),
@@ -75,15 +68,8 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Option
     return parse_options(values, where=where, folder=start, overrides=overrides)
 
 
-def read_resumed(path: Path, agent: Agent) -> Checkpoint:
+def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
     """Read the checkpoint of a training.
-
-    Parameters
-    ----------
-    path
-        The file.
-    agent
-        Who goes on.
 
     Raises
     ------
@@ -92,13 +78,11 @@ def read_resumed(path: Path, agent: Agent) -> Checkpoint:
     OptionsError
         If the agent's file has changed.
     """
-    from hdrl.learn.checkpoint import load_checkpoint
-
-    checkpoint = load_checkpoint(path)
+    checkpoint = read_checkpoint(path)
     if not checkpoint.training or "options" not in checkpoint.notes:
         raise ReadError(path, "holds a model without its training")
-    if (checkpoint.notes.get("agent_sha256") or "") != agent.sha256:
-        raise OptionsError(f"{agent.path}: has changed since the training in {path.parent} began")
+    if (checkpoint.notes.get("agent_sha256") or "") != choice.sha256:
+        raise OptionsError(f"{choice.path}: has changed since the training in {path.parent} began")
     return checkpoint
 
 

@@ -13,23 +13,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError, OutputError
-from hdrl.experiment.run.agentfile import Agent
+from hdrl.errors import LearningError, OptionsError, OutputError
+from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
-from hdrl.experiment.train.environments import Environment, environment_of
-from hdrl.experiment.train.learner import EpisodeRow
-from hdrl.experiment.train.learning import job_range, make_learner, one_thread, stream_seed
+from hdrl.experiment.train.learning import (
+    blamed,
+    check_options_of,
+    make_agent,
+    one_thread,
+    require_torch,
+    settings_of,
+    stream_seed,
+)
+from hdrl.experiment.train.lock import FolderLock
 from hdrl.experiment.train.loop import Plan, Training
-from hdrl.experiment.train.modelfile import checkpoint_of_learner, read_model
-from hdrl.experiment.train.modeluse import playing_environment
+from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
+from hdrl.experiment.train.modeluse import load_model, played
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
+from hdrl.experiment.train.world import World
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Load, Machine, Trace, find_setting
+from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.run.progress import Progress
-    from hdrl.experiment.train.modelfile import AnyLearner
+    from hdrl.learn.train import Trainer
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
@@ -70,7 +78,7 @@ class TrainingRun:
     ----------
     options
         The options, resolved.
-    agent
+    choice
         An agent that learns.
     folder
         Its folder; new or empty, or that of an earlier training to go on with.
@@ -88,7 +96,7 @@ class TrainingRun:
     def __init__(
         self,
         options: OptionsFile,
-        agent: Agent,
+        choice: AgentChoice,
         folder: Path,
         *,
         resumes: bool = False,
@@ -99,30 +107,32 @@ class TrainingRun:
             raise OptionsError(f"{options.where}: {why_not}")
         if not resumes:
             check_free(folder)
-        self.options, self.agent, self.folder, self.progress = options, agent, folder, progress
-        setting = find_setting(options.setting_name)
-        self.machine: Machine = setting.machine(options)
-        self.load: Load = setting.load(options, self.machine)
-        self.spec: Environment = environment_of(options)
-        self.learner: AnyLearner = make_learner(options, agent, self.spec, self.machine, self.load)
-        self._trained_on = self._training_jobs()
-        job_range(options, "test", self.load)  # an empty one would be found after the training
+        self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
+        self.world = World(options)
+        require_torch()
+        check_options_of(options, choice)
+        self._validation_envs = self._make_validation_envs()
+        self.trainer: Trainer = self._make_trainer()
+        self._trained_on = self.world.trained_on()
+        self.world.check_test()
         _warm_output(options)
         given = options.agent_options.input_model
         if given is not None:
-            path = options.path_of(given)
-            model, _ = read_model(path, agent)
-            self.learner.load_model(model, str(path))
+            setting = find_setting(options.setting_name, options.folder)
+            load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec, setting)
         self.training = Training(
             folder=folder,
-            learner=self.learner,
+            trainer=self.trainer,
             plan=self._plan(),
             save_checkpoint=self._save_checkpoint,
             save_best=lambda: self._save_model(BEST_FILE),
-            score=self._score,
+            score=self.world.score,
+            validation_envs=self._validation_envs,
+            agent_file=choice.path,
             progress=progress,
         )
         self._resumes = resumes
+        self._lock = FolderLock(folder)
         if resumes:
             self._resume()
 
@@ -134,18 +144,33 @@ class TrainingRun:
         HdrlError
             If the agent fails, or something cannot be written.
         """
+        try:
+            is_complete = self._train()
+            return self._finish(is_complete=is_complete)
+        finally:
+            self._lock.release()
+
+    def _train(self) -> bool:
         is_new = not self.folder.exists()
         self._make_folder()
         try:
             with one_thread():
-                is_complete = self.training.run()
-        except BaseException:
+                return self.training.run()
+        except BaseException as error:
             if not (self.folder / CHECKPOINT_FILE).is_file() and not self._resumes:
                 _empty(self.folder, is_gone=is_new)
+            elif isinstance(error, (AgentError, LearningError)):
+                raise type(error)(f"{error}; {self._kept()}") from error
             raise
         finally:
-            self.learner.close()
-        return self._finish(is_complete=is_complete)
+            self.trainer.interaction.envs.close()
+            if self._validation_envs is not None:
+                self._validation_envs.close()
+
+    def _kept(self) -> str:
+        """Say what there is to go back to after a training has failed."""
+        kept = BEST_FILE if (self.folder / BEST_FILE).is_file() else CHECKPOINT_FILE
+        return f"the last good model is {self.folder / kept}"
 
     def _finish(self, *, is_complete: bool) -> Trained:
         reached = self.training.reached
@@ -159,11 +184,9 @@ class TrainingRun:
             _copy_atomically(self.folder / MODEL_FILE, self.options.path_of(output))
         trace = None
         if is_complete:
-            model, _ = read_model(self.folder / MODEL_FILE, self.agent)
-            self.learner.load_model(model, MODEL_FILE)
-            env = playing_environment(self.options, self.spec, self.machine, self.load)
-            with one_thread():
-                trace = self.learner.play(env, self.options.seed)
+            model, _ = read_model(self.folder / MODEL_FILE, self.choice)
+            load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
+            trace = played(self.trainer.agent, self.world.test(), self.options.seed, self.choice.path)
         return Trained(
             is_complete,
             self.folder / MODEL_FILE,
@@ -174,6 +197,28 @@ class TrainingRun:
             trace,
         )
 
+    def _make_trainer(self) -> Trainer:
+        from hdrl.learn.train import Trainer
+
+        options, envs = self.options, self.world.batch("train", self.options.learning.n_envs)
+        made = make_agent(
+            self.choice,
+            settings_of(options, self.choice),
+            (envs.single_observation_space, envs.single_action_space),
+            seed=options.seed,
+            where=f"{options.where}: learning.settings",
+        )
+        with blamed(self.choice.path):
+            return Trainer(made, envs, seed=stream_seed(options.seed, "train"))
+
+    def _make_validation_envs(self) -> Any:
+        """Return the environments to validate in, ``None`` if nobody asks for it."""
+        learning = self.options.learning
+        if learning.validation_every is None:
+            return None
+        n_envs = 1 if self.choice.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
+        return self.world.batch("validation", n_envs)
+
     def _plan(self) -> Plan:
         learning = self.options.learning
         return Plan(
@@ -182,7 +227,7 @@ class TrainingRun:
             validation_every=learning.validation_every,
             n_validation_episodes=learning.n_validation_episodes,
             validation_seed=stream_seed(self.options.seed, "validation"),
-            actions=self.spec.action_names(),
+            actions=self.world.spec.action_names(),
             has_events=learning.tensorboard,
         )
 
@@ -191,53 +236,49 @@ class TrainingRun:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{self.folder}: cannot be made ({error.strerror or error})") from None
+        self._lock.take()
         write_json(self.folder / "options.resolved.json", self.options.portable())
         write_resume_file(self.folder, self.options)
 
     def _resume(self) -> None:
-        checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.agent)
-        check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
-        self.training.resume(checkpoint.agent, checkpoint.training)
+        self._lock.take()
+        try:
+            checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.choice)
+            check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
+            self.training.resume(checkpoint.agent, checkpoint.training)
+        except BaseException:
+            self._lock.release()
+            raise
 
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
         notes = {**self._notes(), "options": self.options.portable()}
-        checkpoint = checkpoint_of_learner(self.agent, self.learner, self.spec.as_json(), notes, state)
+        checkpoint = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state)
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
 
     def _save_model(self, name: str) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
-        model = checkpoint_of_learner(self.agent, self.learner, self.spec.as_json(), self._notes())
+        model = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes())
         save_checkpoint(self.folder / name, model)
 
     def _notes(self) -> dict[str, Any]:
         return {"trained_on": self._trained_on, "reached": self.training.reached.as_json(), "seed": self.options.seed}
 
-    def _training_jobs(self) -> dict[str, Any]:
-        """Return on which jobs the model is trained, so that nobody tests it on the same ones by accident."""
-        first, last = job_range(self.options, "train", self.load)
-        return {
-            "workload": self.load.name,
-            "workload_sha256": self.load.sha256(),
-            "n_jobs": self.load.n_items,
-            "first_job": first,
-            "last_job": last - 1,
-            "platform": self.machine.name,
-        }
-
-    def _score(self, episodes: list[EpisodeRow]) -> float:
-        """Return how good a validation was, the more the better."""
-        _, sign = self.spec.goal()
-        return sum(sign * row["objective"] for row in episodes) / len(episodes)
-
 
 def _warm_output(options: OptionsFile) -> None:
     """Refuse a model file that cannot be written before hours are spent on it."""
-    output = options.agent_options.output_model
-    if output is not None and not options.path_of(output).parent.is_dir():
-        raise OutputError(f"{options.path_of(output)}: cannot be written (no such folder)")
+    given = options.agent_options.output_model
+    if given is None:
+        return
+    output = options.path_of(given)
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: cannot be written (no such folder)")
+    if output.is_dir():
+        raise OutputError(f"{output}: is a folder, expected the name of a file for the model")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise OutputError(f"{output}: cannot be written (permission denied)")
 
 
 def _copy_atomically(source: Path, target: Path) -> None:

@@ -105,7 +105,7 @@ def _write_starts(state, n_rows, step):
 
 @jit
 def _write_masks(state, n_shown):
-    """Write which actions are legal."""
+    """Write which actions are legal, and which rows hold a job."""
     s = state.scalars[0]
     settings = state.settings[0]
     masks = state.masks
@@ -122,8 +122,12 @@ def _write_masks(state, n_shown):
         for row in range(n_shown):
             masks[row] = 1 if may_overtake(state, state.waiting[row]) else 0
         can_skip = True
+    row_masks = state.row_masks
+    for row in range(s.n_shown, n_shown):
+        row_masks[row] = 1
     for row in range(n_shown, max(s.n_shown, n_shown)):
         masks[row] = 0
+        row_masks[row] = 0
     if settings.has_skip == 1:
         masks[settings.max_jobs] = 1 if can_skip else 0
     if s.stage == OVER:
@@ -252,6 +256,7 @@ def observe_anew(state):
     """Write the whole observation and mask."""
     s = state.scalars[0]
     s.n_shown = state.settings[0].max_jobs
+    state.row_masks[:] = 1
     s.n_open = 0
     s.changed_from = 0
     s.moved_from = NOWHERE

@@ -110,8 +110,8 @@ class Pool(NamedTuple):
     ``waiting_sizes`` their processors; ``priorities`` and ``start_s`` of each job of the episode, by its place in it
     (-1: not started); ``end_s`` and ``end_jobs`` a heap of the running jobs by their ends; ``expected_s`` and
     ``expected_jobs`` the same jobs sorted by the ends that their users expect; ``candidates`` scratch; ``profile`` free
-    processors at dates to come; ``observations`` float32, ``masks`` int8, ``rewards`` float64 and ``is_over``, each
-    environment's in a row.
+    processors at dates to come; ``observations`` float32, ``masks`` and ``row_masks`` int8, ``rewards`` float64 and
+    ``is_over``, each environment's in a row.
     """
 
     jobs: NDArray[Any]
@@ -132,6 +132,7 @@ class Pool(NamedTuple):
     profile: NDArray[Any]
     observations: NDArray[Any]
     masks: NDArray[Any]
+    row_masks: NDArray[Any]
     rewards: NDArray[Any]
     is_over: NDArray[Any]
 
@@ -142,7 +143,7 @@ LARGEST = ("max_wait_s", "max_turnaround_s", "max_slowdown", "max_bounded_slowdo
 SHARED = ("jobs", "templates", "settings", "columns")
 """Names of the arrays that all environments of a batch share."""
 
-OUTPUTS = ("observations", "masks", "rewards", "is_over")
+OUTPUTS = ("observations", "masks", "row_masks", "rewards", "is_over")
 """Names of the arrays that are handed out."""
 
 N_PROFILE = 8
@@ -159,6 +160,7 @@ def new_pool(
     columns: NDArray[Any],
     observations: NDArray[Any] | None = None,
     masks: NDArray[Any] | None = None,
+    row_masks: NDArray[Any] | None = None,
     rewards: NDArray[Any] | None = None,
     is_over: NDArray[Any] | None = None,
 ) -> Pool:
@@ -172,7 +174,7 @@ def new_pool(
         Jobs of the longest episode.
     jobs, templates, settings, columns
         What they share, see `Pool`.
-    observations, masks, rewards, is_over
+    observations, masks, row_masks, rewards, is_over
         Where to write what is handed out; ``None``: arrays of this batch's own.
     """
     s = settings[0]
@@ -181,6 +183,8 @@ def new_pool(
         observations = np.zeros((n_envs, int(s["max_jobs"]), int(s["n_features"])), dtype=np.float32)
     if masks is None:
         masks = np.zeros((n_envs, int(s["max_jobs"]) + int(s["has_skip"])), dtype=np.int8)
+    if row_masks is None:
+        row_masks = np.zeros((n_envs, int(s["max_jobs"])), dtype=np.int8)
     return Pool(
         jobs=jobs,
         templates=templates,
@@ -200,6 +204,7 @@ def new_pool(
         profile=np.zeros((n_envs, N_PROFILE)),
         observations=observations.reshape(n_envs, -1),
         masks=masks,
+        row_masks=row_masks,
         rewards=np.zeros(n_envs) if rewards is None else rewards,
         is_over=np.zeros(n_envs, dtype=np.bool_) if is_over is None else is_over,
     )
@@ -227,6 +232,7 @@ def first_row(batch):
         batch.profile[0],
         batch.observations[0],
         batch.masks[0],
+        batch.row_masks[0],
         batch.rewards,
         batch.is_over,
     )

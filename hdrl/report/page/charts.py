@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 from hdrl.errors import HdrlError
-from hdrl.figure import Figure, OnPage, Run
-from hdrl.report.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
+from hdrl.figures.figure import Figure, OnPage, Run
+from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
 from hdrl.report.page.parts import Chart, Picture
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
     subjects = [run.folder if figure.reads == "trainings" else run.data for _, run in shown]
     try:
         drawing = figure.draw(subjects, places=[place for place, _ in shown], **on_page.choices)
-        words = (
-            on_page.describe([run.name for _, run in shown], subjects)
-            if on_page.describe is not None
-            else f"{on_page.title}."
-        )
-    except HdrlError:  # a run without energy, a training that was cut off: what is there is shown
-        return None
+        describe = on_page.describe or (lambda names, _: f"{on_page.title}: {', '.join(names)}.")
+        words = describe([run.name for _, run in shown], subjects)
+    except HdrlError:  # a run without energy, a training that was cut off: the others are shown
+        if len(shown) == 1:
+            return None
+        able = [one for one in shown if chart_of(figure, on_page, [one]) is not None]
+        return chart_of(figure, on_page, able) if len(able) < len(shown) else None
     return chart(drawing, on_page.title, words, [(place, run.name) for place, run in shown])
 
 

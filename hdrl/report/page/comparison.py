@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable
 
 from hdrl.experiment.compare.summary import SummaryRow, verdict
+from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
+from hdrl.figures.style import require_matplotlib
 from hdrl.report.comparison import ALL, Compared
-from hdrl.report.figures.intervals import windows
-from hdrl.report.figures.style import require_matplotlib
-from hdrl.report.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
+from hdrl.report.intervals import windows
 from hdrl.report.page.charts import chart
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.forest import Axis, Scale, interval

@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hdrl.figure import Run
+from hdrl.figures.figure import Run
+from hdrl.figures.numbers import Form, listed, metric_form, metric_words, number_words
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.report.kinds import RunKind
-from hdrl.report.numbers import Form, listed, metric_form, metric_words, number_words
 from hdrl.report.page.sources import policy_of
+from hdrl.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class _Group:
         return self.n_unrun == 0 and all(math.isfinite(value) for value in self.values)
 
 
-def findings_of_runs(runs: Sequence[Run], metric: str, kind: RunKind) -> Findings:
+def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Findings:
     """Return what plain runs say about a metric.
 
     Parameters
@@ -67,13 +67,13 @@ def findings_of_runs(runs: Sequence[Run], metric: str, kind: RunKind) -> Finding
         What the metrics mean.
     """
     differences = _differences(runs)
-    groups = _groups(runs, metric, kind)
-    warnings = (*differences, *_repeated(groups), *_unrun(runs, kind), *_cautions(runs), *_unequal_seeds(runs))
-    question = _question(runs, metric, groups, kind)
+    groups = _groups(runs, metric, setting)
+    warnings = (*differences, *_repeated(groups), *_unrun(runs, setting), *_cautions(runs), *_unequal_seeds(runs))
+    question = _question(runs, metric, groups, setting)
     if differences:
         verdict = "These runs answer no common question: they differ in more than the policy."
         return Findings(question, verdict, _one_each(groups), warnings)
-    return Findings(question, _verdict(groups, metric, kind), _certainty(groups, metric, kind), warnings)
+    return Findings(question, _verdict(groups, metric, setting), _certainty(groups, metric, setting), warnings)
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
@@ -87,7 +87,7 @@ def is_comparable(runs: Sequence[Run]) -> bool:
     return not _differences(runs)
 
 
-def n_unrun(run: Run, kind: RunKind) -> int:
+def n_unrun(run: Run, setting: Setting) -> int:
     """Return how many items a run did not bring to an end.
 
     Parameters
@@ -97,7 +97,7 @@ def n_unrun(run: Run, kind: RunKind) -> int:
     kind
         Which metrics count them.
     """
-    return int(sum(run.metrics.get(name, 0) for name in kind.unrun))
+    return int(sum(run.metrics.get(name, 0) for name in setting.unrun))
 
 
 def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed: Sequence[bool]) -> list[bool]:
@@ -123,13 +123,13 @@ def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed:
     return [is_allowed and value == best for value, is_allowed in zip(values, allowed, strict=True)]
 
 
-def _groups(runs: Sequence[Run], metric: str, kind: RunKind) -> list[_Group]:
+def _groups(runs: Sequence[Run], metric: str, setting: Setting) -> list[_Group]:
     groups = []
     for policy in dict.fromkeys(map(policy_of, runs)):
         mine = [run for run in runs if policy_of(run) == policy]
         once = list({_identity(run): run for run in mine}.values())
         values = tuple(run.metrics.get(metric, math.nan) for run in once)
-        groups.append(_Group(policy, values, sum(n_unrun(run, kind) for run in once), len(mine) - len(once)))
+        groups.append(_Group(policy, values, sum(n_unrun(run, setting) for run in once), len(mine) - len(once)))
     return groups
 
 
@@ -140,28 +140,28 @@ def _identity(run: Run) -> str:
     return json.dumps([run.provenance["seed"], sorted(run.metrics.items())])
 
 
-def _less_is_better(metric: str, kind: RunKind) -> bool:
-    info = kind.metrics.get(metric)
+def _less_is_better(metric: str, setting: Setting) -> bool:
+    info = setting.metrics.get(metric)
     return info is None or info.lower_is_better is not False
 
 
-def _form(metric: str, kind: RunKind, values: Sequence[float]) -> Form:
-    return metric_form(metric, kind.metrics.get(metric), values)
+def _form(metric: str, setting: Setting, values: Sequence[float]) -> Form:
+    return metric_form(metric, setting.metrics.get(metric), values)
 
 
-def _question(runs: Sequence[Run], metric: str, groups: Sequence[_Group], kind: RunKind) -> str:
+def _question(runs: Sequence[Run], metric: str, groups: Sequence[_Group], setting: Setting) -> str:
     platform = runs[0].platform or "its platform"
     workload = runs[0].workload or "its workload"
     if len(groups) == 1:
         return f"How does {groups[0].policy} schedule {workload} on {platform}?"
-    most = "lowest" if _less_is_better(metric, kind) else "highest"
+    most = "lowest" if _less_is_better(metric, setting) else "highest"
     names = listed([group.policy for group in groups])
     return f"Which of {names} has the {most} {metric_words(metric)} for {workload} on {platform}?"
 
 
-def _verdict(groups: Sequence[_Group], metric: str, kind: RunKind) -> str:
+def _verdict(groups: Sequence[_Group], metric: str, setting: Setting) -> str:
     label = metric_words(metric)
-    form = _form(metric, kind, [group.mean for group in groups])
+    form = _form(metric, setting, [group.mean for group in groups])
     complete = [group for group in groups if group.is_complete]
     left = [group.policy for group in groups if not group.is_complete]
     if not complete:
@@ -172,7 +172,7 @@ def _verdict(groups: Sequence[_Group], metric: str, kind: RunKind) -> str:
     if len(complete) == 1:
         only = complete[0]
         return f"Only {only.policy} ran all jobs, with a {label} of {form.quantity(only.mean)}.{aside}"
-    return _winner(complete, label, form, less_is_better=_less_is_better(metric, kind)) + aside
+    return _winner(complete, label, form, less_is_better=_less_is_better(metric, setting)) + aside
 
 
 def _winner(groups: Sequence[_Group], label: str, form: Form, *, less_is_better: bool) -> str:
@@ -195,14 +195,14 @@ def _one_each(groups: Sequence[_Group]) -> str:
     return "One run each: no interval." if all(len(group.values) == 1 for group in groups) else ""
 
 
-def _certainty(groups: Sequence[_Group], metric: str, kind: RunKind) -> str:
+def _certainty(groups: Sequence[_Group], metric: str, setting: Setting) -> str:
     if all(len(group.values) == 1 for group in groups):
         each = "One run" if len(groups) == 1 else "One run each"
         return (
             f"{each}: no interval tells how much of this is chance. "
             "hdrl compare repeats it over windows of the workload and seeds."
         )
-    form = _form(metric, kind, [value for group in groups for value in group.values])
+    form = _form(metric, setting, [value for group in groups for value in group.values])
     ranges = [
         f"{group.policy} from {form.number(min(group.values))} to {form.quantity(max(group.values))}"
         for group in groups
@@ -232,15 +232,14 @@ def _repeated(groups: Sequence[_Group]) -> list[str]:
     ]
 
 
-def _unrun(runs: Sequence[Run], kind: RunKind) -> list[str]:
+def _unrun(runs: Sequence[Run], setting: Setting) -> list[str]:
     result = []
     for run in runs:
-        if n_unrun(run, kind):
-            parts = [f"{int(n):,} {metric_words(name)}" for name in kind.unrun if (n := run.metrics.get(name, 0))]
-            jobs = run.metrics.get("n_jobs", math.nan)
-            total = f" of {int(jobs):,}" if math.isfinite(jobs) else ""
+        if n_unrun(run, setting):
+            parts = [f"{int(n):,} {metric_words(name)}" for name in setting.unrun if (n := run.metrics.get(name, 0))]
+            total = "" if run.n_items is None else f" of {run.n_items:,}"
             result.append(
-                f"{run.name} did not run {n_unrun(run, kind):,}{total} jobs ({', '.join(parts)}): "
+                f"{run.name} did not run {n_unrun(run, setting):,}{total} jobs ({', '.join(parts)}): "
                 "its means cover the others only."
             )
     return result

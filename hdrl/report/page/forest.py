@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from hdrl.report.numbers import number_words
+from hdrl.figures.numbers import number_words
 
 WIDTH = 200
 HEIGHT = 22

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hdrl.errors import OutputError, ReadError, UnknownName
-from hdrl.figure import Run
+from hdrl.figures.figure import Run
 from hdrl.files import atomic_write
 from hdrl.report.comparison import Compared, is_comparison, read_compared
-from hdrl.report.figures.drawing import figures_of
-from hdrl.report.kinds import RunKind, kind_of
+from hdrl.report.drawing import figures_of
 from hdrl.report.page import comparison
 from hdrl.report.page.charts import chart_of
 from hdrl.report.page.findings import Findings, findings_of_runs
@@ -20,6 +19,8 @@ from hdrl.report.page.parts import Chart, Panel, Part, Verdicts
 from hdrl.report.page.schedule import Packed, part_of
 from hdrl.report.page.sources import read_report_runs
 from hdrl.report.page.tables import headline_table, metrics_table, options_files, origin_tables
+from hdrl.report.runs import setting_of
+from hdrl.setting import Setting
 
 
 def write_report(
@@ -81,19 +82,19 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
     paths = [Path(folder) for folder in folders]
     if not paths:
         raise ReadError("report", "no folder given, expected at least one of a run or a comparison")
-    kind = kind_of(paths[0])
-    if metric is not None and metric not in kind.metrics:
-        raise UnknownName("metric", metric, kind.metrics)
+    setting = setting_of(paths[0])
+    if metric is not None and metric not in setting.metrics:
+        raise UnknownName("metric", metric, setting.metrics)
     comparisons = [path for path in paths if is_comparison(path)]
     if len(comparisons) > 1:
         raise ReadError(comparisons[1], "is a second comparison, expected one: each answers a question of its own")
-    runs = read_report_runs([path for path in paths if path not in comparisons], kind)
+    runs = read_report_runs([path for path in paths if path not in comparisons], setting)
     if comparisons:
         return report_of_comparison(read_compared(comparisons[0], metric), runs, question)
-    return report_of_runs(runs, metric or kind.default_metric, kind, question)
+    return report_of_runs(runs, metric or setting.default_metrics[0], setting, question)
 
 
-def report_of_runs(runs: Sequence[Run], metric: str, kind: RunKind, question: str | None = None) -> str:
+def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question: str | None = None) -> str:
     """Return the HTML of a report about runs that were read.
 
     Parameters
@@ -112,13 +113,13 @@ def report_of_runs(runs: Sequence[Run], metric: str, kind: RunKind, question: st
     """
     schedules, packed = _schedules(runs)
     panels = [
-        Panel("Summary", [headline_table(runs, metric, kind)]),
-        Panel("All metrics", [metrics_table(runs, kind)], "metrics"),
+        Panel("Summary", [headline_table(runs, metric, setting)]),
+        Panel("All metrics", [metrics_table(runs, setting)], "metrics"),
         *schedules,
-        *_charts(runs, kind),
+        *_charts(runs, setting),
         Panel("Reproduce", [*origin_tables(runs), *options_files(runs)]),
     ]
-    findings = _asked(findings_of_runs(runs, metric, kind), question)
+    findings = _asked(findings_of_runs(runs, metric, setting), question)
     return render(findings, _facts(runs), panels, packed.model, packed.packs)
 
 
@@ -139,7 +140,7 @@ def report_of_comparison(compared: Compared, runs: Sequence[Run], question: str 
     MissingExtra
         If a library that it needs is not installed.
     """
-    kind = kind_of(compared.folder)
+    setting = setting_of(compared.folder)
     summary, others = comparison.tables_of_comparison(compared)
     verdicts = compared.result.verdicts if compared.metric == compared.result.metric else ()
     files, origin = comparison.origin_of_comparison(compared)
@@ -147,8 +148,8 @@ def report_of_comparison(compared: Compared, runs: Sequence[Run], question: str 
     examples: list[Panel] = []
     again: list[Part] = [files, origin]
     if runs:
-        tables = [headline_table(runs, compared.metric, kind), metrics_table(runs, kind)]
-        examples = [Panel("Runs", tables), *schedules, *_charts(runs, kind)]
+        tables = [headline_table(runs, compared.metric, setting), metrics_table(runs, setting)]
+        examples = [Panel("Runs", tables), *schedules, *_charts(runs, setting)]
         again += [*origin_tables(runs), *options_files(runs)]
     panels = [
         Panel("Summary", [*summary, *([Verdicts(verdicts)] if len(verdicts) > 1 else [])]),
@@ -172,10 +173,10 @@ def _schedules(runs: Sequence[Run]) -> tuple[list[Panel], Packed]:
     return [Panel("Schedule", [part_of(found)])] if found else [], Packed(found)
 
 
-def _charts(runs: Sequence[Run], kind: RunKind) -> list[Panel]:
+def _charts(runs: Sequence[Run], setting: Setting) -> list[Panel]:
     """Return the tabs of the figures that can be drawn of the runs."""
     tabs: dict[str, list[Chart]] = {}
-    for figure in figures_of(kind.name).values():
+    for figure in figures_of(setting).values():
         for on_page in figure.on_page:
             drawn = chart_of(figure, on_page, list(enumerate(runs)))
             if drawn is not None:

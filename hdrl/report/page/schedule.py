@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.figure import Schedule, Span
-from hdrl.report.numbers import time_unit
+from hdrl.figures.figure import Schedule, Span
+from hdrl.figures.numbers import time_unit
 from hdrl.report.page.packing import Pack, packed_text
 from hdrl.report.page.parts import Schedules
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from hdrl.errors import ReadError
-from hdrl.figure import Run
-from hdrl.report.folders import run_folders
-from hdrl.report.kinds import RunKind, kind_of
+from hdrl.figures.figure import Run
+from hdrl.figures.folders import run_folders
+from hdrl.report.runs import main_file, setting_of
+from hdrl.setting import Setting
 
 
-def read_report_runs(folders: Iterable[str | Path], kind: RunKind) -> list[Run]:
+def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Run]:
     """Read run folders and give the runs names that tell them apart.
 
     A name is the policy, and where that is not enough the workload, the seed or the folder as well.
@@ -24,19 +25,19 @@ def read_report_runs(folders: Iterable[str | Path], kind: RunKind) -> list[Run]:
     folders
         Run folders, or folders of experiments with several runs.
     kind
-        Their kind.
+        Their setting.
 
     Raises
     ------
     ReadError
-        If a folder holds no run, a file in it is damaged, or it is of another kind.
+        If a folder holds no run, a file in it is damaged, or it is of another setting.
     """
     runs = []
     for folder in folders:
-        own = kind_of(folder).name
-        if own != kind.name:
-            raise ReadError(folder, f"is of the setting {own}, expected {kind.name} as the others are")
-        runs += [kind.read(path, None) for path in run_folders(folder, kind.main_file)]
+        own = setting_of(folder).name
+        if own != setting.name:
+            raise ReadError(folder, f"is of the setting {own}, expected {setting.name} as the others are")
+        runs += [setting.read(path, None) for path in run_folders(folder, main_file(setting))]
     return [  # metrics without a value are left out
         dataclasses.replace(run, name=name, metrics={key: n for key, n in run.metrics.items() if math.isfinite(n)})
         for run, name in zip(runs, _distinct_names(runs), strict=True)

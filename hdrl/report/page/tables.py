@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hdrl.figure import Run
+from hdrl.figures.figure import Run
+from hdrl.figures.numbers import metric_form, metric_words
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.report.kinds import RunKind
-from hdrl.report.numbers import metric_form, metric_words
 from hdrl.report.page.findings import best_of, is_comparable, n_unrun
 from hdrl.report.page.parts import Cell, Column, File, Files, Row, Table
+from hdrl.setting import Setting
 
 
-def headline_table(runs: Sequence[Run], metric: str, kind: RunKind) -> Table:
+def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
     """Return the first table: a row per run, the metrics that matter most, and what was left unrun.
 
     Parameters
@@ -26,9 +26,9 @@ def headline_table(runs: Sequence[Run], metric: str, kind: RunKind) -> Table:
     kind
         What the metrics mean, and which are shown.
     """
-    unrun = [name for name in kind.unrun if any(run.metrics.get(name, 0) for run in runs)]
-    others = [name for name in kind.shown_metrics if name != metric and any(name in run.metrics for run in runs)]
-    numbers = [_Numbers(name, runs, kind) for name in (metric, *unrun, *others)]
+    unrun = [name for name in setting.unrun if any(run.metrics.get(name, 0) for run in runs)]
+    others = [name for name in setting.headline_metrics if name != metric and any(name in run.metrics for run in runs)]
+    numbers = [_Numbers(name, runs, setting) for name in (metric, *unrun, *others)]
     return Table(
         caption="Runs side by side",
         about="run",
@@ -38,7 +38,7 @@ def headline_table(runs: Sequence[Run], metric: str, kind: RunKind) -> Table:
     )
 
 
-def metrics_table(runs: Sequence[Run], kind: RunKind) -> Table:
+def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
     """Return the table of all metrics: a row per metric, a column per run.
 
     Parameters
@@ -48,7 +48,7 @@ def metrics_table(runs: Sequence[Run], kind: RunKind) -> Table:
     kind
         What the metrics mean.
     """
-    numbers = [_Numbers(name, runs, kind) for name in kind.metrics if any(name in run.metrics for run in runs)]
+    numbers = [_Numbers(name, runs, setting) for name in setting.metrics if any(name in run.metrics for run in runs)]
     return Table(
         caption="All metrics",
         about="metric",
@@ -122,14 +122,14 @@ def options_files(runs: Sequence[Run]) -> list[Files]:
 class _Numbers:
     """The values of one metric in all runs, written in one form."""
 
-    def __init__(self, metric: str, runs: Sequence[Run], kind: RunKind) -> None:
-        info: MetricInfo | None = kind.metrics.get(metric)
+    def __init__(self, metric: str, runs: Sequence[Run], setting: Setting) -> None:
+        info: MetricInfo | None = setting.metrics.get(metric)
         self._values = [run.metrics.get(metric) for run in runs]
         self._form = metric_form(metric, info, self._values)
         is_fair = is_comparable(runs)
-        can_win = [is_fair and n_unrun(run, kind) == 0 for run in runs]
+        can_win = [is_fair and n_unrun(run, setting) == 0 for run in runs]
         self._is_best = self._marked(best_of(self._values, info, allowed=can_win))
-        self._is_count_of_unrun = metric in kind.unrun
+        self._is_count_of_unrun = metric in setting.unrun
         self.title = metric_words(metric)
         self.unit = self._form.unit
         self.help = info.formula if info is not None else ""

@@ -94,6 +94,17 @@ class PolicyPairSpec:
         del arguments
         return PolicyPairVectorEnv.refuses(machine, load)
 
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return nothing: no default depends on another argument.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return {}
+
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return ``None``: it runs on the simulator that policies run on.
 
@@ -181,6 +192,20 @@ class JobPickSpec:
 
         del arguments
         return JobPickVectorEnv.refuses(machine, load)
+
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the choices whose defaults depend on other arguments.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments, with defaults filled in.
+        """
+        from hdrl.envs.job_pick_options import job_pick_options
+
+        known = inspect.signature(job_pick_options).parameters
+        options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
+        return {"commitment": options.commitment, "backfilling": options.backfilling, "features": options.features}
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if it can.

@@ -13,7 +13,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from hdrl.errors import OptionsError
 from hdrl.options.block import Block
-from hdrl.options.file import AgentChoice, OptionsFile, PathText, Seed
+from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
@@ -91,7 +91,7 @@ class EnvironmentOptions(Block):
     )
 
 
-class AgentOptions(AgentChoice):
+class AgentOptions(AgentBlock):
     """Who decides."""
 
     policy_pair: str | None = Field(
@@ -176,6 +176,7 @@ class Options(OptionsFile):
 
     agent_block: ClassVar[str] = "pybatsim.agent"
     policy_key: ClassVar[str] = "policy_pair"
+    workload_key: ClassVar[str] = "workload_file_path"
     path_keys: ClassVar[tuple[str, ...]] = (
         *("platform_file_path", "workload_file_path", "workload.custom", "batsim.executable", "batsim.folder"),
         *("pybatsim.agent.file", "pybatsim.agent.input_model", "pybatsim.agent.output_model"),

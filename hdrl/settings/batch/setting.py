@@ -8,16 +8,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from hdrl.settings.batch import options as batch_options
 from hdrl.settings.batch.environments import JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
-from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
+    from hdrl.figures.figure import Figure, Run
     from hdrl.platform.model import Platform
-    from hdrl.setting import EnvironmentSpec, Message, Policy, Progress
+    from hdrl.registry import Registry
+    from hdrl.setting import Message, Policy, Progress, ReproduceProtocol
     from hdrl.simulation.trace import Trace
     from hdrl.workload.model import Workload
 
@@ -27,12 +29,10 @@ class BatchSetting:
 
     name = "batch"
     title = "batch jobs on heterogeneous clusters, as Batsim simulates them"
-    Options = Options
+    Options = batch_options.Options
     Sweep = BatchSweep
     policies = BatchPolicies()
-    environments: Mapping[str, EnvironmentSpec] = MappingProxyType(
-        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()}
-    )
+    environments: Mapping[str, Any] = MappingProxyType({"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()})
     metrics = METRICS
     default_metrics = (
         *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),
@@ -44,28 +44,45 @@ class BatchSetting:
         *("n_bandwidth_overcommitments",),
         *("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started"),
     )
+    headline_metrics = (
+        *("n_finished", "mean_bounded_slowdown", "mean_wait_s", "p95_wait_s", "max_wait_s", "makespan_s"),
+        *("utilization", "energy_j"),
+    )
     unrun = ("n_rejected", "n_unfinished", "n_not_started")
     generator = "lublin"
 
     @property
-    def figures(self) -> Mapping[str, Any]:
+    def protocols(self) -> Registry[ReproduceProtocol]:
+        """Claimed experiments that are more than one comparison."""
+        from hdrl.settings.batch.protocols import PROTOCOLS
+
+        return PROTOCOLS
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
         """What can be drawn of its runs, by name."""
-        return {}
+        from hdrl.settings.batch.figures import FIGURES
+
+        return FIGURES
 
     @property
     def files(self) -> Sequence[TraceFile]:
         """What a run folder holds of a Trace."""
         return FILES
 
-    def read(self, folder: Path) -> Any:
-        """Return what its run files hold.
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Read a run folder for pictures and reports.
 
         Parameters
         ----------
         folder
-            A run folder.
+            The folder.
+        name
+            A name for the run; that of the folder by default.
         """
-        raise NotImplementedError
+        from hdrl.settings.batch.figures import read
+
+        return read(folder, name)
 
     def machine(self, options: Any) -> Platform:
         """Read a platform.
@@ -79,7 +96,7 @@ class BatchSetting:
 
         return platform_of(options)
 
-    def load(self, options: Options, machine: Platform) -> Workload:
+    def load(self, options: batch_options.Options, machine: Platform) -> Workload:
         """Read a workload.
 
         Parameters
@@ -170,7 +187,7 @@ class BatchSetting:
         """
         from hdrl.policies import simulate
 
-        if isinstance(options, Options):
+        if isinstance(options, batch_options.Options):
             chosen = {
                 "energy": options.energy,
                 "compatibility": options.compatibility,
@@ -242,7 +259,7 @@ class BatchSetting:
         return []
 
 
-def _outside(options: Options, platform: Platform, folder: Path | None) -> dict[str, Any]:
+def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:
     """Return what a simulator outside the kernel needs to know."""
     if options.simulator == "embedded":
         return {}
@@ -266,7 +283,7 @@ def _outside(options: Options, platform: Platform, folder: Path | None) -> dict[
     return known
 
 
-def _command(options: Options, text: str) -> str:
+def _command(options: batch_options.Options, text: str) -> str:
     """Return a command as it is looked for: a name on PATH, or a path that starts from the options file."""
     return str(options.path_of(text).absolute()) if "/" in text else text
 

@@ -1,0 +1,170 @@
+"""Pick a row of a table, or one of a few extra actions: the choice that environments of all kinds have in common.
+
+A row is something that may be picked: a waiting job, a job in a place, a ready task on a kind of unit. The observation
+is the table, ``(n_rows, n_columns)``; action ``i`` picks row ``i``, and extra actions (*skip*, *wait*) follow the rows.
+Two masks go with it: the *row mask* says which rows hold something, the *action mask* which actions are legal now. They
+differ: a job may be seen that cannot be picked.
+
+What is in the rows, and what a pick does, is up to the subclass. Nothing here knows what is scheduled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from hdrl.envs.hooks import BoolArray, Info
+from hdrl.envs.native import NativeVectorEnv
+from hdrl.envs.single import SingleEnv
+from hdrl.errors import OptionsError, suggest
+
+ROW_MASK = "row_mask"
+"""Where the row mask stands in the info: int8, shape ``(n_rows,)``, of a batch ``(num_envs, n_rows)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """What the table looks like, and what can be chosen.
+
+    Attributes
+    ----------
+    n_rows
+        Rows of the table, at least 1.
+    n_columns
+        Columns of the table, at least 1.
+    extra_actions
+        Names of the actions that pick no row, in their order.
+    low, high
+        Bounds of all values.
+    """
+
+    n_rows: int
+    n_columns: int
+    extra_actions: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return self.n_rows + len(self.extra_actions)
+
+    @property
+    def observation_space(self) -> spaces.Box:
+        """The space of one environment's observation: float32, shape ``(n_rows, n_columns)``."""
+        return spaces.Box(self.low, self.high, (self.n_rows, self.n_columns), np.float32)
+
+    @property
+    def action_space(self) -> spaces.Discrete:
+        """The space of one environment's action."""
+        return spaces.Discrete(self.n_actions)
+
+    def action(self, name: str) -> int:
+        """Return the number of an extra action.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Raises
+        ------
+        OptionsError
+            If there is none of that name.
+        """
+        if name not in self.extra_actions:
+            raise OptionsError(f"no extra action {name!r}; {suggest(name, self.extra_actions)}")
+        return self.n_rows + self.extra_actions.index(name)
+
+    def name_of(self, action: int) -> str | None:
+        """Return the name of an extra action, ``None`` for one that picks a row.
+
+        Parameters
+        ----------
+        action
+            Its number.
+        """
+        return None if action < self.n_rows else self.extra_actions[action - self.n_rows]
+
+
+class RowPickVectorEnv(NativeVectorEnv):
+    """A batch of environments in which rows of a table are picked.
+
+    A subclass does what `NativeVectorEnv` asks for, and writes ``_row_masks`` (int8, shape ``(num_envs, n_rows)``)
+    where it writes ``_masks``.
+
+    Parameters
+    ----------
+    num_envs
+        Number of environments.
+    layout
+        The table and the actions.
+    autoreset_mode, copy, n_threads
+        See `NativeVectorEnv`.
+
+    Attributes
+    ----------
+    layout
+        The table and the actions.
+
+    Notes
+    -----
+    ``info["row_mask"]`` says which rows hold something, beside ``info["action_mask"]``.
+    """
+
+    mask_names: ClassVar[tuple[str, ...]] = (*NativeVectorEnv.mask_names, ROW_MASK)
+
+    def __init__(
+        self,
+        num_envs: int,
+        layout: RowLayout,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(
+            num_envs,
+            layout.observation_space,
+            layout.action_space,
+            autoreset_mode=autoreset_mode,
+            copy=copy,
+            n_threads=n_threads,
+        )
+        self.layout = layout
+        self._row_masks = np.zeros((self.num_envs, layout.n_rows), dtype=np.int8)
+
+    def row_masks(self) -> BoolArray:
+        """Return which rows hold something now, shape ``(num_envs, n_rows)``."""
+        return np.not_equal(self._row_masks, 0)
+
+    def _mask_info(self, chosen: BoolArray) -> Info:
+        info = super()._mask_info(chosen)
+        info[ROW_MASK] = self._shown(self._row_masks)
+        info["_row_mask"] = info["_action_mask"]
+        return info
+
+
+class RowPickEnv(SingleEnv):
+    """One environment in which rows of a table are picked: a batch of one.
+
+    Parameters
+    ----------
+    batch
+        A batch of one row without autoreset.
+    """
+
+    batch: RowPickVectorEnv
+
+    @property
+    def layout(self) -> RowLayout:
+        """The table and the actions."""
+        return self.batch.layout
+
+    def row_mask(self) -> BoolArray:
+        """Return which rows hold something now, shape ``(n_rows,)``."""
+        return np.asarray(self.batch.row_masks()[0])

@@ -1,0 +1,159 @@
+"""What is simulated while an agent learns, is validated and tested: all that a training knows of machines and jobs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from hdrl.errors import OptionsError
+from hdrl.experiment.train.environments import environment_of
+from hdrl.experiment.train.learning import asked_for
+from hdrl.experiment.train.loop import EpisodeRow
+from hdrl.options.file import OptionsFile
+from hdrl.setting import Load, Machine, find_setting
+from hdrl.windows import Places, range_of_shares
+
+
+class World:
+    """A machine, its load, and the environment in which an agent decides about it.
+
+    Parameters
+    ----------
+    options
+        The options.
+    machine, load
+        What is simulated; ``None``: what the options say.
+
+    Attributes
+    ----------
+    machine, load
+        What is simulated.
+    spec
+        The environment.
+
+    Raises
+    ------
+    HdrlError
+        If the options ask for something that does not exist.
+    """
+
+    def __init__(self, options: OptionsFile, machine: Machine | None = None, load: Load | None = None) -> None:
+        self._options = options
+        setting = find_setting(options.setting_name, options.folder)
+        self.machine = setting.machine(options) if machine is None else machine
+        self.load = setting.load(options, self.machine) if load is None else load
+        self.spec = environment_of(options)
+
+    def batch(self, part: str, n_envs: int) -> Any:
+        """Make a batch of environments.
+
+        Parameters
+        ----------
+        part
+            On which jobs: ``"train"`` or ``"validation"``.
+        n_envs
+            How many environments.
+
+        Raises
+        ------
+        HdrlError
+            If the part is too short for an episode, or an argument of the environment is wrong.
+        """
+        self.spec.check_exact(self.machine, self.load, self._options.where)
+        arguments = _episode_arguments(self._options, part, self.load)
+        with self._asked_for():
+            return self.spec.batch(n_envs, self.machine, self.load, **arguments)
+
+    def check_test(self) -> None:
+        """Refuse a test without jobs, which would be found after the training.
+
+        Raises
+        ------
+        OptionsError
+            If it has none.
+        """
+        part_of(self._options, "test", self.load)
+
+    def test(self) -> Any:
+        """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows.
+
+        Raises
+        ------
+        HdrlError
+            If no job is in it, or the decisions of a model cannot be carried out.
+        """
+        tested = self.load
+        if self._options.learning.episodes.n_jobs is not None:
+            first, last = part_of(self._options, "test", tested)
+            tested = tested.window(first, last - first)
+        with self._asked_for():
+            if self.spec.is_compatible:  # reproduces numbers that were made in that mode
+                self.spec.check_exact(self.machine, tested, self._options.where)
+                return self.spec.single(self.machine, tested)
+            return self.spec.player(self.machine, tested, self._options)
+
+    def trained_on(self) -> dict[str, Any]:
+        """Return on which jobs a model is trained, so that nobody tests it on the same ones by accident.
+
+        Raises
+        ------
+        OptionsError
+            If there are none.
+        """
+        first, last = part_of(self._options, "train", self.load)
+        return {
+            "workload": self.load.name,
+            "workload_sha256": self.load.sha256(),
+            "n_jobs": self.load.n_items,
+            "first_job": first,
+            "last_job": last - 1,
+            "platform": self.machine.name,
+        }
+
+    def score(self, episodes: list[EpisodeRow]) -> float:
+        """Return how good a validation was, the more the better."""
+        _, sign = self.spec.goal()
+        return sum(sign * row["objective"] for row in episodes) / len(episodes)
+
+    def _asked_for(self) -> AbstractContextManager[None]:
+        return asked_for(f"{self._options.where}: learning.arguments")
+
+
+def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str, Any]:
+    """Return the arguments of an environment that say which jobs an episode holds."""
+    episodes = options.learning.episodes
+    if episodes.n_jobs is None:
+        return {}
+    first, last = part_of(options, name, load)
+    if last - first < episodes.n_jobs:
+        raise OptionsError(
+            f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {load.n_items:,} jobs, "
+            f"expected at least learning.episodes.n_jobs = {episodes.n_jobs:,}"
+        )
+    # Validations draw their windows too: always the same ones, since they have the same seed.
+    start = episodes.start if name == "train" else "random"
+    return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
+
+
+def part_of(options: OptionsFile, name: str, load: Load) -> Places:
+    """Return a part of a load as places of items: the first, and the one after the last.
+
+    Parameters
+    ----------
+    options
+        The options.
+    name
+        The part: ``"train"``, ``"validation"`` or ``"test"``.
+    load
+        The load.
+
+    Raises
+    ------
+    OptionsError
+        If no item is in it.
+    """
+    if options.learning.episodes.n_jobs is None:
+        return 0, load.n_items
+    shares = getattr(options.learning.episodes, name)
+    what = f"{options.where}: learning.episodes.{name}"
+    return range_of_shares(shares, load.n_items, what=what, items=f"jobs of {load.name}")

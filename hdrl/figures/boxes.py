@@ -1,0 +1,98 @@
+"""How groups of items fared: boxes beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hdrl.figures.figure import Drawn
+from hdrl.figures.steps import FloatArray
+from hdrl.figures.style import canvas, colour, legend, plain_numbers, run_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def boxes(
+    runs: Sequence[Drawn],
+    values: Sequence[Mapping[str, FloatArray]],
+    groups: Sequence[str],
+    *,
+    items: str,
+    is_logarithmic: bool,
+    ax: Axes | None = None,
+) -> tuple[Figure, Axes]:
+    """Draw a box per group: quarter, median and three quarters; whiskers at 5 % and 95 %, a cross at the mean.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    values
+        For each run its numbers by group; a group without any is left out.
+    groups
+        Names of the groups, in their order.
+    items
+        What is counted below each group.
+    is_logarithmic
+        Whether all numbers are above 0, and their axis is logarithmic; else it is linear up to 1.
+    ax
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    tuple[Figure, Axes]
+        The figure, and the axes for titles and names.
+    """
+    figure, (axes,) = canvas(ax, size_in=(11.0, 4.8))
+    width = 0.8 / len(runs)
+    handles = []
+    for index, (run, numbers) in enumerate(zip(runs, values, strict=True)):
+        at = [place + (index - (len(runs) - 1) / 2) * width for place, name in enumerate(groups) if name in numbers]
+        drawn = _boxes(axes, [numbers[name] for name in groups if name in numbers], at, width * 0.85, colour(index))
+        handles.append((drawn, run_label(run, runs)))
+    n_items = {name: max(len(numbers.get(name, ())) for numbers in values) for name in groups}
+    axes.set_xticks(range(len(groups)), [f"{name}\n{n_items[name]:,} {items}" for name in groups], fontsize=8)
+    if len(groups) > 9:
+        axes.tick_params("x", rotation=35)
+    axes.grid(visible=False, axis="x")
+    axes.set_yscale("log" if is_logarithmic else "symlog")
+    if not is_logarithmic:
+        axes.set_ylim(bottom=0)
+    plain_numbers(axes.yaxis)
+    _legend(axes, handles)
+    return figure, axes
+
+
+def _boxes(ax: Axes, values: list[FloatArray], at: list[float], width: float, face: str) -> Any:
+    statistics = []
+    for numbers in values:
+        low, quarter, median, three_quarters, high = np.percentile(numbers, (5, 25, 50, 75, 95))
+        statistics.append(
+            {"whislo": low, "q1": quarter, "med": median, "q3": three_quarters, "whishi": high, "mean": numbers.mean()}
+        )
+    drawn = ax.bxp(
+        statistics,
+        positions=at,
+        widths=width,
+        showfliers=False,
+        showmeans=True,
+        patch_artist=True,
+        manage_ticks=False,
+        boxprops={"facecolor": face, "alpha": 0.55, "edgecolor": face},
+        medianprops={"color": "black", "linewidth": 1.4},
+        whiskerprops={"color": face},
+        capprops={"color": face},
+        meanprops={"marker": "x", "markeredgecolor": "black", "markersize": 5},
+    )
+    return drawn["boxes"][0] if drawn["boxes"] else None
+
+
+def _legend(ax: Axes, handles: list[tuple[Any, str]]) -> None:
+    for patch, label in handles:
+        if patch is not None:
+            patch.set_label(label)
+    legend(ax, len(handles), of_runs=True, handles=[patch for patch, _ in handles if patch is not None])

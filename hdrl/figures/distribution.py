@@ -1,0 +1,77 @@
+"""Which share of the items is not above which value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hdrl.figures.figure import Drawn
+from hdrl.figures.steps import FloatArray, cumulative_distribution
+from hdrl.figures.style import canvas, colour, entitle, legend, line_style, plain_numbers, run_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def distribution(
+    runs: Sequence[Drawn],
+    values: Sequence[FloatArray],
+    *,
+    quantity: str,
+    items: str,
+    facts: str = "",
+    places: Sequence[int] | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the cumulative distribution of a number per item, on a logarithmic axis.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    values
+        The numbers of each.
+    quantity
+        What they are.
+    items
+        Whose they are, for the vertical axis.
+    facts
+        What was simulated, in a line.
+    places
+        Positions of the runs among all, for their colours; 0, 1, 2, ... by default.
+    ax
+        Where to draw; a new figure by default.
+    """
+    figure, (axes,) = canvas(ax)
+    has_zero, largest = False, 0.0
+    for place, run, numbers in zip(places or range(len(runs)), runs, values, strict=True):
+        distinct, share = cumulative_distribution(numbers)
+        if not len(distinct):
+            continue
+        has_zero |= bool(distinct[0] <= 0)
+        largest = max(largest, float(distinct[-1]))
+        axes.step(
+            np.concatenate((distinct[:1], distinct)),
+            100 * np.concatenate(([0.0], share)),
+            where="post",
+            color=colour(place),
+            linestyle=line_style(place),
+            linewidth=1.5,
+            label=run_label(run, runs),
+        )
+    # Zeros have no place on a logarithmic axis: up to 1 it is linear.
+    if has_zero:
+        axes.set_xscale("symlog", linthresh=1.0, linscale=0.4)
+        axes.set_xlim(left=0)
+    elif largest > 0:
+        axes.set_xscale("log")
+    plain_numbers(axes.xaxis)
+    axes.set_ylim(0, 102)
+    axes.set_xlabel(quantity)
+    axes.set_ylabel(f"{items} (%)")
+    entitle(axes, f"Distribution of the {quantity.partition(' (')[0]}", runs, facts)
+    legend(axes, len(runs), of_runs=True)
+    return figure

@@ -1,0 +1,188 @@
+"""Runs that are written as tables of tasks and stays: read for pictures and reports, and what can be drawn of all."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
+from hdrl.figures.over_time import over_time
+from hdrl.figures.steps import Steps
+from hdrl.trace.files import read_tables
+
+NUMBERS_FILE = "metrics.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRun:
+    """A run as its tables tell it.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    policy
+        Who decided; ``None`` if unknown.
+    n_units
+        Units of the machine, as far as they were used.
+    tasks, stays, stay_units
+        See `hdrl.trace.Trace`.
+    """
+
+    name: str
+    policy: str | None
+    n_units: int
+    tasks: NDArray[np.void]
+    stays: NDArray[np.void]
+    stay_units: NDArray[np.int32]
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """Its first release and its last end in seconds."""
+        release_s, end_s = self.tasks["release_s"], self.tasks["end_s"]
+        return float(np.min(release_s, initial=0.0)), float(np.max(end_s, initial=0.0))
+
+
+def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "job", unit_word: str = "unit") -> Run:
+    """Read a run folder with ``tasks.csv`` and ``stays.csv``.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    name
+        A name for the run; that of the folder by default.
+    item_word, unit_word
+        What an item and a unit are, in the singular.
+
+    Raises
+    ------
+    ReadError
+        If a file is missing or damaged.
+    """
+    tasks, stays, units = read_tables(folder)
+    provenance = read_object(folder / PROVENANCE_FILE)
+    agent, platform, workload = (_block(provenance, part) for part in ("agent", "platform", "workload"))
+    sizes = {key.removeprefix("n_"): value for key, value in platform.items() if key.startswith("n_")}
+    n_units = int(next(iter(sizes.values()), np.max(units, initial=-1) + 1))
+    policy = agent.get("policy") or agent.get("name")
+    data = TableRun(name or folder.name, policy, n_units, tasks, stays, units)
+    told = read_object(folder / NUMBERS_FILE)
+    return Run(
+        name=data.name,
+        folder=folder,
+        policy=policy,
+        workload=workload.get("name"),
+        platform=platform.get("name"),
+        metrics={key: math.nan if value is None else float(value) for key, value in told.items()},
+        n_items=len(tasks),
+        options=read_object(folder / OPTIONS_FILE),
+        provenance=provenance,
+        data=data,
+        facts={**sizes, f"{item_word}s": len(tasks)},
+        conditions={"platforms": platform.get("sha256"), "workloads": workload.get("sha256")},
+        schedule=functools.partial(_schedule, data, item_word, unit_word),
+    )
+
+
+def _block(provenance: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    block = provenance.get(name)
+    return block if isinstance(block, Mapping) else {}
+
+
+def _schedule(run: TableRun, item_word: str, unit_word: str) -> Schedule | None:
+    """Return a rectangle for each unit of each stay."""
+    stays = run.stays[run.stays["end_s"] >= 0]
+    if not len(stays):
+        return None
+    each = np.repeat(np.arange(len(stays)), stays["n_units"])
+    places = np.concatenate([np.arange(first, first + n) for first, n in stays[["first_unit", "n_units"]].tolist()])
+    wait_s = np.maximum(0.0, stays["start_s"] - run.tasks["release_s"][stays["task"]])
+    return Schedule(
+        item_word=item_word,
+        unit_word=unit_word,
+        n_units=run.n_units,
+        ids=[str(task) for task in stays["task"].tolist()],
+        start_s=stays["start_s"],
+        end_s=stays["end_s"],
+        numbers=(ItemNumber("the waiting time", "waited {}", "s", wait_s),),
+        item=each.astype(np.int64),
+        first_unit=run.stay_units[places].astype(np.int64),
+        n_held=np.ones(len(each), dtype=np.int64),
+    )
+
+
+def _levels(up_s: NDArray[np.float64], down_s: NDArray[np.float64], weight: NDArray[np.float64]) -> Steps:
+    """Return the sum of weights between pairs of dates."""
+    dates = np.concatenate((up_s, down_s))
+    order = np.argsort(dates, kind="stable")
+    times_s, first = np.unique(dates[order], return_index=True)
+    sums = np.cumsum(np.concatenate((weight, -weight))[order])
+    last = np.append(first[1:], len(order)) - 1
+    return Steps(times_s, sums[last][:-1])
+
+
+def _waiting(run: TableRun) -> Steps:
+    tasks = run.tasks
+    until_s = np.where(tasks["start_s"] >= 0, tasks["start_s"], run.span_s[1])
+    return _levels(tasks["release_s"], until_s, np.ones(len(tasks)))
+
+
+def _busy(run: TableRun) -> Steps:
+    stays = run.stays
+    end_s = np.where(stays["end_s"] >= 0, stays["end_s"], run.span_s[1])
+    return _levels(stays["start_s"], end_s, stays["n_units"].astype(np.float64))
+
+
+def queue_size(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+    """Draw how many tasks wait over time.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    ax
+        Axes to draw on; new ones by default.
+    places
+        For each run its position among all of a page, for its colour.
+    """
+    steps = [_waiting(run) for run in runs]
+    return over_time(runs, steps, title="Queue", quantity="waiting jobs", places=places, ax=ax)
+
+
+def busy_units(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+    """Draw how many units are held over time.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    ax
+        Axes to draw on; new ones by default.
+    places
+        For each run its position among all of a page, for its colour.
+    """
+    steps = [_busy(run) for run in runs]
+    return over_time(runs, steps, title="Units in use", quantity="units in use", places=places, ax=ax)
+
+
+TABLE_FIGURES: Mapping[str, Figure] = MappingProxyType(
+    {
+        "queue_size": Figure(
+            "queue_size", "waiting jobs over time", queue_size, on_page=(OnPage("Over time", "Queue"),)
+        ),
+        "busy_units": Figure(
+            "busy_units", "units in use over time", busy_units, on_page=(OnPage("Over time", "Units in use"),)
+        ),
+    }
+)
+"""What can be drawn of every run that is written as tables."""

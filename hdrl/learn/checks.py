@@ -1,0 +1,216 @@
+"""What agents answer, checked where it enters the loop: a mistake of an agent is one line that names its place."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hdrl.errors import LearningError
+from hdrl.learn.agent import Acted, Agent, one_line
+from hdrl.learn.memory import Memory
+from hdrl.pyfiles import AgentError
+
+Calls = Mapping[str, tuple[int, tuple[str, ...]]]
+"""How methods are called, by name: the number of arguments by place, and the names of the others."""
+
+_CALLS: Calls = {"act": (2, ("explore",)), "learn": (1, ()), "memory": (1, ())}
+_ATTRIBUTES = ("observation_space", "action_space", "n_actions", "config")
+
+
+def place_of(agent: object, method: str) -> str:
+    """Return where a method of an object is defined and what it is called, for messages: ``mine.py:12: Mine.act``."""
+    name = f"{type(agent).__name__}.{method}"
+    function = inspect.unwrap(getattr(type(agent), method, None) or _nothing)
+    code = getattr(function, "__code__", None)
+    return name if code is None or function is _nothing else f"{code.co_filename}:{code.co_firstlineno}: {name}"
+
+
+def check_calls(agent: object, calls: Calls) -> None:
+    """Refuse an object whose methods cannot be called as they will be.
+
+    Parameters
+    ----------
+    agent
+        The object.
+    calls
+        How they will be called.
+
+    Raises
+    ------
+    AgentError
+        If a method takes other arguments.
+    """
+    for method, (n_places, names) in calls.items():
+        try:
+            inspect.signature(getattr(agent, method)).bind(*range(n_places), **dict.fromkeys(names))
+        except TypeError as error:
+            raise AgentError(f"{place_of(agent, method)}: {one_line(error)}, when called as hdrl does") from None
+        except ValueError:  # a callable without a signature
+            continue
+
+
+def check_agent(agent: Agent) -> None:
+    """Refuse what cannot be trained: methods with other arguments, or a base that was never set up.
+
+    Raises
+    ------
+    AgentError
+        If it is so.
+    """
+    missing = [name for name in _ATTRIBUTES if not hasattr(agent, name)]
+    if missing:
+        raise AgentError(
+            f"{place_of(agent, '__init__')} leaves the agent without {missing[0]}, expected a call of "
+            "super().__init__(observation_space, action_space, config, generator)"
+        )
+    check_calls(agent, _CALLS)
+
+
+def checked_memory(agent: Agent, n_envs: int) -> Memory:
+    """Return a new memory of an agent.
+
+    Raises
+    ------
+    AgentError
+        If it is none.
+    """
+    memory = agent.memory(n_envs)
+    if not isinstance(memory, Memory):
+        raise AgentError(
+            f"{place_of(agent, 'memory')} returned {_shown(memory)}, expected a Rollout, Episodes or Replay"
+        )
+    return memory
+
+
+def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
+    """Ask an agent for its actions.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    observations, mask, explore
+        As in `hdrl.learn.agent.Agent.act`.
+
+    Raises
+    ------
+    AgentError
+        If what it returns is no choice of one action in each environment.
+    """
+    try:
+        acted = agent.act(observations, mask, explore=explore)
+    except (RuntimeError, ValueError):
+        # What torch says of probabilities that are nan helps nobody: the weights are what is wrong.
+        check_weights(agent, torch.isfinite)
+        raise
+    n = len(observations)
+    if not isinstance(acted, Acted):
+        raise AgentError(f"{place_of(agent, 'act')} returned {_shown(acted)}, expected Acted(actions, stored)")
+    actions, stored = acted
+    if not isinstance(actions, Tensor) or actions.dtype != torch.int64 or actions.shape != (n,):
+        raise AgentError(
+            f"{place_of(agent, 'act')} returned {_shown(actions)} as actions, expected an int64 tensor of shape ({n},)"
+        )
+    if not isinstance(stored, dict) or not all(isinstance(x, Tensor) and x.shape[:1] == (n,) for x in stored.values()):
+        raise AgentError(
+            f"{place_of(agent, 'act')} returned {_shown(stored)} as stored, expected tensors by name, each of {n} rows"
+        )
+    return acted
+
+
+def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:
+    """Let an agent learn from a batch.
+
+    Raises
+    ------
+    AgentError
+        If it does not return numbers by name.
+    LearningError
+        If a loss is not finite: there is nothing to be learned any more.
+    """
+    told = agent.learn(batch)
+    try:
+        if not isinstance(told, Mapping):
+            raise TypeError
+        losses = {str(name): float(value) for name, value in told.items()}
+    except (TypeError, ValueError, RuntimeError):
+        raise AgentError(
+            f"{place_of(agent, 'learn')} returned {_shown(told)}, expected numbers by name, such as {{'loss': 0.1}}"
+        ) from None
+    for name, value in losses.items():
+        if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
+            raise LearningError(f"{name} of {type(agent).__name__} is {value}, expected a finite number")
+    return losses
+
+
+def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | None) -> list[float]:
+    """Return how likely each action is in the first of some environments.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    observations, mask
+        As in `hdrl.learn.agent.Agent.act`.
+
+    Raises
+    ------
+    AgentError
+        If the agent returns anything else.
+    LearningError
+        If it cannot tell.
+    """
+    with torch.no_grad():
+        told = agent.probabilities(observations, mask)
+    if not isinstance(told, Tensor) or told.ndim != 2 or len(told) != len(observations):
+        shape = (len(observations), agent.n_actions)
+        raise AgentError(
+            f"{place_of(agent, 'probabilities')} returned {_shown(told)}, expected a tensor of shape {shape}"
+        )
+    return [float(value) for value in told[0]]
+
+
+def check_weights(agent: Agent, is_good: Callable[[Tensor], Tensor] | None = None) -> None:
+    """Refuse to go on with weights that are not numbers any more.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    is_good
+        Which numbers are good; ``None``: all but NaN, since some networks hold infinities on purpose.
+
+    Raises
+    ------
+    LearningError
+        If a weight is not good.
+    """
+    if not _all_good(agent.state_dict(), is_good or _is_number):
+        raise LearningError(f"weights of {type(agent).__name__} are not finite any more; a smaller lr may help")
+
+
+def _is_number(tensor: Tensor) -> Tensor:
+    return ~tensor.isnan()
+
+
+def _all_good(value: Any, is_good: Callable[[Tensor], Tensor]) -> bool:
+    if isinstance(value, Tensor):
+        return not value.is_floating_point() or bool(is_good(value).all())
+    if isinstance(value, Mapping):
+        return all(_all_good(part, is_good) for part in value.values())
+    return not isinstance(value, (list, tuple)) or all(_all_good(part, is_good) for part in value)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _nothing() -> None: ...

@@ -1,0 +1,103 @@
+"""The global generators of torch, NumPy and Python, for code of users that draws from them."""
+
+from __future__ import annotations
+
+import contextlib
+import random  # noqa: TID251 (the code of users may draw from it, so it is seeded for them)
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from hdrl.seeding import seed_sequence
+
+
+class LentRandomness:
+    """Global generators that are seeded while they are lent, and afterwards are as they were before.
+
+    Parameters
+    ----------
+    seed
+        Seed of the experiment.
+    name
+        Name of the stream.
+    """
+
+    def __init__(self, seed: int, name: str) -> None:
+        word = int(seed_sequence(seed, name).generate_state(1)[0])
+        with kept_randomness():
+            torch.manual_seed(word)
+            np.random.seed(word)  # noqa: NPY002 (the global generator is meant)
+            random.seed(word)
+            self._state = _states()
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Let the global generators go on from where the last loan ended.
+
+        Yields
+        ------
+        None
+            While they are lent.
+        """
+        with kept_randomness():
+            _set(self._state)
+            try:
+                yield
+            finally:
+                self._state = _states()
+
+    def take_over(self) -> None:
+        """Let the global generators go on from here; who calls it puts them back (`kept_randomness`)."""
+        _set(self._state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the generators are, as tensors, numbers and lists."""
+        kind, keys, position, has_gauss, gauss = self._state["numpy"]
+        version, numbers, next_gauss = self._state["python"]
+        return {
+            "torch": self._state["torch"],
+            "numpy": [str(kind), [int(key) for key in keys], int(position), int(has_gauss), float(gauss)],
+            "python": [int(version), list(numbers), next_gauss],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where `state_dict` was called."""
+        kind, keys, position, has_gauss, gauss = state["numpy"]
+        version, numbers, next_gauss = state["python"]
+        self._state = {
+            "torch": state["torch"],
+            "numpy": (kind, np.array(keys, dtype=np.uint32), position, has_gauss, gauss),
+            "python": (version, tuple(numbers), next_gauss),
+        }
+
+
+@contextlib.contextmanager
+def kept_randomness() -> Iterator[None]:
+    """Leave the global generators as they were.
+
+    Yields
+    ------
+    None
+        While they may be drawn from.
+    """
+    before = _states()
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _states() -> dict[str, Any]:
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(),  # noqa: NPY002 (the global generator is meant)
+        "python": random.getstate(),
+    }
+
+
+def _set(state: Mapping[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002 (the global generator is meant)
+    random.setstate(state["python"])

@@ -1,0 +1,36 @@
+"""Metrics and their numbers in sentences."""
+
+from __future__ import annotations
+
+import math
+
+
+def metric_words(metric: str) -> str:
+    """Return a metric's name for sentences: ``"mean bounded slowdown"``.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    """
+    for suffix in ("_jobs_per_h", "_js", "_s", "_j", "_w"):
+        if metric.endswith(suffix):
+            metric = metric.removesuffix(suffix)
+            break
+    return metric.removeprefix("n_").replace("_", " ")
+
+
+def number_words(value: float) -> str:
+    """Return a number for sentences and tables: three digits that count.
+
+    Parameters
+    ----------
+    value
+        The number; NaN becomes ``"-"``.
+    """
+    if not math.isfinite(value):
+        return "-"
+    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
+        return f"{value:.3g}"
+    digits = 0 if value == 0 or abs(value) >= 1000 else max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"

@@ -1,0 +1,184 @@
+"""The figures by name, and one function that reads what they are made of, draws them and saves a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, OutputError, UnknownName
+from hdrl.figures.figure import Figure, OnPage
+from hdrl.figures.folders import distinct_names
+from hdrl.figures.learning import losses, rewards
+from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
+from hdrl.figures.preferences import action_preferences
+from hdrl.figures.style import check_format, require_matplotlib, save
+from hdrl.report.intervals import comparison
+from hdrl.report.runs import folders_of_runs, setting_of
+from hdrl.setting import SETTINGS, Setting
+
+LEARNING = "Learning"
+"""Title of the tab of learning curves."""
+
+GENERIC = {
+    figure.name: figure
+    for figure in (
+        Figure(
+            "rewards",
+            "sum of the rewards of each episode of a training",
+            rewards,
+            "trainings",
+            needs=REWARDS.files,
+            on_page=(OnPage(LEARNING, "Return of the episodes"),),
+        ),
+        Figure(
+            "losses",
+            "loss of each update of a training",
+            losses,
+            "trainings",
+            needs=LOSSES.files,
+            on_page=(OnPage(LEARNING, "Loss of the updates"),),
+        ),
+        Figure(
+            "action_preferences",
+            "how probable each action was while an agent learnt",
+            action_preferences,
+            "trainings",
+            1,
+            needs=("training.csv", PROBABILITIES_FILE),
+        ),
+        Figure("comparison", "metrics of a comparison with their intervals", comparison, "comparison", 1, {"of": ()}),
+    )
+}
+"""What can be drawn whatever the setting."""
+
+
+def figures_of(setting: Setting) -> Mapping[str, Figure]:
+    """Return the figures of a setting, and those that every setting has.
+
+    Parameters
+    ----------
+    setting
+        The setting.
+    """
+    own = setting.figures
+    return {**own, **GENERIC, **own}  # a setting may better a generic figure
+
+
+def all_figures() -> dict[str, Figure]:
+    """Return the figures of all settings by name; a name that several have is that of the first."""
+    found: dict[str, Figure] = {}
+    for name in SETTINGS:
+        found = {**figures_of(SETTINGS[name]), **found}
+    return found
+
+
+def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (), **choices: str | Path | None) -> Any:
+    """Return a figure.
+
+    Parameters
+    ----------
+    name
+        Its name, see `figures_of`.
+    folders
+        Folders of runs, of trainings, or of one comparison; at least one.
+    names
+        A name for each run; those of the folders by default.
+    **choices
+        What the figure lets choose (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such figure, or it cannot have that choice.
+    OptionsError
+        If the figure takes no such choice, or not so many runs.
+    ReadError
+        If a folder is no run, or has not the files that the figure is made of.
+    MissingExtra
+        If matplotlib is missing.
+    """
+    if not folders:
+        raise OptionsError(f"{name} needs a folder to show")
+    offered = figures_of(setting_of(folders[0]))
+    if name not in offered:
+        elsewhere = f" of {folders[0]}" if name in all_figures() else ""
+        raise UnknownName(f"kind of picture{elsewhere}", name, offered)
+    figure = offered[name]
+    chosen = {option: value for option, value in choices.items() if value is not None}
+    _check_choices(figure, offered, chosen)
+    require_matplotlib()
+    return figure.draw(_subject(figure, folders, names), **chosen)
+
+
+def _check_choices(figure: Figure, offered: Mapping[str, Figure], chosen: Mapping[str, Any]) -> None:
+    for option, value in chosen.items():
+        if option not in figure.choices:
+            takers = ", ".join(other for other, one in offered.items() if option in one.choices)
+            raise OptionsError(f"{figure.name} takes no --{option}; these do: {takers}")
+        known = figure.choices[option]
+        if known and value not in known:
+            raise UnknownName(f"choice of --{option}", str(value), known)
+
+
+def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]) -> Any:
+    """Return what a figure draws."""
+    if figure.reads != "runs":
+        if names:
+            raise OptionsError(f"{figure.name} takes no names")
+        _check_number(figure, len(folders))
+        paths = [Path(folder) for folder in folders]
+        return paths if figure.reads == "trainings" else paths[0]
+    paths = folders_of_runs(folders)
+    _check_number(figure, len(paths))
+    if names and len(names) != len(paths):
+        raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
+    if len(set(names)) != len(names):
+        raise OptionsError("two runs have the same name, expected different ones")
+    shown = names or distinct_names(paths)
+    return [setting_of(path).read(path, run).data for path, run in zip(paths, shown, strict=True)]
+
+
+def plot(name: str, folders: Sequence[str | Path], out: str | Path | None = None, **choices: Any) -> Path:
+    """Draw runs and save the picture.
+
+    Parameters
+    ----------
+    name
+        Name of the figure, see `figures_of`.
+    folders
+        Folders of runs, at least one.
+    out
+        The file; its name asks for the format (png, svg, pdf), and it is replaced if it is there. By default
+        ``<name>.png`` in the current folder, which must be new.
+    **choices
+        As in `draw`.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    HdrlError
+        If something that was given is wrong, see `draw`, or the file cannot be written.
+    """
+    path = Path(f"{name}.png" if out is None else out)
+    check_format(path)
+    if out is None and path.exists():
+        raise OutputError(f"{path}: exists already, and only a file that is named (-s FILE) is replaced")
+    figure = draw(name, folders, **choices)
+    save(figure, path)
+    return path
+
+
+def _check_number(figure: Figure, n_runs: int) -> None:
+    if n_runs > figure.max_runs:
+        runs = f"{figure.max_runs} run{'s' * (figure.max_runs > 1)}"
+        raise OptionsError(f"{figure.name} shows at most {runs}, not {n_runs}")

@@ -1,0 +1,129 @@
+"""Protocols of the batch literature that are more than one comparison: a function each, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hdrl.registry import Registry
+from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.settings.batch.metrics import compute_metrics
+
+if TYPE_CHECKING:
+    from hdrl.platform.model import Platform
+    from hdrl.simulation.trace import Trace
+    from hdrl.workload.model import Workload
+
+PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
+
+LUBLIN = "lublin_256.swf.gz"
+
+
+def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
+    """Return a machine of 256 processors and RLScheduler's ten sequences, with the dates of the log."""
+    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
+    from hdrl.platform.reader import read_platform
+    from hdrl.workload.read import read_workload
+
+    platform = read_platform("homogeneous:256")
+    log = read_workload(traces[LUBLIN], platform, memory="none", bandwidth="none")
+    return platform, [log.window(start, RLSCHEDULER_N_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
+
+
+def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
+    """Return the mean over simulations of their mean bounded slowdown."""
+    return float(np.mean([compute_metrics(trace)["mean_bounded_slowdown"] for trace in played]))
+
+
+@PROTOCOLS.register("rlscheduler-lublin1")
+def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the mean bounded slowdown of priorities on the ten sequences, as RLScheduler measures it.
+
+    The picked job is committed; with "its backfilling" others may overtake in the order of submission if they end, by
+    their requested times, before the committed one starts. WFP3 and UNICEF are inverted, as in its program.
+
+    Parameters
+    ----------
+    traces
+        Holds ``lublin_256.swf.gz``.
+    models
+        Not used: a protocol of fixed priorities.
+
+    References
+    ----------
+    D. Zhang et al., "RLScheduler: An Automated HPC Batch Job Scheduler Using Reinforcement Learning", SC'20.
+    """
+    del models
+    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
+    from hdrl.envs.job_pick import JobPickVectorEnv
+
+    names = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
+    results: dict[Place, float] = {}
+    for backfilling, column in (("none", "no backfilling"), ("rlscheduler", "its backfilling")):
+        env = JobPickVectorEnv(
+            1,
+            workload=traces[LUBLIN],
+            n_jobs=RLSCHEDULER_N_JOBS,
+            start=list(RLSCHEDULER_STARTS),
+            backfilling=backfilling,
+            compatibility="rlscheduler",
+        )
+        found = env.run_priorities(list(names))
+        for name, title in names.items():
+            results[title, column] = float(np.mean(found[name]["mean_bounded_slowdown"]))
+        env.close()
+    return results
+
+
+@PROTOCOLS.register("lublin1-easy")
+def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the mean bounded slowdown of heuristics on RLScheduler's ten sequences under proper EASY.
+
+    The queue is sorted again at every event, its head has a reservation, and the others are tried in three orders. The
+    sequences keep the dates of the log, which F1 to F4 depend on.
+
+    Parameters
+    ----------
+    traces
+        Holds ``lublin_256.swf.gz``.
+    models
+        Not used: a protocol of fixed priorities.
+    """
+    del models
+    from hdrl.policies import simulate
+    from hdrl.settings.batch.policybook import BACKFILL_ORDERS, BatchPolicies
+
+    platform, sequences = _sequences(traces)
+    results: dict[Place, float] = {}
+    for priority in BatchPolicies().groups()["priorities"]:
+        for order in BACKFILL_ORDERS:
+            policy = f"{priority}+{order}"
+            played = (simulate(platform, sequence, policy, energy=False) for sequence in sequences)
+            results[priority, order] = _mean_bounded_slowdown(played)
+    results["best", "of all"] = min(results.values())
+    return results
+
+
+@PROTOCOLS.register("lublin1-models")
+def lublin1_models(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the mean bounded slowdown of models on RLScheduler's ten sequences, in the environments of their training.
+
+    Models take their best actions. Every sequence begins with an empty machine.
+
+    Parameters
+    ----------
+    traces
+        Holds ``lublin_256.swf.gz``.
+    models
+        Models of JobPick, one for each seed.
+    """
+    platform, sequences = _sequences(traces)
+    results: dict[Place, float] = {}
+    for number, model in enumerate(models, start=1):
+        played = (model.play(platform, sequence, as_trained=True) for sequence in sequences)
+        results[f"training {number}", "mean of ten sequences"] = _mean_bounded_slowdown(played)
+    results["all trainings", "mean of ten sequences"] = float(np.mean(list(results.values())))
+    return results

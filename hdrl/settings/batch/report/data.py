@@ -1,0 +1,286 @@
+"""From a run to the numbers of its pictures: pure functions on arrays, without any library for drawing.
+
+>>> from hdrl.settings.batch.report.data import queue_size, read_run  # doctest: +SKIP
+>>> steps = queue_size(read_run("results"))  # doctest: +SKIP
+>>> steps.binned(400).mean  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import ReadError, UnknownName
+from hdrl.figures.steps import Bins, FloatArray, Steps, cumulative_distribution, steps_of_changes
+from hdrl.files import read_json
+from hdrl.metrics.formulas import bounded_slowdown
+from hdrl.settings.batch.report.runs import RunData, as_runs, read_run, read_runs, run_of_trace
+from hdrl.simulation.readers import read_overutilizations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hdrl.simulation.trace import OverUtilization
+
+__all__ = [
+    "JOB_VALUES",
+    "Bars",
+    "Bins",
+    "RunData",
+    "Steps",
+    "as_runs",
+    "busy_cores",
+    "cumulative_distribution",
+    "gantt_bars",
+    "job_values",
+    "n_processors",
+    "over_utilization",
+    "over_committed_spans",
+    "power",
+    "queue_size",
+    "read_run",
+    "read_runs",
+    "run_of_trace",
+    "steps_of_changes",
+    "utilization",
+]
+
+IntArray = NDArray[np.int64]
+
+MIN_POWER_SPAN_S = 1e-3
+"""Rows of the energy log closer than this are one: energies with six decimals make no power of a shorter time."""
+
+JOB_VALUES = {
+    "bounded_slowdown": "bounded slowdown",
+    "slowdown": "slowdown",
+    "wait_s": "waiting time (s)",
+    "turnaround_s": "turnaround time (s)",
+    "run_s": "run time (s)",
+    "energy_j": "energy (J)",
+}
+"""What `job_values` knows, with the words for an axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The rectangles of a Gantt chart: one per block of neighbouring cores of a job that started.
+
+    Attributes
+    ----------
+    job
+        Row of the job in its `RunData`, shape ``(n_bars,)``.
+    start_s, end_s
+        Dates; a job that still runs ends where the run ends.
+    first_core, n_cores
+        The cores.
+    """
+
+    job: IntArray
+    start_s: FloatArray
+    end_s: FloatArray
+    first_core: IntArray
+    n_cores: IntArray
+
+
+def gantt_bars(run: RunData) -> Bars:
+    """Return the rectangles of the Gantt chart of a run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    blocks = run.blocks
+    start_s = run.start_s[blocks.job]
+    end_s = np.where(run.has_ended, run.end_s, run.span_s[1])[blocks.job]
+    drawn = np.isfinite(start_s)
+    return Bars(blocks.job[drawn], start_s[drawn], end_s[drawn], blocks.first_core[drawn], blocks.n_cores[drawn])
+
+
+def queue_size(run: RunData) -> Steps:
+    """Return how many submitted jobs wait, over time.
+
+    Rejected jobs are left out, since no file tells when they were rejected. A job that never started waits to the end.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    waits = run.state != "REJECTED"
+    starts = run.start_s[waits & np.isfinite(run.start_s)]
+    submits = run.submit_s[waits]
+    changes = np.concatenate((np.ones(len(submits)), -np.ones(len(starts))))
+    return steps_of_changes(np.concatenate((submits, starts)), changes, run.span_s[1])
+
+
+def busy_cores(run: RunData) -> Steps:
+    """Return how many cores jobs hold, over time, from the first submission on.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    bars = gantt_bars(run)
+    begin_s, until_s = run.span_s
+    dates = np.concatenate(([begin_s] if run.n_jobs else [], bars.start_s, bars.end_s))
+    nothing = np.zeros(1 if run.n_jobs else 0)
+    return steps_of_changes(dates, np.concatenate((nothing, bars.n_cores, -bars.n_cores)), until_s)
+
+
+def utilization(run: RunData) -> Steps:
+    """Return the share of the platform's cores that jobs hold, over time, from 0 to 1.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    busy = busy_cores(run)
+    return Steps(busy.edges_s, busy.values / run.n_cores)
+
+
+def power(run: RunData) -> Steps:
+    """Return the power of all hosts in watts, over time.
+
+    Parameters
+    ----------
+    run
+        The run.
+
+    Raises
+    ------
+    ReadError
+        If no energy was accounted for, or its file is missing or damaged.
+    """
+    if run.trace is not None:
+        time_s, energy_j = run.trace.energy["time_s"], run.trace.energy["energy_j"]
+        where: str | Path = run.name
+    else:
+        where = run.path_of("out_consumed_energy.csv")
+        time_s, energy_j = _read_columns(where, ("time", "energy"))
+    if len(time_s) < 2:
+        raise ReadError(where, "tells no energy")
+    kept = [0, *_apart(time_s, MIN_POWER_SPAN_S)]
+    edges_s, joules = time_s[kept], energy_j[kept]
+    return Steps(edges_s, np.diff(joules) / np.diff(edges_s))
+
+
+def _apart(time_s: FloatArray, gap_s: float) -> list[int]:
+    """Return the last row of each group of rows that are not more than a gap apart, the first group left out."""
+    last_of_group = np.flatnonzero(np.diff(time_s, append=np.inf) > gap_s)
+    return [int(row) for row in last_of_group[time_s[last_of_group] > time_s[0] + gap_s]]
+
+
+def _read_columns(path: Path, names: tuple[str, ...]) -> list[FloatArray]:
+    """Return columns of a CSV file of numbers, ascending in the first."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            header = lines.readline().rstrip("\n").split(",")
+            missing = [name for name in names if name not in header]
+            if missing:
+                raise ReadError(path, f"has no column {missing[0]!r}", line=1)
+            columns = [header.index(name) for name in names]
+            table = np.loadtxt(lines, delimiter=",", usecols=columns, ndmin=2, comments=None)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(path, f"cannot be read ({error})") from None
+    except ValueError as error:
+        raise ReadError(path, f"is no table of numbers: {' '.join(str(error).split())}") from None
+    if not np.all(np.isfinite(table)) or np.any(np.diff(table[:, 0]) < 0):
+        raise ReadError(path, "must hold finite numbers with ascending dates")
+    return [table[:, index] for index in range(len(names))]
+
+
+def job_values(run: RunData, name: str = "bounded_slowdown") -> FloatArray:
+    """Return a number per job that ended.
+
+    Parameters
+    ----------
+    run
+        The run.
+    name
+        A key of `JOB_VALUES`.
+
+    Raises
+    ------
+    UnknownName
+        If it is none.
+    """
+    ended = run.has_ended
+    run_s = (run.end_s - run.start_s)[ended]
+    wait_s = np.maximum(0.0, (run.start_s - run.submit_s)[ended])
+    if name == "bounded_slowdown":
+        return bounded_slowdown(wait_s, run_s)
+    if name == "slowdown":
+        return (wait_s + run_s) / np.maximum(run_s, 1e-6)
+    values = {"wait_s": wait_s, "turnaround_s": wait_s + run_s, "run_s": run_s, "energy_j": run.energy_j[ended]}
+    if name not in values:
+        raise UnknownName("number of a job", name, JOB_VALUES)
+    return values[name]
+
+
+def over_utilization(run: RunData) -> OverUtilization:
+    """Return when cores, memory and memory bandwidth did not suffice.
+
+    Parameters
+    ----------
+    run
+        The run.
+
+    Raises
+    ------
+    ReadError
+        If the file is missing or damaged.
+    """
+    if run.trace is not None:
+        return run.trace.overutilization
+    return read_overutilizations(run.path_of("overutilizations.json"))
+
+
+def n_processors(run: RunData) -> int:
+    """Return the number of processors of the platform.
+
+    Parameters
+    ----------
+    run
+        The run.
+
+    Raises
+    ------
+    ReadError
+        If the file that tells it is missing or damaged.
+    """
+    if run.trace is not None:
+        return run.trace.platform.n_processors
+    path = run.path_of("overutilizations.json")
+    data = read_json(path)
+    number = data.get("mem_bw", {}).get("nb_procs") if isinstance(data, dict) else None
+    if not isinstance(number, int) or number < 1:
+        raise ReadError(path, "mem_bw must hold nb_procs, the number of processors")
+    return number
+
+
+def over_committed_spans(run: RunData) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the spans in which the memory bandwidth of a processor was over-committed: processor, start and end.
+
+    A span that was still open ends with the run.
+
+    Parameters
+    ----------
+    run
+        The run.
+
+    Raises
+    ------
+    ReadError
+        If the file is missing or damaged.
+    """
+    log = over_utilization(run)
+    start_s = log.bandwidth_start_s
+    is_open = log.bandwidth_duration_s < 0
+    end_s = np.where(is_open, max(run.span_s[1], 0.0), start_s + log.bandwidth_duration_s)
+    return log.bandwidth_processor.astype(np.int64), start_s, np.maximum(end_s, start_s)

@@ -1,0 +1,175 @@
+"""Who had which cores, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.figures.rectangles import draw_rectangles
+from hdrl.figures.style import (
+    FAINT,
+    PALETTE,
+    canvas,
+    entitle,
+    legend,
+    rgb,
+    shortened,
+    time_axis,
+    verbatim,
+    whole_numbers,
+)
+from hdrl.settings.batch.report.data import Bars, gantt_bars
+from hdrl.settings.batch.report.groups import groups_of, labelled
+from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
+from hdrl.settings.batch.report.units import named_groups, named_nodes, platform_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_LABELS = 200
+MAX_NODES = 24
+"""Up to so many nodes are named in a picture of one run; of more, only their clusters."""
+
+MIN_NAME_GAP = 0.035
+"""Least distance of two names, as a share of the height of a picture of one run."""
+
+
+def gantt(
+    runs: object,
+    ax: Axes | None = None,
+    *,
+    by: str = "job",
+    labels: bool = True,
+    workload: str | Path | None = None,
+) -> Figure:
+    """Draw the cores that jobs held over time; a part of the figure per run.
+
+    Parameters
+    ----------
+    runs
+        What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
+    ax
+        Where to draw one run; a new figure by default.
+    by
+        What colours mean: ``"job"`` (only to tell neighbours apart), ``"size"``, or a number of the log: ``"user"``.
+    labels
+        Whether to write the ids of jobs into rectangles that are large enough.
+    workload
+        The workload of the runs, if only it knows what colours mean and the runs do not find it.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    shown = labelled(as_runs(runs), by, workload)
+    figure, axes = canvas(
+        ax, len(shown), size_in=(11.0, 1.6 + 4.2 * len(shown) if len(shown) < 3 else 3.0 * len(shown))
+    )
+    for part, run in zip(axes, shown, strict=True):
+        _draw(part, run, by, labels=labels, span_of=shown, n_parts=len(shown))
+        if part is not axes[-1]:
+            part.set_xlabel("")
+    return figure
+
+
+def gantt_no_label(
+    runs: object, ax: Axes | None = None, *, by: str = "job", workload: str | Path | None = None
+) -> Figure:
+    """Draw `gantt` without the ids of jobs.
+
+    Parameters
+    ----------
+    runs, ax, by, workload
+        As in `gantt`.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    return gantt(runs, ax, by=by, labels=False, workload=workload)
+
+
+def _draw(ax: Axes, run: RunData, by: str, *, labels: bool, span_of: list[RunData], n_parts: int) -> None:
+    bars = gantt_bars(run)
+    unit_s = time_axis(ax, span_of)
+    ax.set_ylim(0, run.n_cores)
+    ax.set_ylabel("core")
+    whole_numbers(ax.yaxis)
+    ax.grid(visible=False)
+    has_names = _name_units(ax, run, n_parts)
+    colour, palette = _colours(ax, run, bars, by, beside=1.18 if has_names else 1.01)
+    x = bars.start_s / unit_s, bars.end_s / unit_s
+    y = bars.first_core, bars.first_core + bars.n_cores
+    draw_rectangles(ax, x, y, colour, palette, n_parts=n_parts)
+    if labels:
+        _label(ax, run, bars, unit_s, n_parts)
+    entitle(ax, "Gantt chart", [run], in_common([run]))
+
+
+def _name_units(ax: Axes, run: RunData, n_parts: int) -> bool:
+    """Write the names of nodes, or of clusters where there are too many, on the right; tell whether there are any."""
+    platform = platform_of(run)
+    if platform is None:
+        return False
+    nodes = named_nodes(platform)
+    spans = nodes if len(nodes) <= MAX_NODES // n_parts else named_groups(platform)
+    if len(spans) < 2:
+        return False
+    beside = ax.secondary_yaxis("right")
+    borders = [span.first for span in spans[1:]]
+    beside.set_yticks(borders, [""] * len(borders))
+    middles, names, free = [], [], -1.0
+    for span in spans:
+        middle = span.first + span.n_units / 2
+        if middle - free >= MIN_NAME_GAP * n_parts * run.n_cores:  # names must not cover each other
+            middles.append(middle)
+            names.append(verbatim(shortened(span.name, 24)))
+            free = middle
+    beside.set_yticks(middles, names, minor=True)
+    beside.tick_params(axis="y", which="minor", length=0, labelsize=8, labelcolor=FAINT)
+    beside.tick_params(axis="y", which="major", color=FAINT)
+    beside.spines["right"].set_visible(False)
+    return True
+
+
+def _colours(
+    ax: Axes, run: RunData, bars: Bars, by: str, *, beside: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    if by == "job":
+        # By order of start: neighbours in time get different colours.
+        order = np.empty(run.n_jobs, dtype=np.int64)
+        order[np.argsort(run.start_s, kind="stable")] = np.arange(run.n_jobs)
+        return order[bars.job] % (len(PALETTE) - 1), rgb(PALETTE[:-1])
+    from matplotlib.patches import Patch
+
+    grouped = groups_of(run, by, max_groups=len(PALETTE))
+    handles = [Patch(color=PALETTE[index], label=name) for index, name in enumerate(grouped.names)]
+    legend(ax, 2, title=grouped.title, handles=handles, beside=beside)
+    return grouped.group[bars.job], rgb(PALETTE)
+
+
+def _label(ax: Axes, run: RunData, bars: Bars, unit_s: float, n_parts: int) -> None:
+    """Write ids into the rectangles that are wide and high enough, the largest first."""
+    (low, high), n_cores = ax.get_xlim(), run.n_cores
+    fits = np.flatnonzero(bars.n_cores >= 0.028 * n_parts * n_cores)
+    width = (bars.end_s - bars.start_s)[fits] / unit_s / max(high - low, 1e-12)
+    needed = np.array([0.004 + 0.0065 * len(str(run.job_id[job])) for job in bars.job[fits].tolist()])
+    area = width * bars.n_cores[fits]
+    fits, area = fits[width >= needed], area[width >= needed]
+    for bar in fits[np.argsort(-area, kind="stable")][:MAX_LABELS].tolist():
+        ax.text(
+            (bars.start_s[bar] + bars.end_s[bar]) / 2 / unit_s,
+            bars.first_core[bar] + bars.n_cores[bar] / 2,
+            verbatim(str(run.job_id[bars.job[bar]])),
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="white",
+            clip_on=True,
+        )

@@ -1,0 +1,216 @@
+"""Jobs in groups: by their size, or by a number of the log such as the user."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.files import read_json
+from hdrl.settings.batch.report.runs import LABELS, RunData
+
+if TYPE_CHECKING:
+    from hdrl.workload.model import Workload
+
+GROUPINGS = ("size", *LABELS)
+"""What jobs can be grouped by."""
+
+OTHERS = "others"
+UNKNOWN_LABEL = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Jobs in groups.
+
+    Attributes
+    ----------
+    title
+        What the groups are, for a legend.
+    names
+        Name of each group.
+    group
+        Group of each job of the run, shape ``(n_jobs,)``.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    group: NDArray[np.int64]
+
+
+def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
+    """Put the jobs of a run in groups.
+
+    Sizes are grouped in powers of two: 1, 2, 3-4, 5-8, ... cores. Of users and the like the ones with the most jobs
+    are kept, and all others are one group.
+
+    Parameters
+    ----------
+    run
+        The run.
+    by
+        One of `GROUPINGS`.
+    max_groups
+        How many groups to make at most, at least 2.
+
+    Raises
+    ------
+    UnknownName
+        If ``by`` is none of them.
+    OptionsError
+        If the run does not know these numbers: they are in its workload, see `with_labels`.
+    """
+    if by not in GROUPINGS:
+        raise UnknownName("grouping", by, GROUPINGS)
+    if by == "size":
+        return _sizes(run.cores, max_groups)
+    if by not in run.labels:
+        raise OptionsError(
+            f"{run.name}: no file of the run tells the {by} of a job; name its workload (--workload FILE)"
+        )
+    numbers, group, counts = np.unique(run.labels[by], return_inverse=True, return_counts=True)
+    names = [UNKNOWN_LABEL if number < 0 else f"{by} {number}" for number in numbers.tolist()]
+    if len(numbers) <= max_groups:
+        return Groups(by, tuple(names), group.astype(np.int64))
+    kept = np.sort(np.argsort(-counts, kind="stable")[: max_groups - 1])
+    place = np.full(len(numbers), max_groups - 1)
+    place[kept] = np.arange(max_groups - 1)
+    rest = f"{len(numbers) - len(kept)} {OTHERS}"
+    return Groups(by, (*(names[index] for index in kept.tolist()), rest), place[group])
+
+
+def _sizes(cores: NDArray[np.int64], max_groups: int) -> Groups:
+    power = np.ceil(np.log2(np.maximum(cores, 1))).astype(np.int64)
+    first = max(0, int(np.max(power, initial=0)) - max_groups + 1)
+    power = np.maximum(power, first)
+    found, group = np.unique(power, return_inverse=True)
+    names = []
+    for exponent in found.tolist():
+        low, high = (1 if exponent == first else 2 ** (exponent - 1) + 1), 2**exponent
+        names.append(f"{low}" if low == high else f"{low:,}-{high:,}")
+    return Groups("cores", tuple(names), group.astype(np.int64))
+
+
+def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
+    """Return a run that knows the users, groups, queues and priorities of its jobs.
+
+    Parameters
+    ----------
+    run
+        The run.
+    workload
+        The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
+        the same file.
+
+    Raises
+    ------
+    ReadError
+        If the workload is not found.
+    WorkloadError
+        If it cannot be read.
+    OptionsError
+        If jobs of the run are not in the workload.
+    """
+    if run.labels:
+        return run
+    rows = jobs_of_workload(run, workload)
+    return dataclasses.replace(run, labels={name: rows[name].astype(np.int64) for name in LABELS})
+
+
+def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = None) -> list[RunData]:
+    """Return runs that know what groups their jobs.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    by
+        What groups the jobs; what only a workload knows is looked up there.
+    workload
+        As in `with_labels`.
+
+    Raises
+    ------
+    HdrlError
+        As `with_labels`.
+    """
+    return [with_labels(run, workload) for run in runs] if by in LABELS else list(runs)
+
+
+def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArray[np.void]:
+    """Return what the workload of a run tells of its jobs: a row of `hdrl.workload.JOB_DTYPE` for each.
+
+    Parameters
+    ----------
+    run
+        The run.
+    workload
+        The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
+        the same file.
+
+    Raises
+    ------
+    ReadError
+        If the workload is not found.
+    WorkloadError
+        If it cannot be read.
+    OptionsError
+        If jobs of the run are not in the workload.
+    """
+    if run.trace is not None:
+        return run.trace.workload.jobs
+    path = _named_workload(run) if workload is None else workload
+    jobs = _jobs(path)
+    row = {job_id: index for index, job_id in enumerate(jobs.job_ids)}
+    missing = [job_id for job_id in run.job_id.tolist() if job_id not in row]
+    if missing:
+        raise OptionsError(
+            f"{path}: has no job {missing[0]!r}, one of {len(missing):,} of {run.name} that are not there; "
+            "expected the workload of the run"
+        )
+    return jobs.jobs[np.array([row[job_id] for job_id in run.job_id.tolist()], dtype=np.int64)]
+
+
+def _jobs(file: str | Path) -> Workload:
+    from hdrl.workload import file_format, find_workload, read_swf, read_workload, workload_from_swf
+
+    path = find_workload(str(file))
+    if file_format(path) == "swf":
+        return workload_from_swf(read_swf(path), 1.0)  # speeds and draws do not matter here
+    return read_workload(path, None)
+
+
+def _named_workload(run: RunData) -> Path:
+    """Return the file that the options of a run name, if the run was made from it."""
+    from hdrl.workload import shipped_workloads
+
+    options = _json(run, "options.resolved.json")
+    origin = _json(run, "provenance.json").get("workload", {}).get("origin", {})
+    custom = options.get("workload", {}).get("custom")
+    named = custom or options.get("workload_file_path")
+    if not isinstance(named, str):
+        raise ReadError(run.name, "does not tell its workload; name it (--workload FILE)")
+    folder = run.folder if run.folder is not None else Path()
+    shipped = shipped_workloads().get(Path(named).name.split(".")[0])
+    for path in filter(None, (folder / named, folder.parent / named, shipped)):
+        if path.is_file() and _sha256(path) == origin.get("sha256"):
+            return path
+    raise ReadError(named, f"the workload of {run.name} is not there, or has changed; name it (--workload FILE)")
+
+
+def _json(run: RunData, name: str) -> Mapping[str, Any]:
+    path = run.folder / name if run.folder is not None else None
+    data = read_json(path) if path is not None and path.is_file() else {}
+    return data if isinstance(data, dict) else {}
+
+
+def _sha256(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,115 @@
+"""Waiting jobs, share of cores in use and power, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from hdrl.figures.numbers import number_words
+from hdrl.figures.over_time import over_time
+from hdrl.figures.steps import Steps
+from hdrl.settings.batch.report import data
+from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def queue_size(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+    """Draw how many submitted jobs wait, over time.
+
+    Parameters
+    ----------
+    runs
+        What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
+    ax
+        Where to draw; a new figure by default.
+    places
+        Positions of the runs among all, for their colours.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    return _drawn(as_runs(runs), data.queue_size, "Waiting jobs", "waiting jobs", ax=ax, places=places)
+
+
+def utilization(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+    """Draw the share of the cores that jobs hold, over time.
+
+    Parameters
+    ----------
+    runs, ax, places
+        As in `queue_size`.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    figure = _drawn(as_runs(runs), percent, "Utilisation", "cores in use (%)", ax=ax, places=places)
+    axes = ax if ax is not None else figure.axes[0]
+    axes.set_ylim(0, max(103.0, axes.get_ylim()[1]))
+    return figure
+
+
+def power(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+    """Draw the power of all hosts, over time.
+
+    Parameters
+    ----------
+    runs, ax, places
+        As in `queue_size`.
+
+    Returns
+    -------
+    Figure
+        The figure.
+    """
+    return _drawn(as_runs(runs), data.power, "Power of all hosts", "power", unit="W", ax=ax, places=places)
+
+
+def percent(run: RunData) -> Steps:
+    """Return the share of the cores that jobs hold in percent, over time.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    share = data.utilization(run)
+    return Steps(share.edges_s, 100 * share.values)
+
+
+def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
+    """Return what says the means over time of runs in words.
+
+    Parameters
+    ----------
+    quantity
+        The function of time.
+    words
+        What it is, with its unit.
+    """
+
+    def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
+        each = (f"{name} {number_words(quantity(run).mean)}" for name, run in zip(names, runs, strict=True))
+        return f"{words} over time. Means: {'; '.join(each)}."
+
+    return describe
+
+
+def _drawn(
+    runs: list[RunData],
+    quantity: Callable[[RunData], Steps],
+    title: str,
+    words: str,
+    *,
+    unit: str | None = None,
+    ax: Axes | None,
+    places: Sequence[int] | None,
+) -> Figure:
+    steps = [quantity(run) for run in runs]
+    return over_time(runs, steps, title=title, quantity=words, unit=unit, facts=in_common(runs), places=places, ax=ax)

@@ -1,0 +1,382 @@
+"""What reports and pictures need to know of a run of batch jobs: read from its folder, or taken from a Trace.
+
+Any folder with Batsim's ``out_jobs.csv`` is a run: of this project, of Batsim or of HDeepRM. What such a folder tells
+besides (options, provenance, metrics) is used where it is there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, ReadError
+from hdrl.figures.folders import distinct_names, run_folders
+from hdrl.files import read_json
+from hdrl.simulation.readers import read_out_jobs, read_out_schedule
+from hdrl.simulation.trace import JobState, Trace
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+JOBS_FILE = "out_jobs.csv"
+LABELS = ("user", "group", "executable", "queue", "partition", "priority")
+"""Numbers of a log that jobs can be grouped by; only a workload knows them, no run folder does."""
+
+_STATES = np.array([state.name for state in JobState], dtype=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The cores that jobs held, as blocks of neighbouring cores.
+
+    Attributes
+    ----------
+    job
+        Row of the job in its `RunData`, shape ``(n_blocks,)``, ascending.
+    first_core, n_cores
+        The cores ``first_core`` to ``first_core + n_cores - 1``.
+    """
+
+    job: IntArray
+    first_core: IntArray
+    n_cores: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """One run, a row per job.
+
+    Attributes
+    ----------
+    name
+        Name of the run: that of its folder unless another was given.
+    n_cores
+        Cores of the platform, at least 1.
+    job_id, state
+        Texts: id, and name of a `hdrl.simulation.trace.JobState`.
+    submit_s, start_s, end_s
+        Dates in seconds, NaN where a job never started or never ended.
+    cores
+        Requested cores.
+    energy_j
+        Joules of the cores of the job from its start to its end, NaN if unknown.
+    blocks
+        Which cores the jobs held.
+    policy, workload, platform
+        Names, ``None`` if unknown.
+    metrics
+        Metrics by the names of `hdrl.metrics.METRICS`; NaN where one has no value. Empty where no file tells them.
+    labels
+        Numbers of the log by name, see `LABELS`; -1 where unknown. Empty for a folder.
+    n_hidden
+        Jobs of the workload that have no row here: those that a folder does not tell of since they never ended.
+    folder
+        Where it was read, ``None`` for a Trace.
+    trace
+        What it was made from, ``None`` for a folder.
+    """
+
+    name: str
+    n_cores: int
+    job_id: NDArray[np.object_]
+    state: NDArray[np.object_]
+    submit_s: FloatArray
+    start_s: FloatArray
+    end_s: FloatArray
+    cores: IntArray
+    energy_j: FloatArray
+    blocks: Blocks
+    policy: str | None = None
+    workload: str | None = None
+    platform: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, IntArray] = field(default_factory=dict)
+    n_hidden: int = 0
+    folder: Path | None = None
+    trace: Trace | None = None
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of rows."""
+        return len(self.job_id)
+
+    @property
+    def has_ended(self) -> NDArray[np.bool_]:
+        """Which jobs ran to an end, whatever end; shape ``(n_jobs,)``."""
+        return np.isfinite(self.end_s)
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """First submission and last known date; ``(0, 0)`` without jobs."""
+        if not self.n_jobs:
+            return 0.0, 0.0
+        return float(np.min(self.submit_s)), float(np.nanmax([self.submit_s, self.start_s, self.end_s]))
+
+    def path_of(self, file: str) -> Path:
+        """Return the path of a file of the folder.
+
+        Parameters
+        ----------
+        file
+            Its name.
+
+        Raises
+        ------
+        ReadError
+            If the run was not read from a folder, or the folder has no such file.
+        """
+        if self.folder is None:
+            raise ReadError(self.name, f"comes from no folder, so there is no {file}")
+        path = self.folder / file
+        if not path.is_file():
+            raise ReadError(self.folder, f"has no {file}")
+        return path
+
+
+def read_run(folder: str | Path, name: str | None = None) -> RunData:
+    """Read a run folder.
+
+    Parameters
+    ----------
+    folder
+        A folder that holds ``out_jobs.csv``, or a single ``run_<i>`` that does.
+    name
+        A name for the run; that of the folder by default.
+
+    Raises
+    ------
+    ReadError
+        If a file of it is missing or damaged, or it holds several runs.
+    """
+    folder = Path(folder)
+    found = run_folders(folder, JOBS_FILE)
+    if len(found) > 1:
+        raise ReadError(folder, f"holds {len(found)} runs, expected one: name it, for instance {found[0].name}")
+    folder = found[0]
+    table = read_out_jobs(folder / JOBS_FILE)
+    facts = _facts(folder)
+    metrics = _metrics(folder)
+    blocks = _blocks_of_texts(table["allocated_resources"].tolist())
+    n_rows = len(table["job_id"])
+    return RunData(
+        name=name or folder.resolve().name,
+        n_cores=_n_cores(folder, facts, blocks),
+        job_id=table["job_id"],
+        state=table["final_state"],
+        submit_s=table["submission_time"],
+        start_s=table["starting_time"],
+        end_s=table["finish_time"],
+        cores=table["requested_number_of_resources"],
+        energy_j=np.where(table["consumed_energy"] >= 0, table["consumed_energy"], np.nan),
+        blocks=blocks,
+        policy=facts.get("policy"),
+        workload=facts.get("workload"),
+        platform=facts.get("platform"),
+        metrics=metrics,
+        n_hidden=max(0, int(metrics.get("n_jobs", n_rows)) - n_rows),
+        folder=folder,
+    )
+
+
+def read_runs(folders: Iterable[str | Path], names: Sequence[str] = ()) -> list[RunData]:
+    """Read several runs and give them names that differ.
+
+    Parameters
+    ----------
+    folders
+        Run folders, or folders of experiments with several runs.
+    names
+        A name per run; those of the folders by default, with those of the folders above where that is needed.
+
+    Raises
+    ------
+    ReadError
+        If a folder holds no run, or a file is damaged.
+    OptionsError
+        If there are names, but not a different one for each run.
+    """
+    paths = list(itertools.chain.from_iterable(run_folders(folder, JOBS_FILE) for folder in folders))
+    if names and len(names) != len(paths):
+        raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
+    if len(set(names)) != len(names):
+        raise OptionsError("two runs have the same name, expected different ones")
+    return [read_run(path, name) for path, name in zip(paths, names or distinct_names(paths), strict=True)]
+
+
+def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
+    """Return the run that a Trace tells of; all jobs of the workload have a row.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    name
+        A name for the run; that of the policy by default.
+    """
+    from hdrl.settings.batch.metrics import compute_metrics
+
+    records, jobs = trace.records, trace.workload.jobs
+    has_started = records["start_s"] >= 0
+    start_s = np.where(has_started, records["start_s"], np.nan)
+    end_s = np.where(has_started & (records["run_s"] >= 0), start_s + records["run_s"], np.nan)
+    policy = trace.info.get("policy")
+    policy = policy if isinstance(policy, str) else None
+    return RunData(
+        name=name or policy or trace.workload.name,
+        n_cores=trace.platform.n_cores,
+        job_id=_objects(trace.workload.job_ids),
+        state=_STATES[records["state"]],
+        submit_s=jobs["submit_s"].astype(float),
+        start_s=start_s,
+        end_s=end_s,
+        cores=jobs["cores"].astype(np.int64),
+        energy_j=np.where(records["energy_j"] >= 0, records["energy_j"], np.nan),
+        blocks=_blocks_of_trace(trace),
+        policy=policy,
+        workload=trace.workload.name,
+        platform=trace.platform.name,
+        metrics=compute_metrics(trace),
+        labels={label: jobs[label].astype(np.int64) for label in LABELS},
+        trace=trace,
+    )
+
+
+def as_runs(runs: object) -> list[RunData]:
+    """Return runs given in any of the forms that pictures take.
+
+    Parameters
+    ----------
+    runs
+        A `RunData`, a Trace or the path of a folder, or several of them.
+
+    Raises
+    ------
+    ReadError
+        If a folder holds no run.
+    TypeError
+        If something is none of these.
+    """
+    given = list(runs) if isinstance(runs, list | tuple) else [runs]
+    result: list[RunData] = []
+    for one in given:
+        if isinstance(one, RunData):
+            result.append(one)
+        elif isinstance(one, str | Path):
+            result += read_runs([one])
+        elif isinstance(one, Trace):
+            result.append(run_of_trace(one))
+        else:
+            raise TypeError(f"{type(one).__name__} is no run, expected a folder, a Trace or a RunData")
+    return result
+
+
+def in_common(runs: Sequence[RunData]) -> str:
+    """Return what all runs have in common in a line: policy, workload and platform.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    """
+
+    def common(values: set[str | None]) -> str | None:
+        return next(iter(values)) if len(values) == 1 else None
+
+    policy, workload, platform = (common({getattr(r, key) for r in runs}) for key in ("policy", "workload", "platform"))
+    n_jobs, n_cores = {run.n_jobs for run in runs}, {run.n_cores for run in runs}
+    parts = [
+        policy,
+        " of ".join(filter(None, [f"{n_jobs.pop():,} jobs" if len(n_jobs) == 1 else None, workload])) or None,
+        f"{platform} ({n_cores.pop():,} cores)" if platform and len(n_cores) == 1 else platform,
+    ]
+    hidden = sum(run.n_hidden for run in runs)
+    if hidden:
+        parts.append(f"not shown: {hidden:,} jobs that never ended")
+    return ", ".join(part for part in parts if part)
+
+
+def _objects(texts: Sequence[str]) -> NDArray[np.object_]:
+    values = np.empty(len(texts), dtype=object)
+    values[:] = texts
+    return values
+
+
+def _blocks_of_texts(texts: Sequence[str]) -> Blocks:
+    """Return the blocks of interval sets such as ``"0-3 8"``; an empty text has none."""
+    n_blocks = np.fromiter((text.count(" ") + 1 if text else 0 for text in texts), np.int64, len(texts))
+    # "0-3 8" is read as the numbers 0, -3, 8: what has a sign is the end of the interval before it.
+    numbers = np.fromstring(" ".join(filter(None, texts)).replace("-", " -"), dtype=np.float64, sep=" ")
+    is_end = np.signbit(numbers)
+    first = numbers[~is_end].astype(np.int64)
+    last = first.copy()
+    last[np.cumsum(~is_end)[is_end] - 1] = -numbers[is_end]
+    return Blocks(np.repeat(np.arange(len(texts)), n_blocks), first, last - first + 1)
+
+
+def _blocks_of_trace(trace: Trace) -> Blocks:
+    n_cores = trace.records["n_cores"].astype(np.int64)
+    job = np.repeat(np.arange(len(n_cores)), n_cores)
+    offset = np.arange(len(job)) - np.repeat(np.cumsum(n_cores) - n_cores, n_cores)
+    cores = trace.allocated_cores[trace.records["first_core"].astype(np.int64)[job] + offset].astype(np.int64)
+    begins = np.ones(len(job), dtype=bool)
+    begins[1:] = (np.diff(cores) != 1) | (np.diff(job) != 0)
+    where = np.flatnonzero(begins)
+    return Blocks(job[where], cores[where], np.diff(np.append(where, len(job))))
+
+
+def _get(value: object, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """Return what the folder says of itself; files of other programs may say nothing."""
+    facts: dict[str, Any] = {}
+    if (folder / "provenance.json").is_file():
+        provenance = read_json(folder / "provenance.json")
+        facts = {
+            "policy": _get(provenance, "agent", "policy") or _get(provenance, "agent", "name"),
+            "workload": _get(provenance, "workload", "name"),
+            "platform": _get(provenance, "platform", "name"),
+            "n_cores": _get(provenance, "platform", "n_cores"),
+        }
+    elif (folder / "options.json").is_file():  # HDeepRM's
+        options = read_json(folder / "options.json")
+        agent = _get(options, "pybatsim", "agent")
+        facts = {
+            "policy": _get(agent, "policy_pair") or _get(agent, "type"),
+            "workload": _stem(_get(options, "workload_file_path")),
+            "platform": _stem(_get(options, "platform_file_path")),
+        }
+    return {key: value for key, value in facts.items() if isinstance(value, str | int)}
+
+
+def _stem(path: object) -> str | None:
+    return Path(path).name.split(".")[0] if isinstance(path, str) else None
+
+
+def _metrics(folder: Path) -> dict[str, float]:
+    path = folder / "metrics.json"
+    if not path.is_file():
+        return {}
+    data = read_json(path)
+    if not isinstance(data, dict) or not all(
+        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in data.values()
+    ):
+        raise ReadError(path, "must be an object of numbers by name")
+    return {name: float("nan") if value is None else float(value) for name, value in data.items()}
+
+
+def _n_cores(folder: Path, facts: dict[str, Any], blocks: Blocks) -> int:
+    used = int(np.max(blocks.first_core + blocks.n_cores, initial=1))
+    known = facts.get("n_cores")
+    if known is None and (folder / "out_schedule.csv").is_file():
+        known = read_out_schedule(folder / "out_schedule.csv").get("nb_computing_machines")
+    return max(used, int(known)) if isinstance(known, int | float) else used

@@ -1,0 +1,209 @@
+"""Metrics of runs side by side, read by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.metrics import energy_delay_product, ratio, summary
+from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.report.data import job_values
+from hdrl.settings.batch.report.runs import RunData, read_runs
+from hdrl.simulation.readers import read_out_schedule
+
+ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")
+"""Without these no mean can be compared."""
+
+USUAL = (
+    *ALWAYS,
+    "makespan_s",
+    "utilization",
+    "mean_wait_s",
+    "max_wait_s",
+    "mean_turnaround_s",
+    "max_turnaround_s",
+    "mean_slowdown",
+    "max_slowdown",
+    "mean_bounded_slowdown",
+    "max_bounded_slowdown",
+    "energy_j",
+    "energy_delay_product_js",
+)
+
+
+DRAWN = (
+    "energy_j",
+    "makespan_s",
+    "max_slowdown",
+    "max_turnaround_s",
+    "max_wait_s",
+    "mean_slowdown",
+    "mean_turnaround_s",
+    "mean_wait_s",
+)
+"""The metrics of the picture, in two rows of four."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Metrics of several runs.
+
+    Attributes
+    ----------
+    runs
+        Names of the runs.
+    values
+        For each metric a number per run, NaN where a run has none.
+    best
+        For each metric the places of the best runs; none where they are all alike, or better says nothing.
+    differences
+        What makes the runs hard to compare, a sentence each.
+    """
+
+    runs: tuple[str, ...]
+    values: dict[str, list[float]]
+    best: dict[str, frozenset[int]]
+    differences: tuple[str, ...]
+
+    @property
+    def by_run(self) -> dict[str, dict[str, float]]:
+        """The metrics by name for each run."""
+        return {
+            run: {name: numbers[place] for name, numbers in self.values.items()} for place, run in enumerate(self.runs)
+        }
+
+
+def side_by_side(
+    folders: Sequence[str | Path], *, names: Sequence[str] = (), metrics: Sequence[str] = USUAL
+) -> SideBySide:
+    """Read the metrics of runs.
+
+    Parameters
+    ----------
+    folders
+        Run folders, of this project or others that hold ``out_jobs.csv``.
+    names
+        A name for each run; those of the folders by default.
+    metrics
+        Which metrics; how many jobs did not run is always told.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such metric.
+    ReadError
+        If a folder is no run.
+    """
+    for name in metrics:
+        if name not in METRICS:
+            raise UnknownName("metric", name, METRICS)
+    runs = read_runs(folders, names)
+    tables = [run_metrics(run) for run in runs]
+    chosen = list(dict.fromkeys((*ALWAYS, *metrics)))
+    values = {name: [table.get(name, math.nan) for table in tables] for name in chosen}
+    best = {name: _best(name, numbers) for name, numbers in values.items()}
+    return SideBySide(tuple(run.name for run in runs), values, best, tuple(_differences(runs, values)))
+
+
+def save_bars(table: SideBySide, path: str | Path) -> None:
+    """Save eight metrics of the table as bars.
+
+    Parameters
+    ----------
+    table
+        The table.
+    path
+        The file, see `hdrl.figures.style.save`.
+
+    Raises
+    ------
+    MissingExtra
+        If matplotlib is missing.
+    OptionsError
+        If the name asks for no known format.
+    OutputError
+        If the file cannot be written.
+    """
+    from hdrl.figures.style import check_format, require_matplotlib, save
+
+    check_format(Path(path))
+    require_matplotlib()
+    from hdrl.figures.metrics_bars import metrics_bars
+
+    chosen = [name for name in table.values if name not in ALWAYS]
+    if set(DRAWN) <= set(table.values):
+        chosen = list(DRAWN)
+    if not chosen:
+        raise OptionsError("no metric to draw was chosen")
+    save(metrics_bars(table.by_run, {name: METRICS[name] for name in chosen[:8]}), path)
+
+
+def run_metrics(run: RunData) -> dict[str, float]:
+    """Return the metrics of a run: as its folder tells them, else computed from its jobs.
+
+    Parameters
+    ----------
+    run
+        The run; one of other programs has no ``metrics.json``, and its energy is read in ``out_schedule.csv``.
+    """
+    if run.metrics:
+        return dict(run.metrics)
+    ended, rejected = run.has_ended, run.state == "REJECTED"
+    result = {
+        "n_jobs": float(run.n_jobs),
+        "n_finished": float(np.count_nonzero(ended)),
+        "n_rejected": float(np.count_nonzero(rejected)),
+        "n_successful": float(np.count_nonzero(run.state == "COMPLETED_SUCCESSFULLY")),
+    }
+    if not ended.any():
+        return result
+    makespan_s = float(np.max(run.end_s[ended]) - np.min(run.submit_s))
+    area = float(np.sum((run.blocks.n_cores * (run.end_s - run.start_s)[run.blocks.job])[ended[run.blocks.job]]))
+    result["makespan_s"] = makespan_s
+    result["batsim_makespan_s"] = float(np.max(run.end_s[ended]))
+    result["utilization"] = ratio(area, run.n_cores * makespan_s)
+    for kind, suffix in (("wait", "_s"), ("turnaround", "_s"), ("slowdown", ""), ("bounded_slowdown", "")):
+        numbers: dict[str, Any] = summary(job_values(run, f"{kind}{suffix}"))
+        result |= {f"{statistic}_{kind}{suffix}": value for statistic, value in numbers.items()}
+    energy_j = _consumed_j(run)
+    if energy_j > 0:
+        result |= {"energy_j": energy_j, "mean_power_w": ratio(energy_j, makespan_s)}
+        result["energy_delay_product_js"] = energy_delay_product(energy_j, makespan_s)
+    return result
+
+
+def _consumed_j(run: RunData) -> float:
+    path = run.folder / "out_schedule.csv" if run.folder is not None else None
+    return float(read_out_schedule(path)["consumed_joules"]) if path is not None and path.is_file() else 0.0
+
+
+def _best(name: str, numbers: Sequence[float]) -> frozenset[int]:
+    less = METRICS[name].lower_is_better
+    known = [number for number in numbers if math.isfinite(number)]
+    if less is None or len(known) < 2 or min(known) == max(known):
+        return frozenset()
+    wanted = min(known) if less else max(known)
+    return frozenset(place for place, number in enumerate(numbers) if number == wanted)
+
+
+def _differences(runs: Sequence[RunData], values: dict[str, list[float]]) -> list[str]:
+    said = []
+    for what in ("workload", "platform"):
+        found = {getattr(run, what) for run in runs} - {None}
+        if len(found) > 1:
+            said.append(f"the runs differ in their {what}: {', '.join(sorted(found))}")
+    if len({run.n_cores for run in runs}) > 1 and not any("platform" in text for text in said):
+        said.append("the runs differ in the number of cores")
+    if len(set(values["n_jobs"])) > 1:
+        said.append("the runs differ in the number of jobs")
+    for place, run in enumerate(runs):
+        unrun = sum(values[name][place] for name in ALWAYS[2:] if math.isfinite(values[name][place]))
+        if unrun:
+            said.append(f"{run.name} left {int(unrun):,} jobs unrun: its means are those of the others")
+    return said
