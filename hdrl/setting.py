@@ -495,7 +495,7 @@ class Setting(Protocol):
 BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
 
-_HOMES = {BATCH: "hdrl.settings.batch.setting"}
+_HOMES = {BATCH: "hdrl.settings.batch.setting", "gpu": "hdrl.settings.gpu.setting"}
 
 
 class Settings:

@@ -151,7 +151,8 @@ class Cluster:
 
     def facts(self) -> dict[str, Any]:
         """Return its name and size."""
-        return {"name": self.name, "n_gpus": self.n_units, "n_nodes": self.n_nodes, "types": dict(self.unit_kinds)}
+        counts = {f"n_{name}": count for name, count in self.unit_kinds.items()}
+        return {"name": self.name, "n_gpus": self.n_units, "n_nodes": self.n_nodes, **counts}
 
 
 def shipped_clusters() -> list[str]:

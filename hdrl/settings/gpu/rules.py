@@ -137,9 +137,9 @@ def _gittins(service: NDArray[np.float64], delta: float) -> tuple[NDArray[np.flo
     """Return bounds every ``delta``, wider where there would be too many, and minus Gittins' index at each level."""
     most = float(service.max())
     n = min(MAX_LEVELS, max(1, math.ceil(most / delta) - 1))
-    bounds = delta * np.arange(1, n + 1)
+    bounds = np.asarray(delta * np.arange(1, n + 1), dtype=np.float64)
     if most / delta > MAX_LEVELS:
-        bounds = np.geomspace(delta, most, n)
+        bounds = np.asarray(np.geomspace(delta, most, n), dtype=np.float64)
     keys = []
     for attained in (0.0, *bounds):
         left = service[service > attained] - attained

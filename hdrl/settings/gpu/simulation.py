@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from hdrl.errors import SimulationError
 from hdrl.seeding import stream
+from hdrl.settings.gpu.jit import CACHE_FOLDER, compile_once
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.state import World, blank
-from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad, check_runs_on
-from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad, check_runs_on, new_jobs
+from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, RULES, Policy
 from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, TaskTrace
@@ -313,3 +314,25 @@ def _signals(
 def _steps(times: NDArray[np.float64], changes: NDArray[np.float64]) -> Signal:
     dates, places = np.unique(times, return_inverse=True)
     return Signal(dates, np.cumsum(np.bincount(places.reshape(-1), weights=changes, minlength=len(dates))))
+
+
+def warm_up(message: Callable[[str], None]) -> None:
+    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
+
+    Parameters
+    ----------
+    message
+        Told what is going on before it takes long.
+    """
+    compile_once(
+        CACHE_FOLDER,
+        "compiled",
+        "compiling the simulator of GPU clusters (the first time only, about half a minute)",
+        _simulate_once,
+        message,
+    )
+
+
+def _simulate_once() -> None:
+    nodes = np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE)
+    simulate(Cluster("c", (GpuType("t"),), nodes), GpuLoad("l", new_jobs(1)), Policy("fifo"))
