@@ -495,7 +495,11 @@ class Setting(Protocol):
 BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
 
-_HOMES = {BATCH: "hdrl.settings.batch.setting", "pipelines": "hdrl.settings.pipelines.setting"}
+_HOMES = {
+    BATCH: "hdrl.settings.batch.setting",
+    "gpu": "hdrl.settings.gpu.setting",
+    "pipelines": "hdrl.settings.pipelines.setting",
+}
 
 
 class Settings:

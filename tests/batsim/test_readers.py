@@ -8,9 +8,7 @@ import pytest
 
 from hdrl.batsim.exact.jobs import read_workload
 from hdrl.batsim.exact.machines import Machines
-from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.platform import SimGridPlatform
-from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.submission import read_events
 from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError

@@ -1,0 +1,85 @@
+"""What a run folder holds: tables of all settings, the job log and the tables by priority."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from hdrl.files import atomic_write
+from hdrl.metrics.formulas import summary
+from hdrl.metrics.tasks import is_finished
+from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
+from hdrl.trace.model import TaskTrace
+
+JOBS_FILE, PRIORITY_FILE = "jobs.csv", "per_priority.csv"
+
+JOB_COLUMNS = (
+    *("job_id", "user_id", "arrival_time", "start_time", "finish_time", "runtime", "gpus", "gpu_milli"),
+    *("priority", "jct", "wait_time", "allocation"),
+)
+"""Columns of the job log: those of HenryAJX/DRL_Scheduler, times in seconds, and the share of each GPU."""
+
+
+def write_jobs(trace: TaskTrace, folder: Path) -> None:
+    """Write a row for each finished job; ``allocation`` counts its GPUs by type on its last stay.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets ``jobs.csv``.
+    """
+    cluster, load = trace.machine, trace.load
+    kinds = cluster.type_of_gpu  # type: ignore[attr-defined]
+    names = [one.name for one in cluster.types]  # type: ignore[attr-defined]
+    jobs, users = load.jobs, load.users  # type: ignore[attr-defined]
+    held_s, last = np.zeros(len(jobs)), np.full(len(jobs), -1)
+    np.add.at(held_s, trace.stays["task"], trace.stays["end_s"] - trace.stays["start_s"])
+    last[trace.stays["task"]] = np.arange(len(trace.stays))
+    with atomic_write(folder / JOBS_FILE) as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(JOB_COLUMNS)
+        for number in np.flatnonzero(is_finished(trace.tasks["state"])).tolist():
+            job, task, stay = jobs[number], trace.tasks[number], trace.stays[last[number]]
+            units = trace.stay_units[stay["first_unit"] : stay["first_unit"] + stay["n_units"]]
+            counts = np.bincount(kinds[units], minlength=len(names))
+            jct_s = float(task["end_s"] - task["release_s"])
+            user = users[job["user"]] if 0 <= job["user"] < len(users) else ""
+            where = " ".join(f"{name}:{count}" for name, count in zip(names, counts.tolist(), strict=True) if count)
+            times = (float(task["release_s"]), float(task["start_s"]), float(task["end_s"]), float(held_s[number]))
+            sizes = (int(job["n_gpus"]), int(job["gpu_milli"]), float(job["priority"]))
+            rows.writerow([number, user, *times, *sizes, jct_s, max(0.0, jct_s - float(held_s[number])), where])
+
+
+def write_priorities(trace: TaskTrace, folder: Path) -> None:
+    """Write how long finished jobs of each priority took.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets ``per_priority.csv``.
+    """
+    priority = trace.load.jobs["priority"]  # type: ignore[attr-defined]
+    finished = is_finished(trace.tasks["state"])
+    jct_s = trace.tasks["end_s"] - trace.tasks["release_s"]
+    with atomic_write(folder / PRIORITY_FILE) as out:
+        rows = csv.writer(out, lineterminator="\n")
+        statistics = ("mean", "median", "p95", "p99", "max")
+        rows.writerow(["priority", "n_jobs", "n_finished", *(f"{name}_jct_s" for name in statistics)])
+        for one in np.unique(priority).tolist():
+            mine = priority == one
+            numbers = summary(jct_s[mine & finished])
+            rows.writerow([one, int(mine.sum()), int((mine & finished).sum()), *(numbers[name] for name in statistics)])
+
+
+FILES = (
+    TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on GPUs"),
+    TraceFile((JOBS_FILE,), write_jobs, "the log of finished jobs"),
+    TraceFile((PRIORITY_FILE,), write_priorities, "completion times by priority"),
+)
+"""What a run folder holds of a Trace."""

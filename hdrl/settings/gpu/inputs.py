@@ -1,0 +1,90 @@
+"""Machines and loads as options name them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hdrl.errors import OptionsError
+from hdrl.settings.gpu.gavel_jobs import gavel_load
+from hdrl.settings.gpu.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.options import LoadOptions
+from hdrl.settings.gpu.readers import read_trace
+from hdrl.settings.gpu.synthetic import Poisson, poisson_load
+from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
+
+POISSON, GAVEL = "poisson", "gavel"
+
+GENERATORS = (POISSON, GAVEL)
+"""Workloads that are generated."""
+
+N_GENERATED = 1000
+"""How many jobs are generated unless ``nb_jobs`` says so."""
+
+
+def poisson_model(options: LoadOptions) -> Poisson:
+    """Return what generated jobs are like.
+
+    Parameters
+    ----------
+    options
+        The options of the load.
+    """
+    values = options.poisson.model_dump()
+    values["priorities"] = tuple(values["priorities"])
+    return Poisson(**values, speeds=options.speeds or "flops")
+
+
+def load_of(options: Any, text: str, cluster: Cluster) -> GpuLoad:
+    """Return the load that an experiment or a comparison names, and check that the cluster can run it.
+
+    Parameters
+    ----------
+    options
+        Options or a sweep.
+    text
+        A workload of it.
+    cluster
+        The cluster.
+    """
+    load: LoadOptions = options.load
+    found = _source(options, text)
+    if options.nb_jobs is not None and options.nb_jobs < found.n_items:
+        found = found.window(0, options.nb_jobs)
+    if load.spread_speed != 1.0:
+        found = replace(found, spread_speed=load.spread_speed)
+    if load.offered is not None:
+        found = found.scaled(cluster, load.offered)
+    check_runs_on(found, cluster)
+    return found
+
+
+def _source(options: Any, text: str) -> GpuLoad:
+    load, n = options.load, options.nb_jobs or N_GENERATED
+    if text == POISSON:
+        return poisson_load(poisson_model(load), n, load.seed)
+    if text == GAVEL:
+        model = load.gavel
+        return gavel_load(
+            _throughputs(options),
+            n,
+            jobs_per_hour=model.jobs_per_hour,
+            seed=load.seed,
+            multi_gpu=model.multi_gpu,
+            multi_priority=model.multi_priority,
+        )
+    path = options.path_of(text)
+    if "/" not in text and "." not in text and not path.is_file():
+        raise OptionsError(
+            f"{options.where}: workload {text!r} is no file, and none of the generators {', '.join(GENERATORS)}"
+        )
+    return read_trace(path, form=load.form, speeds=load.speeds, gpus_per_machine=load.gpus_per_machine)
+
+
+def _throughputs(options: Any) -> Throughputs:
+    if options.load.throughputs is None:
+        raise OptionsError(
+            f"{options.where}: workload 'gavel' needs load.throughputs, the path of simulation_throughputs.json"
+        )
+    return read_throughputs(options.path_of(options.load.throughputs))

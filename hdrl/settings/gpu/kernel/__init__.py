@@ -1,0 +1,1 @@
+"""The compiled simulator of GPU clusters; `entries` is what Python calls."""

@@ -1,0 +1,25 @@
+"""Numbers by which compiled code knows orders, placements and rules; Python's names for them are in `policies`."""
+
+from __future__ import annotations
+
+FIFO, SJF, SRTF, SRSF, LJF, PRIORITY, LAS, LAS_2D, GITTINS, DRF, SMALLEST = range(11)
+"""Orders. ``SJF``, ``LJF``: by the whole time that a job takes; ``SRTF``: by what is left of it; ``SRSF``: that times
+its GPUs; ``LAS``, ``LAS_2D``, ``GITTINS``: by levels of attained time, attained GPU time, and Gittins' index of it."""
+
+RANDOM, FIRST_FIT, BEST_FIT, WORST_FIT, DOT_PRODUCT, PACKING, CLUSTERING, FGD, CONSOLIDATED = range(9)
+"""Placements."""
+
+STRICT, SKIP, EASY = range(3)
+"""What happens behind a job that does not fit: nothing, whatever fits, or what does not delay it."""
+
+TIE_FIRST, TIE_LAST, TIE_RANDOM = range(3)
+"""Which of equally good nodes is taken, in the order of nodes."""
+
+NOT_ARRIVED, WAITING, RUNNING, DONE = range(4)
+"""Where a job is; the numbers are those of `hdrl.trace.TaskState`."""
+
+FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
+"""Why the engine stops: all jobs are done; the log of stays is full; jobs wait for ever; somebody outside decides."""
+
+# Places in the array of rules.
+ORDER, PLACEMENT, RULE, PREEMPTS, TIE, RECORDS, NEEDS_GPUS, N_RULES = range(8)

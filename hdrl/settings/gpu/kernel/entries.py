@@ -1,0 +1,52 @@
+"""The compiled functions that Python calls."""
+
+from __future__ import annotations
+
+from hdrl.compiled.borrow import borrow
+from hdrl.settings.gpu.kernel import state
+from hdrl.settings.gpu.kernel.engine import run as _run
+from hdrl.settings.gpu.kernel.jit import entry
+from hdrl.settings.gpu.kernel.placing import find_place, fragment
+from hdrl.settings.gpu.kernel.running import enqueue, start
+from hdrl.settings.gpu.kernel.state import clear
+
+
+@entry
+def begin(world):
+    """Empty the first environment."""
+    w = borrow(world)
+    clear(w, 0)
+
+
+@entry
+def run(world, n_steps):
+    """Simulate the first environment for some steps; return why it stopped."""
+    w = borrow(world)
+    return _run(w, 0, n_steps)
+
+
+@entry
+def place_in_turn(world, fragments, shares):
+    """Place job after job of the first environment, and let none end; those that do not fit are left out.
+
+    ``fragments`` and ``shares`` get, after each arrival, the fragments of all nodes (if not empty) and the GPUs in use.
+    """
+    w = borrow(world)
+    clear(w, 0)
+    n_placed = 0
+    for j in range(w.n_jobs[0]):
+        enqueue(w, 0, j)
+        node = find_place(w, 0, j, w.rules[1])
+        if node >= 0:
+            start(w, 0, j, node)
+            n_placed += 1
+        else:
+            w.counts[0, state.N_WAITING] = 0
+            w.status[0, j] = 0
+        shares[j] = w.sums[0, state.BUSY_NOW]
+        if len(fragments) > 0:
+            total = 0.0
+            for n in range(len(w.node_type)):
+                total += fragment(w, 0, n)
+            fragments[j] = total
+    return n_placed

@@ -1,0 +1,250 @@
+"""The machine: nodes with GPUs of several types, cores and memory."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import PlatformError, ReadError, suggest
+from hdrl.files import read_json
+
+SHIPPED = Path(__file__).parent / "data"
+"""Folder of the clusters that have names."""
+
+MAX_TYPES = 32
+"""The most types of GPUs that a cluster may have."""
+
+MAX_GPUS = 1_000_000
+"""The most GPUs that a cluster may have."""
+
+PLENTY = 1 << 40
+"""Cores (in thousandths) and memory of nodes whose file says nothing about them."""
+
+NODE_DTYPE = np.dtype([("gpu_type", np.int64), ("n_gpus", np.int64), ("cpu_milli", np.int64), ("memory_mib", np.int64)])
+"""A node: the number of its type of GPUs, how many it has, thousandths of a core, and memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuType:
+    """A type of GPUs.
+
+    Attributes
+    ----------
+    name
+        Its name, as jobs and throughput tables call it.
+    flops
+        Floating-point operations per second.
+    usd_per_hour
+        Price of a GPU for an hour.
+    """
+
+    name: str
+    flops: float = 1.0
+    usd_per_hour: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes with GPUs.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    types
+        The types of its GPUs.
+    nodes
+        Its nodes, array of `NODE_DTYPE`; their order is that of the file.
+    """
+
+    name: str
+    types: tuple[GpuType, ...]
+    nodes: NDArray[np.void]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.types) <= MAX_TYPES:
+            raise PlatformError(f"{self.name}: {len(self.types)} types of GPUs, expected 1 to {MAX_TYPES}")
+        if not len(self.nodes) or not 1 <= self.n_units <= MAX_GPUS:
+            raise PlatformError(f"{self.name}: {self.n_units} GPUs, expected 1 to {MAX_GPUS}")
+        for one in self.types:
+            if not (one.flops > 0 and np.isfinite(one.flops)):
+                raise PlatformError(f"{self.name}: type {one.name!r} has flops {one.flops}, expected more than 0")
+
+    @property
+    def n_units(self) -> int:
+        """How many GPUs there are."""
+        return int(self.nodes["n_gpus"].sum())
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self.nodes)
+
+    @cached_property
+    def gpus_of_type(self) -> NDArray[np.int64]:
+        """How many GPUs there are of each type, shape ``(n_types,)``."""
+        return np.bincount(self.nodes["gpu_type"], weights=self.nodes["n_gpus"], minlength=len(self.types)).astype(
+            np.int64
+        )
+
+    @property
+    def unit_kinds(self) -> Mapping[str, int]:
+        """How many GPUs there are of each type, by its name."""
+        return {one.name: int(count) for one, count in zip(self.types, self.gpus_of_type, strict=True)}
+
+    @cached_property
+    def largest_node(self) -> NDArray[np.int64]:
+        """The most GPUs that a node of each type has, shape ``(n_types,)``."""
+        found = np.zeros(len(self.types), dtype=np.int64)
+        np.maximum.at(found, self.nodes["gpu_type"], self.nodes["n_gpus"])
+        return found
+
+    @cached_property
+    def type_of_gpu(self) -> NDArray[np.int64]:
+        """The type of each GPU, shape ``(n_units,)``; those of a node follow each other."""
+        return np.repeat(self.nodes["gpu_type"], self.nodes["n_gpus"])
+
+    @cached_property
+    def node_of_gpu(self) -> NDArray[np.int64]:
+        """The node of each GPU, shape ``(n_units,)``."""
+        return np.repeat(np.arange(self.n_nodes), self.nodes["n_gpus"])
+
+    @cached_property
+    def speeds(self) -> NDArray[np.float64]:
+        """FLOPS of each type relative to the mean over all GPUs, shape ``(n_types,)``."""
+        flops = np.array([one.flops for one in self.types])
+        return np.asarray(flops / np.average(flops, weights=self.gpus_of_type))
+
+    def type_number(self, name: str) -> int:
+        """Return the number of a type.
+
+        Parameters
+        ----------
+        name
+            Its name, in whatever case.
+
+        Raises
+        ------
+        PlatformError
+            If there is none of that name.
+        """
+        names = [one.name for one in self.types]
+        for number, known in enumerate(names):
+            if known.lower() == name.lower():
+                return number
+        raise PlatformError(f"{self.name}: no type of GPUs {name!r}; {suggest(name, names)}")
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of types and nodes."""
+        digest = hashlib.sha256(json.dumps([[one.name, one.flops, one.usd_per_hour] for one in self.types]).encode())
+        digest.update(np.ascontiguousarray(self.nodes).tobytes())
+        return digest.hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        """Return its name and size."""
+        counts = {f"n_{name}": count for name, count in self.unit_kinds.items()}
+        return {"name": self.name, "n_gpus": self.n_units, "n_nodes": self.n_nodes, **counts}
+
+
+def shipped_clusters() -> list[str]:
+    """Return the names of the clusters that come with hdrl."""
+    return sorted(path.stem for path in SHIPPED.glob("*.json"))
+
+
+def read_cluster(text: str, folder: Path = Path()) -> Cluster:
+    """Read a cluster.
+
+    Parameters
+    ----------
+    text
+        The name of a shipped cluster, or a file: JSON with ``types`` and ``nodes``, or the node list of Alibaba's
+        gpu-v2023 (CSV).
+    folder
+        Folder that relative paths start from.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read, or is of another form.
+    PlatformError
+        If there is no such cluster, or it makes no sense.
+    """
+    if text in shipped_clusters():
+        return _from_json(SHIPPED / f"{text}.json")
+    path = folder / Path(text).expanduser()
+    if path.suffix not in (".json", ".csv"):
+        raise PlatformError(
+            f"no cluster {text!r}; {suggest(text, shipped_clusters())}, or a file that ends in .json or .csv"
+        )
+    return _from_json(path) if path.suffix == ".json" else _from_openb(path)
+
+
+def _from_json(path: Path) -> Cluster:
+    data = read_json(path)
+    if not isinstance(data, dict) or not isinstance(data.get("types"), dict) or not isinstance(data.get("nodes"), list):
+        raise ReadError(path, "expected an object with 'types' (an object) and 'nodes' (a list)")
+    types = []
+    for name, given in data["types"].items():
+        values = _numbers(path, f"types.{name}", given, {"flops": 1.0, "usd_per_hour": 0.0})
+        types.append(GpuType(name, values["flops"], values["usd_per_hour"]))
+    names = [one.name for one in types]
+    rows: list[tuple[int, ...]] = []
+    for number, given in enumerate(data["nodes"]):
+        where = f"nodes[{number}]"
+        kind = given.get("type") if isinstance(given, dict) else None
+        if kind not in names:
+            raise ReadError(path, f"{where}: type is {kind!r}; {suggest(str(kind), names)}")
+        rest = {key: value for key, value in given.items() if key != "type"}
+        values = _numbers(path, where, rest, {"count": 1, "gpus": 1, "cpu_milli": PLENTY, "memory_mib": PLENTY})
+        count, *sizes = (int(values[key]) for key in ("count", "gpus", "cpu_milli", "memory_mib"))
+        rows += [(names.index(kind), *sizes)] * count
+    return Cluster(str(data.get("name", path.stem)), tuple(types), np.array(rows, dtype=NODE_DTYPE))
+
+
+def _numbers(path: Path, where: str, given: object, defaults: Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(given, dict):
+        raise ReadError(path, f"{where} is {given!r}, expected an object")
+    for key, value in given.items():
+        if key not in defaults:
+            raise ReadError(path, f"{where}: no key {key!r}; {suggest(key, defaults)}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            raise ReadError(path, f"{where}.{key} is {value!r}, expected a number from 0 on")
+    return {**defaults, **given}
+
+
+_OPENB = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]
+
+
+def _from_openb(path: Path) -> Cluster:
+    try:
+        with path.open(newline="", encoding="utf-8") as source:
+            header, *lines = list(csv.reader(source))
+    except OSError as error:
+        raise ReadError(path, error.strerror or "cannot be read") from None
+    except (ValueError, UnicodeDecodeError):
+        raise ReadError(path, f"is no CSV file with the columns {','.join(_OPENB)}") from None
+    if header != _OPENB:
+        raise ReadError(path, f"the columns are {','.join(header)}, expected {','.join(_OPENB)}", line=1)
+    names: list[str] = []
+    rows = []
+    for number, line in enumerate(lines, start=2):
+        try:
+            _, cpu, memory, count, model = line
+            sizes = int(count), int(cpu), int(memory)
+            if min(sizes) < 0:
+                raise ValueError
+        except ValueError:
+            raise ReadError(path, f"is {','.join(line)!r}, expected name, three whole numbers, model", number) from None
+        if model not in names:
+            names.append(model)
+        rows.append((names.index(model), *sizes))
+    return Cluster(path.stem, tuple(GpuType(name) for name in names), np.array(rows, dtype=NODE_DTYPE))

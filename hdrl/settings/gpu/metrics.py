@@ -1,0 +1,178 @@
+"""Metrics of GPU clusters: completion times, fairness, and what became of the GPUs' time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.formulas import ratio, summary
+from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, STATISTICS, count_states, is_finished
+from hdrl.settings.gpu.load import WHOLE_GPU
+from hdrl.trace.model import TaskTrace
+
+_THEMIS = "Mahajan et al., Themis, NSDI 2020, with the mean number of jobs of the cluster"
+_GAVEL = "Narayanan et al., Gavel, OSDI 2020"
+
+Floats = NDArray[np.float64]
+
+
+def _distributions() -> dict[str, MetricInfo]:
+    kinds = (
+        ("jct", "_s", "s", "end - arrival", QUEUEING),
+        ("queueing", "_s", "s", "time in the cluster without GPUs", QUEUEING),
+        ("slowdown", "", "1", "jct / time alone on the fastest type that it may run on", _GAVEL),
+        (
+            "fair_rho",
+            "",
+            "1",
+            "jct / time on an equal share of the GPUs among the jobs that were there with it",
+            _THEMIS,
+        ),
+    )
+    return {
+        f"{statistic}_{kind}{suffix}": MetricInfo(
+            unit, f"{words} over finished jobs of {formula}", source, lower_is_better=True
+        )
+        for kind, suffix, unit, formula, source in kinds
+        for statistic, words in STATISTICS
+    }
+
+
+def _own() -> dict[str, MetricInfo]:
+    def of_run(unit: str, formula: str, *, lower: bool | None) -> MetricInfo:
+        return MetricInfo(unit, formula, OWN, lower_is_better=lower, is_of_whole_run=True)
+
+    return {
+        "mean_censored_jct_s": MetricInfo(
+            "s",
+            "mean over all jobs of (end, or that of the simulation) - arrival: at least their jct",
+            OWN,
+            lower_is_better=True,
+        ),
+        "priority_jct_s": MetricInfo(
+            "s", "mean jct of finished jobs, weighted by their priorities", OWN, lower_is_better=True
+        ),
+        "share_unfair": MetricInfo(
+            "1", "share of finished jobs with a fair_rho above 1", _THEMIS, lower_is_better=True
+        ),
+        "n_missed": MetricInfo(
+            "1", "jobs that end behind their deadlines, or never", OWN, lower_is_better=True, hides_zero=True
+        ),
+        "utilization": MetricInfo("1", "GPU time of all jobs / (GPUs * makespan_s)", QUEUEING, lower_is_better=False),
+        "flops_utilization": MetricInfo(
+            "1", "the same, each GPU weighted by its FLOPS", "HenryAJX/DRL_Scheduler", lower_is_better=False
+        ),
+        "busy_utilization": of_run(
+            "1", "the same without restarts, and without work that preemption lost", lower=False
+        ),
+        "n_preemptions": of_run("1", "times that a running job gave way", lower=None),
+        "n_migrations": of_run("1", "times that a job went on on other GPUs", lower=None),
+        "lost_gpu_h": of_run("h", "GPU time of restarts, and of work that preemption lost", lower=True),
+    }
+
+
+METRICS: Mapping[str, MetricInfo] = MappingProxyType(
+    {
+        **COUNTS,
+        "makespan_s": MACHINE["makespan_s"],
+        "throughput_jobs_per_h": MACHINE["throughput_jobs_per_h"],
+        **_distributions(),
+        **_own(),
+    }
+)
+"""Every metric that `compute_metrics` gives, in its order."""
+
+
+def compute_metrics(trace: TaskTrace) -> dict[str, float]:
+    """Return every metric of `METRICS`.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    """
+    tasks, load, cluster = trace.tasks, trace.load, trace.machine
+    jobs = load.jobs  # type: ignore[attr-defined]
+    finished = is_finished(tasks["state"])
+    release_s, end_s = tasks["release_s"], tasks["end_s"]
+    jct_s = (end_s - release_s)[finished]
+    held_s = np.zeros(len(tasks))
+    lengths_s = trace.stays["end_s"] - trace.stays["start_s"]
+    np.add.at(held_s, trace.stays["task"], lengths_s)
+    isolated_s = load.isolated_s(cluster)  # type: ignore[attr-defined]
+    rho = fair_rho(trace, isolated_s)[finished]
+    makespan_s = float(end_s[finished].max() - release_s.min()) if finished.any() else math.nan
+    width = jobs["n_gpus"] * jobs["gpu_milli"] / WHOLE_GPU
+    gpu_s = lengths_s * width[trace.stays["task"]]
+    censored_s = np.where(finished, end_s, np.maximum(trace.end_s, release_s)) - release_s
+    result = count_states(tasks["state"])
+    result["makespan_s"] = makespan_s
+    result["throughput_jobs_per_h"] = ratio(3600 * result["n_finished"], makespan_s)
+    for kind, suffix, values in (
+        ("jct", "_s", jct_s),
+        ("queueing", "_s", np.maximum(0.0, jct_s - held_s[finished])),
+        ("slowdown", "", jct_s / isolated_s[finished]),
+        ("fair_rho", "", rho),
+    ):
+        result |= {f"{name}_{kind}{suffix}": value for name, value in summary(values).items()}
+    total = cluster.n_units * makespan_s
+    result |= {
+        "mean_censored_jct_s": float(censored_s.mean()),
+        "priority_jct_s": ratio(
+            float((jct_s * jobs["priority"][finished]).sum()), float(jobs["priority"][finished].sum())
+        ),
+        "share_unfair": float(np.mean(rho > 1.0)) if len(rho) else math.nan,
+        "n_missed": float(np.sum(np.where(finished, end_s, np.inf) > tasks["deadline_s"])),
+        "utilization": ratio(float(gpu_s.sum()), total),
+        "flops_utilization": _flops_utilization(trace, gpu_s, makespan_s),
+        "busy_utilization": ratio(float(gpu_s.sum()) - trace.counts["lost_gpu_s"], total),
+        "n_preemptions": trace.counts["n_preemptions"],
+        "n_migrations": trace.counts["n_migrations"],
+        "lost_gpu_h": trace.counts["lost_gpu_s"] / 3600,
+    }
+    return {name: float(result[name]) for name in METRICS}
+
+
+def _flops_utilization(trace: TaskTrace, gpu_s: Floats, makespan_s: float) -> float:
+    """Return the share of the FLOPS of all GPUs that jobs held."""
+    cluster = trace.machine
+    speeds, kinds = cluster.speeds, cluster.type_of_gpu  # type: ignore[attr-defined]
+    held = trace.stays["n_units"] > 0
+    first = trace.stay_units[trace.stays["first_unit"][held]]
+    return ratio(float((gpu_s[held] * speeds[kinds[first]]).sum()), cluster.n_units * makespan_s)
+
+
+def fair_rho(trace: TaskTrace, isolated_s: Floats) -> Floats:
+    """Return for each finished job its completion time as a multiple of that on an equal share of the cluster.
+
+    The share is one of as many as there were jobs in the cluster in the mean while it was; a job whose GPUs are fewer
+    than that runs there as it does alone, one with more takes its turns. NaN for others.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    isolated_s
+        How long each job takes alone.
+    """
+    tasks = trace.tasks
+    finished = is_finished(tasks["state"])
+    last_s = np.where(finished, tasks["end_s"], trace.end_s)
+    dates = np.unique(np.concatenate([tasks["release_s"], last_s]))
+    changes = np.zeros(len(dates))
+    np.add.at(changes, np.searchsorted(dates, tasks["release_s"]), 1.0)
+    np.add.at(changes, np.searchsorted(dates, last_s), -1.0)
+    area = np.concatenate([[0.0], np.cumsum(np.cumsum(changes)[:-1] * np.diff(dates))])
+    begin, end = np.searchsorted(dates, tasks["release_s"]), np.searchsorted(dates, last_s)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n_there = (area[end] - area[begin]) / (last_s - tasks["release_s"])
+        jobs = trace.load.jobs  # type: ignore[attr-defined]
+        width = jobs["n_gpus"] * jobs["gpu_milli"] / WHOLE_GPU
+        turns = np.maximum(1.0, width * n_there / trace.machine.n_units)
+        rho = (last_s - tasks["release_s"]) / (isolated_s * turns)
+    return np.where(finished, rho, np.nan)

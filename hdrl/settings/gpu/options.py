@@ -1,0 +1,108 @@
+"""The options file and the sweep file of GPU clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from hdrl.options.block import Block
+from hdrl.options.file import ExperimentOptions, PathText, Seed
+from hdrl.options.sweep import SettingSweep
+from hdrl.settings.gpu.rules import Rules
+
+Positive = Annotated[float, Field(gt=0, le=1e12)]
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
+
+
+class RuleOptions(Block):
+    """How jobs are simulated, see `hdrl.settings.gpu.rules.Rules`."""
+
+    round_s: Seconds = Field(default=0.0, description="Decisions at multiples of it; 0: whenever something happens.")
+    restart_s: Annotated[list[Seconds], Field(min_length=2, max_length=2)] = Field(
+        default_factory=lambda: [0.0, 0.0],
+        description="What a preempted job spends before it goes on: drawn evenly between the two.",
+    )
+    checkpoint_s: Seconds = Field(
+        default=0.0, description="How often jobs save what they did; 0: preemption loses nothing."
+    )
+    node_order: Literal["file", "largest", "smallest", "shuffled"] = Field(
+        default="file", description="In which order nodes are looked at."
+    )
+    tie: Literal["first", "last", "random"] = Field(
+        default="first", description="Which of equally good nodes is taken, in the order of nodes."
+    )
+    levels: list[Positive] = Field(
+        default_factory=lambda: [3250.0, 7200.0, 18000.0],
+        description="Attained service in seconds, or GPU seconds, at which las and las-2d move jobs to the next queue.",
+    )
+    gittins_delta: Positive = Field(default=3250.0, description="GPU seconds between the levels of gittins.")
+
+    def rules(self) -> Rules:
+        """Return the rules that these options say."""
+        values = self.model_dump()
+        values["restart_s"], values["levels"] = tuple(values["restart_s"]), tuple(values["levels"])
+        return Rules(**values)
+
+
+class PoissonOptions(Block):
+    """Workload ``poisson``, see `hdrl.settings.gpu.synthetic.Poisson`."""
+
+    jobs_per_s: Positive = Field(default=2.5, description="Mean rate of arrivals.")
+    runtime_mean_s: Positive = Field(default=3000.0, description="Mean of the normal distribution of run times.")
+    runtime_std_s: Seconds = Field(default=2500.0, description="Its standard deviation.")
+    runtime_min_s: Positive = Field(default=1.0, description="Shorter run times become this.")
+    min_gpus: Annotated[int, Field(ge=1, le=10**6)] = Field(default=1, description="Fewest GPUs of a job.")
+    max_gpus: Annotated[int, Field(ge=1, le=10**6)] = Field(default=8, description="Most GPUs of a job.")
+    priorities: Annotated[list[Positive], Field(min_length=1)] = Field(
+        default_factory=lambda: [0.5, 1.0, 2.5, 5.0], description="What priorities are drawn from."
+    )
+    n_users: Annotated[int, Field(ge=1, le=10**6)] = Field(default=3, description="How many users.")
+
+
+class GavelOptions(Block):
+    """Workload ``gavel``, see `hdrl.settings.gpu.gavel_jobs`."""
+
+    jobs_per_hour: Positive = Field(default=2.0, description="Mean rate of arrivals.")
+    multi_gpu: bool = Field(default=False, description="Whether some jobs take 2, 4 or 8 GPUs.")
+    multi_priority: bool = Field(default=False, description="Whether a fifth of the jobs have a priority of 5.")
+
+
+class LoadOptions(Block):
+    """How the workload becomes jobs."""
+
+    form: str = Field(default="auto", description="Format of a trace; auto: by its first line.")
+    throughputs: PathText | None = Field(
+        default=None, description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel needs them."
+    )
+    speeds: Literal["flops", "equal"] | None = Field(
+        default=None, description="How fast types of GPUs are without throughputs; null: as the trace's format has it."
+    )
+    spread_speed: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="Speed of gangs on more nodes than they would need, without throughputs."
+    )
+    offered: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None, description="Offered load to which arrivals are stretched; null: as they are."
+    )
+    gpus_per_machine: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=8, description="GPUs that a machine of a trace without GPUs stands for."
+    )
+    seed: Seed = Field(default=0, description="Seed of generated jobs.")
+    poisson: PoissonOptions = Field(default_factory=PoissonOptions, description="Generated jobs: poisson.")
+    gavel: GavelOptions = Field(default_factory=GavelOptions, description="Generated jobs: gavel.")
+
+
+class GpuOptions(ExperimentOptions):
+    """The options of an experiment on a GPU cluster: ``platform`` the cluster, ``workload`` a trace or a generator."""
+
+    load: LoadOptions = Field(default_factory=LoadOptions, description="How the workload becomes jobs.")
+    rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")
+
+    path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.throughputs")
+
+
+class GpuSweep(SettingSweep):
+    """A comparison of schedulers of GPU clusters: candidates x windows x seeds."""
+
+    load: LoadOptions = Field(default_factory=LoadOptions, description="How workloads become jobs.")
+    rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")

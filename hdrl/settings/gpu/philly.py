@@ -1,0 +1,121 @@
+"""Philly's and Helios' traces, and the cut CSV files of the DRL scheduler for GPU clusters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from hdrl.errors import ReadError
+from hdrl.settings.gpu.readers import Faulty, Format, Row, Source, gpus, kept, number
+
+_SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+_HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
+_DRL = ("arrival_time", "runtime", "gpus", "priority")
+
+
+def date_s(text: str | None) -> float:
+    """Return a date of the calendar as seconds.
+
+    Parameters
+    ----------
+    text
+        ``2017-10-09 07:01:55``, with or without a zone, which is not looked at.
+    """
+    found = re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", text or "")
+    if found is None:
+        raise Faulty("jobs without a date")
+    return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
+
+
+def _sia(source: Source) -> Iterator[Row]:
+    def job(line: dict[str, str]) -> Row:
+        return {
+            "arrival_s": date_s(line["timestamp"]),
+            "duration_s": number(line["duration"], "a duration"),
+            "n_gpus": gpus(line["num_gpus"]),
+            "user": line["cluster"],
+        }
+
+    yield from kept(source, source.table(_SIA), job)
+
+
+def _helios(source: Source) -> Iterator[Row]:
+    def job(line: dict[str, str]) -> Row:
+        return {
+            "arrival_s": date_s(line["submit_time"]),
+            "duration_s": number(line["duration"], "a duration"),
+            "n_gpus": gpus(line["gpu_num"]),
+            "user": line["user"],
+        }
+
+    yield from kept(source, source.table(_HELIOS), job)
+
+
+def _drl(source: Source) -> Iterator[Row]:
+    def job(line: dict[str, str]) -> Row:
+        n_gpus, runtime_s = gpus(line["gpus"]), number(line["runtime"], "a run time")
+        if 0.0 < runtime_s <= 1.0:
+            raise Faulty("jobs of a second or less")
+        return {
+            "arrival_s": number(line["arrival_time"], "a date"),
+            "duration_s": runtime_s,
+            "n_gpus": n_gpus,
+            "priority": number(line["priority"], "a priority"),
+        }
+
+    yield from kept(source, source.table(_DRL), job)
+
+
+def _philly(source: Source) -> Iterator[Row]:
+    try:
+        jobs = json.loads(source.text)
+        if not isinstance(jobs, list) or not all(isinstance(one, dict) for one in jobs):
+            raise ValueError("no list of objects")
+    except ValueError as error:
+        raise ReadError(source.path, f"is no Philly job log: {error}") from None
+    for one in jobs:
+        try:
+            yield _philly_job(one)
+        except Faulty as fault:
+            source.drop(str(fault))
+        except (KeyError, TypeError, AttributeError):
+            raise ReadError(
+                source.path, f"job {one.get('jobid')!r} is no job of Philly's log: submitted_time, attempts"
+            ) from None
+
+
+def _philly_job(one: dict[str, Any]) -> Row:
+    """Return a job of Philly's log: all of its attempts in a row, on the GPUs of the first."""
+    attempts = one["attempts"]
+    if not attempts:
+        raise Faulty("jobs that never ran")
+    duration_s = 0.0
+    for attempt in attempts:
+        if not attempt["start_time"] or not attempt["end_time"]:
+            raise Faulty("jobs that had not ended")
+        duration_s += date_s(attempt["end_time"]) - date_s(attempt["start_time"])
+    size = sum(len(place["gpus"]) for place in attempts[0]["detail"])
+    return {
+        "arrival_s": date_s(one["submitted_time"]),
+        "duration_s": duration_s,
+        "n_gpus": gpus(str(size)),
+        "user": one.get("vc") or one.get("user"),
+    }
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "philly-sia": Format("Philly as in Sia's artifact", _sia, "flops", lambda line: line == ",".join(_SIA)),
+        "philly": Format("Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith("[")),
+        "helios": Format(
+            "Helios' cluster_log.csv", _helios, "flops", lambda line: set(_HELIOS) <= set(line.split(","))
+        ),
+        "drl-gpu": Format(
+            "cut traces of the DRL scheduler for GPU clusters", _drl, "equal", lambda line: line == ",".join(_DRL)
+        ),
+    }
+)

@@ -1,0 +1,74 @@
+"""The policies of GPU clusters, as comparisons and agents from files ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, policy_names, read_policy
+
+
+class GpuPolicies:
+    """See `hdrl.setting.PolicyBook`."""
+
+    default_baseline = "fifo"
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all policies; more of them can be read, see `hdrl.settings.gpu.policies.read_policy`."""
+        return tuple(policy_names())
+
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """Return the policies that a word stands for.
+
+        ``heuristics``: every order with the usual placement, and EASY; the opponents that a learned policy has to beat.
+        ``blind``: those of them that know nothing of how long jobs take. ``placements``: FIFO with every placement.
+        """
+        plain = [name for name in policy_names() if name.partition("+")[2] in ("", "easy")]
+        return {
+            "heuristics": plain,
+            "blind": [name for name in plain if not read_policy(name).needs_durations],
+            "placements": ["fifo", *(f"fifo+{placement}" for placement in list(PLACEMENTS)[1:])],
+            "preemptive": [name for name, one in ORDERS.items() if one.preempts],
+        }
+
+    def read(self, text: str) -> str:
+        """Return the name of a policy.
+
+        Parameters
+        ----------
+        text
+            As a user wrote it.
+        """
+        return read_policy(text).name
+
+    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+        """Return ``None``: policies of GPU clusters are named.
+
+        Parameters
+        ----------
+        module, path, suffix
+            Not looked at.
+        """
+        del module, path, suffix
+
+    def draws(self, policy: str) -> bool:
+        """Tell whether the results of a policy depend on the seed.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """
+        return read_policy(policy).draws
+
+    def knows_too_much(self, policy: Any) -> bool:
+        """Tell whether a policy goes by how long jobs take: traces of GPU clusters hold no requested times.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """
+        return isinstance(policy, str) and read_policy(policy).needs_durations

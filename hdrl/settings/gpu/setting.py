@@ -1,0 +1,222 @@
+"""GPU clusters: the answers to the questions of `hdrl.setting.Setting`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from hdrl.figures.tables import TABLE_FIGURES, read_table_run
+from hdrl.metrics.tasks import UNRUN
+from hdrl.settings.gpu.files import FILES
+from hdrl.settings.gpu.inputs import POISSON, load_of, poisson_model
+from hdrl.settings.gpu.load import GpuLoad
+from hdrl.settings.gpu.machine import Cluster, read_cluster
+from hdrl.settings.gpu.metrics import METRICS, compute_metrics
+from hdrl.settings.gpu.options import GpuOptions, GpuSweep
+from hdrl.settings.gpu.policybook import GpuPolicies
+from hdrl.settings.gpu.synthetic import at_offered_load
+from hdrl.trace.model import TaskTrace
+
+HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
+"""Offered loads above and below which a comparison says nothing about schedulers."""
+
+
+class GpuSetting:
+    """See `hdrl.setting.Setting`."""
+
+    name = "gpu"
+    title = "deep-learning jobs on clusters of GPUs of several types"
+    Options = GpuOptions
+    Sweep = GpuSweep
+    policies = GpuPolicies()
+    environments: Mapping[str, Any] = MappingProxyType({})
+    metrics = METRICS
+    default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization", "n_preemptions")
+    headline_metrics = ("n_finished", "mean_jct_s", "p95_jct_s", "mean_slowdown", "utilization")
+    shown_metrics = (
+        *("n_jobs", "makespan_s", "mean_jct_s", "p95_jct_s", "p99_jct_s", "mean_queueing_s", "mean_slowdown"),
+        *("mean_fair_rho", "share_unfair", "utilization", "flops_utilization", "n_preemptions", *UNRUN),
+    )
+    unrun: Sequence[str] = UNRUN
+    files = FILES
+    generator = POISSON
+    figures = TABLE_FIGURES
+    protocols: Mapping[str, Any] = MappingProxyType({})
+
+    def read(self, folder: Path, name: str | None = None) -> Any:
+        """Return what the files of a run hold.
+
+        Parameters
+        ----------
+        folder, name
+            A run folder, and what the run is called.
+        """
+        return read_table_run(folder, name, unit_word="GPU")
+
+    def machine(self, options: GpuOptions | GpuSweep) -> Cluster:
+        """Read the cluster.
+
+        Parameters
+        ----------
+        options
+            Options or a sweep.
+        """
+        return read_cluster(options.platform, options.folder)
+
+    def load(self, options: GpuOptions, machine: Cluster) -> GpuLoad:
+        """Read or generate the load of an experiment.
+
+        Parameters
+        ----------
+        options, machine
+            The options and the cluster.
+        """
+        return load_of(options, options.workload, machine)
+
+    def loads(self, sweep: GpuSweep, machine: Cluster) -> list[GpuLoad]:
+        """Read the loads of a comparison.
+
+        Parameters
+        ----------
+        sweep, machine
+            The sweep and the cluster.
+        """
+        return [load_of(sweep, text, machine) for text in sweep.workloads]
+
+    def generate(self, sweep: GpuSweep, machine: Cluster, n_items: int, *, offered_load: float, seed: int) -> GpuLoad:
+        """Make jobs by the Poisson generator.
+
+        Parameters
+        ----------
+        sweep, machine, n_items, offered_load, seed
+            See `hdrl.setting.Setting.generate`.
+        """
+        model = poisson_model(sweep.load)
+        most = int(machine.gpus_of_type.max())
+        if model.max_gpus > most:
+            model = replace(model, max_gpus=most, min_gpus=min(model.min_gpus, most))
+        return at_offered_load(model, n_items, machine, offered_load, seed)
+
+    def offered_load(self, machine: Cluster, load: GpuLoad) -> float | None:
+        """Return the GPU time that arrives per time, as a share of all GPUs.
+
+        Parameters
+        ----------
+        machine, load
+            The cluster and the load.
+        """
+        return load.offered(machine)
+
+    def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
+        """Compile the simulator.
+
+        Parameters
+        ----------
+        policies
+            Not looked at: one simulator serves all.
+        message
+            Told before it takes long.
+        """
+        del policies
+        from hdrl.settings.gpu.simulation import warm_up
+
+        warm_up(message)
+
+    def simulate(
+        self,
+        machine: Cluster,
+        load: GpuLoad,
+        policy: Any,
+        *,
+        seed: int,
+        options: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+        folder: Path | None = None,
+    ) -> TaskTrace:
+        """Simulate a load under a policy.
+
+        Parameters
+        ----------
+        machine, load, policy, seed, options, progress, folder
+            See `hdrl.setting.Setting.simulate`.
+        """
+        del folder
+        from hdrl.settings.gpu.policies import read_policy
+        from hdrl.settings.gpu.simulation import simulate
+
+        rules = None if options is None else options.rules.rules()
+        return simulate(machine, load, read_policy(policy), seed=seed, rules=rules, progress=progress)
+
+    def measure(self, trace: TaskTrace) -> dict[str, float]:
+        """Return every metric of a simulation.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        """
+        return compute_metrics(trace)
+
+    def counted(self, trace: TaskTrace, warm_up: int) -> TaskTrace:
+        """Return a Trace without the first jobs.
+
+        Parameters
+        ----------
+        trace, warm_up
+            The Trace, and how many do not count.
+        """
+        stays = trace.stays[trace.stays["task"] >= warm_up].copy()
+        stays["task"] -= warm_up
+        load = trace.load.window(warm_up, len(trace.tasks) - warm_up)
+        return replace(trace, load=load, tasks=trace.tasks[warm_up:], stays=stays)
+
+    def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
+        """Return the loads without requested times: who goes by durations knows the true ones there.
+
+        Parameters
+        ----------
+        sweep, loads
+            The sweep, which is not looked at, and its loads.
+        """
+        del sweep
+        return [load.name for load in loads if np.isnan(load.jobs["requested_s"]).all()]
+
+    def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
+        """Return what readers must know: faults of traces, loads that nobody can serve, or that need no scheduler.
+
+        Parameters
+        ----------
+        sweep, machine, loads
+            What is compared.
+        """
+        del sweep
+        found = []
+        for load in loads:
+            offered = load.offered(machine)
+            if offered is not None and offered > HIGHEST_LOAD:
+                found.append(
+                    (
+                        "overload",
+                        f"{load.name} offers {offered:.3g} times what {machine.name} can do: queues grow to its end, so"
+                        " that it says little about schedulers; load.offered stretches it",
+                    )
+                )
+            elif offered is not None and offered < LOWEST_LOAD:
+                found.append(
+                    (
+                        "idle",
+                        f"{load.name} offers {offered:.3g} of what {machine.name} can do: hardly a job waits, so"
+                        " that it says little about schedulers; load.offered stretches it",
+                    )
+                )
+            found += [("trace", f"{load.name}: {fault}") for fault in load.faults]
+        return found
+
+
+SETTING = GpuSetting()
+"""GPU clusters."""

@@ -1,0 +1,162 @@
+"""How fast kinds of jobs are on types of GPUs: a table, read from Gavel's JSON."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import ReadError, WorkloadError, suggest
+from hdrl.settings.gpu.machine import Cluster
+
+Profile: TypeAlias = tuple[str, int]
+"""A kind of job and a number of GPUs."""
+
+SPREAD = "_unconsolidated"
+"""How the name of a type ends in the table of gangs that lie on more nodes than they would need."""
+
+ALONE = "null"
+"""The key of a job that has its GPUs for itself."""
+
+
+@dataclass(frozen=True)
+class Throughputs:
+    """Steps per second of kinds of jobs.
+
+    Attributes
+    ----------
+    name
+        Where it is from, for messages.
+    alone
+        By type and profile: steps per second on GPUs of its own.
+    spread
+        The same for gangs on more nodes than they would need; types that are not in it lose nothing.
+    pairs
+        By type, profile and profile: steps per second of both when they share GPUs.
+    """
+
+    name: str
+    alone: Mapping[str, Mapping[Profile, float]]
+    spread: Mapping[str, Mapping[Profile, float]]
+    pairs: Mapping[str, Mapping[tuple[Profile, Profile], tuple[float, float]]]
+
+    @cached_property
+    def profiles(self) -> tuple[Profile, ...]:
+        """All kinds and numbers of GPUs that some type has a throughput for, sorted."""
+        return tuple(sorted({one for table in self.alone.values() for one in table}))
+
+    def rate(self, gpu_type: str, profile: Profile, *, is_spread: bool = False) -> float:
+        """Return steps per second of a gang.
+
+        Parameters
+        ----------
+        gpu_type
+            Name of the type of its GPUs.
+        profile
+            Its kind and number of GPUs.
+        is_spread
+            Whether it lies on more nodes than it would need.
+
+        Raises
+        ------
+        WorkloadError
+            If the table has nothing about the kind.
+        """
+        for known, table in self.alone.items():
+            if known.lower() == gpu_type.lower():
+                found = table.get(profile)
+                if found is None:
+                    kinds = sorted({f"{kind} x {size}" for kind, size in table})
+                    text = f"{profile[0]} x {profile[1]}"
+                    raise WorkloadError(f"{self.name}: no throughput of {text} on {known}; {suggest(text, kinds)}")
+                return self.spread.get(known, {}).get(profile, found) if is_spread else found
+        raise WorkloadError(f"{self.name}: no type of GPUs {gpu_type!r}; {suggest(gpu_type, self.alone)}")
+
+    def rates(self, cluster: Cluster, profiles: Iterable[Profile]) -> NDArray[np.float64]:
+        """Return steps per second on all types of a cluster, shape ``(n_profiles, n_types, 2)``: together, spread.
+
+        Parameters
+        ----------
+        cluster
+            The cluster.
+        profiles
+            Kinds and numbers of GPUs.
+        """
+        return np.array(
+            [
+                [[self.rate(one.name, profile, is_spread=spread) for spread in (False, True)] for one in cluster.types]
+                for profile in profiles
+            ]
+        ).reshape(-1, len(cluster.types), 2)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all throughputs."""
+        parts = [
+            sorted((kind, repr(profile), rate) for kind, table in tables.items() for profile, rate in table.items())
+            for tables in (self.alone, self.spread, self.pairs)
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def read_throughputs(path: Path) -> Throughputs:
+    """Read a table in the form of Gavel's ``simulation_throughputs.json``, packed by gzip or not.
+
+    Parameters
+    ----------
+    path
+        The file: type -> ``"('kind', GPUs)"`` -> ``"null"`` or another kind -> steps per second.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is of another form.
+    """
+    try:
+        packed = path.read_bytes()
+        data = json.loads(gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed)
+    except OSError as error:
+        raise ReadError(path, error.strerror or "cannot be read") from None
+    except ValueError as error:
+        raise ReadError(path, f"is no JSON: {error}") from None
+    alone: dict[str, dict[Profile, float]] = {}
+    spread: dict[str, dict[Profile, float]] = {}
+    pairs: dict[str, dict[tuple[Profile, Profile], tuple[float, float]]] = {}
+    try:
+        for name, table in data.items():
+            known = {text: _profile(text) for text in table}
+            (spread if name.endswith(SPREAD) else alone)[name.removesuffix(SPREAD)] = {
+                known[text]: _rate(row[ALONE]) for text, row in table.items()
+            }
+            if not name.endswith(SPREAD):
+                pairs[name] = {
+                    (known[text], _profile(other)): (_rate(both[0]), _rate(both[1]))
+                    for text, row in table.items()
+                    for other, both in row.items()
+                    if other != ALONE
+                }
+    except (AttributeError, KeyError, TypeError, ValueError, SyntaxError) as error:
+        raise ReadError(path, f"is no table of throughputs ({error!r}), expected Gavel's form") from None
+    if not alone:
+        raise ReadError(path, "holds no type of GPUs, expected Gavel's form")
+    return Throughputs(path.name, alone, spread, pairs)
+
+
+def _profile(text: str) -> Profile:
+    kind, size = ast.literal_eval(text)
+    return str(kind), int(size)
+
+
+def _rate(value: Any) -> float:
+    rate = float(value)
+    if not 0 <= rate < float("inf"):
+        raise ValueError(f"a throughput of {rate}")
+    return rate

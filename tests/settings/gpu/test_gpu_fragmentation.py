@@ -1,0 +1,124 @@
+"""FGD's experiment: its score against plain Python, and its table."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.errors import WorkloadError
+from hdrl.settings.gpu.fragmentation import PUBLISHED, arrivals, fgd_table, fill
+from hdrl.settings.gpu.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
+
+TRACES = next(
+    (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()
+)
+NODES, PODS = (TRACES / f"alibaba2023_openb_{name}.csv" for name in ("node_list_gpu_node", "pod_list_default"))
+needs_traces = pytest.mark.skipif(not NODES.is_file(), reason="the traces are not here")
+
+CORES = 8000
+
+
+def small() -> tuple[Cluster, GpuLoad]:
+    """Return three nodes and pods of a few kinds."""
+    nodes = np.array([(0, 2, CORES, 1), (1, 2, CORES, 1), (0, 4, CORES, 1)], dtype=NODE_DTYPE)
+    pods = new_jobs(60)
+    pods["memory_mib"] = 0
+    pods["n_gpus"] = [(0, 1, 1, 1, 2, 4)[i % 6] for i in range(60)]
+    pods["gpu_milli"] = [(1000, 300, 600, 1000, 1000, 1000)[i % 6] for i in range(60)]
+    pods["cpu_milli"] = [(1000, 500, 2000, 1000, 3000, 100)[i % 6] for i in range(60)]
+    pods["constraint"] = [0 if i % 12 == 3 else -1 for i in range(60)]
+    cluster = Cluster("c", (GpuType("a"), GpuType("b")), nodes)
+    return cluster, GpuLoad("p", pods, constraints=(("a",),))
+
+
+def plain_fgd(cluster: Cluster, pods: GpuLoad, load: GpuLoad) -> list[tuple[int, int]]:  # noqa: C901
+    """Return node and first GPU of each pod, (-1, -1) where it does not fit, by the rules of FGD's paper."""
+    kinds: dict[tuple[int, int, int, int], int] = {}
+    allowed = pods.allowed(cluster)
+    for job, types in zip(pods.jobs, allowed.tolist(), strict=True):
+        kind = (int(job["cpu_milli"]), int(job["n_gpus"]), int(job["gpu_milli"]), types)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    typical, total = [], 0
+    for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0])):
+        if total >= 0.95 * pods.n_items:
+            break
+        typical.append((kind, count))
+        total += count
+    free = [[1000] * n for n in cluster.nodes["n_gpus"].tolist()]
+    cpu = cluster.nodes["cpu_milli"].tolist()
+    kind_of = cluster.nodes["gpu_type"].tolist()
+
+    def fragment(left_cpu: float, gpus: list[int], node_type: int) -> float:
+        lost = 0.0
+        for (wants_cpu, n, milli, types), count in typical:
+            runs = n > 0 and left_cpu >= wants_cpu and types >> node_type & 1
+            runs = runs and sum(g >= milli for g in gpus) >= n
+            lost += count / total * sum(g for g in gpus if not runs or g < milli)
+        return lost
+
+    found = []
+    for job, types in zip(load.jobs, load.allowed(cluster).tolist(), strict=True):
+        best, chosen = -1, None
+        for node, gpus in enumerate(free):
+            fitting = [place for place, g in enumerate(gpus) if g >= job["gpu_milli"]]
+            if cpu[node] < job["cpu_milli"] or len(fitting) < job["n_gpus"] or not types >> kind_of[node] & 1:
+                continue
+            groups = [[place] for place in fitting] if job["gpu_milli"] < 1000 else [fitting[: job["n_gpus"]]]
+            for group in groups:
+                after = [g - job["gpu_milli"] * (place in group) for place, g in enumerate(gpus)]
+                gain = fragment(cpu[node], gpus, kind_of[node]) - fragment(
+                    cpu[node] - job["cpu_milli"], after, kind_of[node]
+                )
+                score = int(100 / (1 + math.exp(-gain / 1000)))
+                if score > best:
+                    best, chosen = score, (node, group)
+        if chosen is None:
+            found.append((-1, -1))
+            continue
+        node, group = chosen
+        cpu[node] -= job["cpu_milli"]
+        for place in group:
+            free[node][place] -= int(job["gpu_milli"])
+        found.append((node, group[0] if group else -1))
+    return found
+
+
+def test_fgd_places_as_plain_python_does() -> None:
+    cluster, pods = small()
+    for seed in range(6):
+        load = arrivals(pods, cluster, seed)
+        expected = plain_fgd(cluster, pods, load)
+        filled = fill(cluster, pods, "fgd", seed=seed)
+        asked = load.jobs["n_gpus"] * load.jobs["gpu_milli"] / 1000
+        placed = np.array([node >= 0 for node, _ in expected])
+        np.testing.assert_allclose(filled.used * cluster.n_units, np.cumsum(asked * placed))
+        assert filled.n_placed == placed.sum()
+
+
+@needs_traces
+def test_the_table_is_the_published_one() -> None:
+    rows = {row.placement: row for row in fgd_table(NODES, PODS, seeds=[0, 1])}
+    for name, percent in PUBLISHED.items():
+        assert rows[name].published == percent
+        assert rows[name].mean == pytest.approx(percent, abs=0.6)
+    for name in ("dot-product", "packing", "clustering"):
+        assert 90.0 < rows[name].mean < 92.6
+    assert 94.0 < rows["first-fit"].mean < 94.8
+
+
+@needs_traces
+def test_random_ties_make_fgd_worse_than_best_fit() -> None:
+    (drawn,) = fgd_table(NODES, PODS, seeds=[0], placements=["fgd"], ties=["random"])
+    assert drawn.published is None
+    assert 89.0 < drawn.mean < 91.0
+
+
+def test_pods_without_gpus_fill_nothing() -> None:
+    cluster, pods = small()
+    pods.jobs["n_gpus"] = 0
+    with pytest.raises(WorkloadError, match="no pod asks for a GPU"):
+        arrivals(pods, cluster, 0)

@@ -1,0 +1,150 @@
+"""Loads: Gavel's jobs one by one, published traces, made-up samples of formats, and what is told about faults."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.errors import PlatformError, ReadError, UnknownName, WorkloadError
+from hdrl.settings.gpu.gavel_jobs import gavel_load, reference_hours
+from hdrl.settings.gpu.machine import read_cluster
+from hdrl.settings.gpu.readers import read_trace
+from hdrl.settings.gpu.synthetic import Poisson, at_offered_load, poisson_load
+from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
+
+TRACES = next(
+    (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()
+)
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not here")
+
+
+@pytest.fixture(scope="module")
+def table() -> Throughputs:
+    return read_throughputs(TRACES / "gavel_simulation_throughputs.json.gz")
+
+
+@needs_traces
+@pytest.mark.parametrize(
+    ("seed", "multi", "hours"), [(0, False, 17.415), (1, False, 16.166), (0, True, 17.681), (1, True, 16.338)]
+)
+def test_jobs_are_those_of_gavel(table: Throughputs, seed: int, multi: object, hours: float) -> None:
+    load = gavel_load(table, 5000, jobs_per_hour=2.0, seed=seed, multi_gpu=bool(multi))
+    assert reference_hours(load.window(4000, 1000)) == pytest.approx(hours, abs=5e-4)
+    assert load.jobs["arrival_s"][0] == 0.0
+
+
+@needs_traces
+@pytest.mark.parametrize(("name", "offered"), [("heavy", 17.8), ("medium", 41.4), ("low", 0.012)])
+def test_the_cut_traces_offer_what_is_known(name: str, offered: float) -> None:
+    cluster = read_cluster("drl-gpu")
+    load = read_trace(TRACES / f"alibaba_{name}_workload.csv.gz")
+    assert load.offered(cluster) == pytest.approx(offered, rel=0.02)
+    assert load.scaled(cluster, 0.7).offered(cluster) == pytest.approx(0.7)
+    no_gpus = {"heavy": None, "medium": 4519, "low": 5061}[name]
+    assert load.n_dropped.get("jobs that ask for 0 GPUs") == no_gpus
+    assert "dates begin at 10,251," in load.faults[-1]
+
+
+@needs_traces
+def test_philly_and_openb_are_read_whole() -> None:
+    philly = read_trace(TRACES / "philly_sia.csv.gz")
+    assert (philly.n_items, int(philly.jobs["n_gpus"].max())) == (82_247, 128)
+    openb = read_cluster(str(TRACES / "alibaba2023_openb_node_list_gpu_node.csv"))
+    assert (openb.n_nodes, openb.n_units, len(openb.types)) == (1213, 6212, 7)
+    pods = read_trace(TRACES / "alibaba2023_openb_pod_list_default.csv")
+    assert pods.n_items + sum(pods.n_dropped.values()) == 8152
+
+
+def read(folder: Path, text: str, name: str = "trace.csv", **options: object) -> tuple[list[tuple[float, ...]], object]:
+    """Return arrival, work, GPUs and thousandths of the jobs of a trace, and the load."""
+    (folder / name).write_text(text)
+    load = read_trace(folder / name, **options)  # type: ignore[arg-type]
+    return [tuple(row.tolist())[:4] for row in load.jobs], load
+
+
+def test_formats_are_known_by_their_first_line(tmp_path: Path) -> None:
+    helios = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+    rows, _ = read(
+        tmp_path,
+        helios
+        + "a,u,v,8,64,1,COMPLETED,2020-04-01 00:00:10+08:00,x,y,50,0\nb,u,v,0,1,1,FAILED,2020-04-01 00:00:00,x,y,5,0\n",
+    )
+    assert rows == [(0.0, 50.0, 8, 1000)]
+    attempt = {"start_time": "2017-10-01 00:01:00", "end_time": "2017-10-01 00:02:00"}
+    job = {
+        "status": "Pass", "vc": "x", "jobid": "j", "submitted_time": "2017-10-01 00:00:30", "user": "u",
+        "attempts": [{**attempt, "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0"]}]}],
+    }  # fmt: skip
+    rows, load = read(tmp_path, json.dumps([job, {**job, "attempts": []}]), "log.json")
+    assert rows == [(0.0, 60.0, 3, 1000)]
+    assert load.n_dropped == {"jobs that never ran": 1}  # type: ignore[attr-defined]
+    pai = "j1,tf,1,Terminated,100.0,160.0,600.0,29.3,25.0,T4\nj2,w,4,Terminated,90,100,600,29,50,MISC\n"
+    pai += "j3,w,1,Failed,1,2,,,,\n"
+    rows, load = read(tmp_path, pai)
+    assert rows == [(0.0, 10.0, 2, 1000), (10.0, 60.0, 1, 250)]
+    assert load.constraints == (("T4",),)  # type: ignore[attr-defined]
+    events = "0,,7,0,,0,u,2,9,0.25,0.1,0,0\n5000000,,7,0,m,1,u,2,9,0.25,0.1,0,0\n9000000,,7,0,m,4,u,2,9,0.25,0.1,0,0\n"
+    rows, load = read(tmp_path, events)
+    assert rows == [(0.0, 4.0, 2, 1000)]
+    assert "no GPUs" in load.faults[-1]  # type: ignore[attr-defined]
+    borg = (
+        "time,type,collection_id,priority,instance_index,resource_request\n"
+        "0,SUBMIT,1,100,0,\"{'cpus': 0.5, 'memory': 0.1}\"\n"
+        "1000000,SCHEDULE,1,100,0,\"{'cpus': 0.5, 'memory': 0.1}\"\n"
+        "3000000,FINISH,1,100,0,\"{'cpus': 0.5, 'memory': 0.1}\"\n"
+    )
+    assert read(tmp_path, borg)[0] == [(0.0, 2.0, 4, 1000)]
+
+
+def test_faults_are_counted_by_reason(tmp_path: Path) -> None:
+    text = "arrival_time,runtime,gpus,priority\n1,5,1,1\n2,-5,1,1\n3,5,0,1\n4,5,-2,1\n5,nan,1,1\n-6,5,1,1\n\n"
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    load = read_trace(tmp_path / "t.csv.gz")
+    assert load.n_items == 1
+    assert load.faults == (
+        "left out: 1 jobs that end before they start, 1 jobs that ask for 0 GPUs, 1 jobs that ask for less than 0 GPUs,"
+        " 1 jobs without a run time, 1 jobs that arrive before date 0",
+    )
+
+
+def test_wrong_files_are_told_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match="no known format"):
+        read(tmp_path, "a,b\n1,2\n")
+    with pytest.raises(ReadError, match=r"trace.csv:3: has 3 columns, expected 4"):
+        read(tmp_path, "arrival_time,runtime,gpus,priority\n1,5,1,1\n1,5,1\n")
+    with pytest.raises(WorkloadError, match="no job is left"):
+        read(tmp_path, "arrival_time,runtime,gpus,priority\n1,5,0,1\n")
+    with pytest.raises(UnknownName, match="helios"):
+        read(tmp_path, "x", form="helos")
+    with pytest.raises(ReadError, match=r"cannot be read|No such file"):
+        read_trace(tmp_path / "missing.csv")
+    with pytest.raises(PlatformError, match="drl-gpu"):
+        read_cluster("drl-gpus")
+    (tmp_path / "c.json").write_text('{"types": {"a": {}}, "nodes": [{"type": "b"}]}')
+    with pytest.raises(ReadError, match="type is 'b'"):
+        read_cluster(str(tmp_path / "c.json"))
+
+
+@needs_traces
+def test_a_table_without_a_kind_or_a_type_is_told(table: Throughputs) -> None:
+    load = gavel_load(table, 10, jobs_per_hour=1.0)
+    with pytest.raises(WorkloadError, match="no type of GPUs 'A100'"):
+        load.profiles(read_cluster("drl-gpu"))
+    with pytest.raises(WorkloadError, match="no throughput of A3C x 2"):
+        table.rate("v100", ("A3C", 2))
+
+
+def test_generated_jobs_are_the_seeds_and_scale() -> None:
+    load = poisson_load(Poisson(), 4000, seed=1)
+    assert load.sha256() == poisson_load(Poisson(), 4000, seed=1).sha256()
+    assert load.sha256() != poisson_load(Poisson(), 4000, seed=2).sha256()
+    assert np.diff(load.jobs["arrival_s"]).mean() == pytest.approx(0.4, rel=0.1)
+    assert set(load.jobs["n_gpus"].tolist()) == set(range(1, 9))
+    cluster = read_cluster("drl-gpu")
+    assert at_offered_load(Poisson(), 500, cluster, 0.8, 1).offered(cluster) == pytest.approx(0.8)
+    with pytest.raises(WorkloadError, match="jobs_per_s"):
+        Poisson(jobs_per_s=0.0)

@@ -1,0 +1,102 @@
+"""GPU clusters as a setting: the checks of all settings, runs and comparisons by command, cautions, metrics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from hdrl.launcher.launch import launch
+from hdrl.launcher.main import cli
+from hdrl.setting import SETTINGS
+from hdrl.settings.gpu.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.metrics import METRICS, compute_metrics
+from hdrl.settings.gpu.policies import read_policy
+from hdrl.settings.gpu.rules import Rules
+from hdrl.settings.gpu.simulation import simulate
+from hdrl.testing import check_setting
+
+
+def write(path: Path, **data: Any) -> Path:
+    path.write_text(json.dumps({"setting": "gpu", "platform": "drl-gpu", **data}))
+    return path
+
+
+def run(*words: object, command: Any = launch, code: int = 0) -> Result:
+    done = CliRunner().invoke(command, [str(word) for word in words])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_it_is_a_setting() -> None:
+    check_setting(SETTINGS["gpu"], platform="drl-gpu", workload="poisson", n_items=60)
+
+
+def test_a_run_by_command_holds_its_files(tmp_path: Path) -> None:
+    options = write(
+        tmp_path / "o.json", workload="poisson", nb_jobs=200, load={"offered": 0.8}, agent={"policy": "srtf"},
+        rules={"restart_s": [10, 30]},
+    )  # fmt: skip
+    shown = run(options, "--out", tmp_path / "run")
+    assert "mean_jct_s" in shown.output
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"jobs.csv", "per_priority.csv", "tasks.csv", "stays.csv", "metrics.json"} <= names
+    numbers = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert numbers["n_preemptions"] > 0
+    assert numbers["busy_utilization"] < numbers["utilization"]
+    log = (tmp_path / "run" / "jobs.csv").read_text().splitlines()
+    assert len(log) == 201
+    assert "A100:" in "".join(log)
+
+
+def test_a_comparison_tells_the_offered_load_and_faults(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    lines = [f"{10_300_000 + i},{5000 + i},{8 if i % 7 else 0},1" for i in range(60)]
+    trace.write_text("\n".join(["arrival_time,runtime,gpus,priority", *lines]) + "\n")
+    sweep = write(tmp_path / "s.json", workloads=["t.csv"], candidates=["fifo", "sjf+fgd", "las-2d"])
+    shown = run("compare", sweep, "--out", tmp_path / "c", command=cli).output
+    text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
+    assert "times what drl-gpu can do" in " ".join(text.split())
+    assert "9 jobs that ask for 0 GPUs" in " ".join(text.split())
+
+
+def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"workload": "poison"}, "generators poisson, gavel"),
+        ({"workload": "gavel"}, "needs load.throughputs"),
+        ({"workload": "poisson", "platform": "drl-gpus"}, "did you mean 'drl-gpu'"),
+        ({"workload": "poisson", "rules": {"ties": "first"}}, "tie"),
+        ({"workload": "poisson", "load": {"poisson": {"max_gpus": 64}}}, "cannot give it even when it is empty"),
+        ({"workload": "poisson", "agent": {"policy": "sfj"}}, "did you mean 'sjf'"),
+    ]
+    for data, message in cases:
+        options = write(tmp_path / "o.json", **{"agent": {"policy": "fifo"}, **data})
+        shown = run(options, "--out", tmp_path / "run", code=2)
+        assert message in " ".join(shown.output.split()), shown.output
+        assert not (tmp_path / "run").exists()
+
+
+def test_metrics_of_a_world_solved_by_hand() -> None:
+    nodes = np.array([(0, 1, 0, 0), (1, 1, 0, 0)], dtype=NODE_DTYPE)
+    cluster = Cluster("c", (GpuType("fast", 3.0), GpuType("slow", 1.0)), nodes)
+    jobs = new_jobs(3)  # alone on the fast GPU: 4, 2, 2 s; speeds are 1.5 and 0.5
+    jobs["arrival_s"], jobs["work"], jobs["priority"] = [0, 0, 2], [6, 3, 3], [1, 1, 2]
+    jobs["deadline_s"] = [np.inf, 5, 100]
+    numbers = compute_metrics(simulate(cluster, GpuLoad("l", jobs), read_policy("fifo"), rules=Rules()))
+    assert list(numbers) == list(METRICS)
+    assert numbers["mean_jct_s"] == pytest.approx((4 + 6 + 4) / 3)  # the third waits for the fast one until 4
+    assert numbers["mean_queueing_s"] == pytest.approx(2 / 3)
+    assert numbers["mean_slowdown"] == pytest.approx((1 + 3 + 2) / 3)
+    assert numbers["priority_jct_s"] == pytest.approx((4 + 6 + 8) / 4)
+    assert numbers["n_missed"] == 1
+    assert numbers["makespan_s"] == 6
+    assert numbers["utilization"] == pytest.approx(12 / 12)
+    assert numbers["flops_utilization"] == pytest.approx((6 * 1.5 + 6 * 0.5) / 12)
+    # The second job was there with (2 * 2 + 3 * 2 + 2 * 2) / 6 jobs in the mean, itself among them, on two GPUs.
+    assert numbers["max_fair_rho"] == pytest.approx(6 / (2 * (14 / 6) / 2))
+    assert numbers["share_unfair"] == pytest.approx(2 / 3)
