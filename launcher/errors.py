@@ -53,7 +53,7 @@ def after_signal(program: str, message: str, number: int) -> OneLine:
         The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
     """
     end = OneLine(program, message)
-    end.exit_code = 128 + number
+    end.exit_code = 128 + number  # type: ignore[misc]  # click keeps it in the class
     return end
 
 

@@ -216,9 +216,10 @@ def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progre
 
 def _decisions(policy: PolicyFunction, view: View) -> Iterable[Decision]:
     """Ask a policy in Python."""
-    found = policy(view)
+    found: Any = policy(view)
     if isinstance(found, Iterable) and not isinstance(found, str | bytes):
-        return found
+        decisions: Iterable[Decision] = found
+        return decisions
     code = getattr(policy, "__code__", None)
     where = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
     name = getattr(policy, "__name__", type(policy).__name__)
