@@ -8,9 +8,7 @@ import pytest
 
 from hdrl.batsim.exact.jobs import read_workload
 from hdrl.batsim.exact.machines import Machines
-from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.platform import SimGridPlatform
-from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.submission import read_events
 from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError
@@ -88,7 +86,7 @@ def test_hosts_in_a_space_are_as_far_as_their_coordinates(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("energy", [False, True])
-def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, energy: bool) -> None:
+def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, *, energy: bool) -> None:
     watts = '<prop id="wattage_per_state" value="1:2"/>'
     hosts = f'<host id="master_host" speed="1f"/><host id="a" speed="1f,2f">{watts}</host>'
     platform = _platform(tmp_path, hosts)
