@@ -52,7 +52,8 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help="Simulate how jobs run on a platform, as Batsim 4.2.1 does; a scheduler decides over a ZeroMQ socket.",
     epilog="It differs from batsim: --timeout is new; the colours in schedule.trace are the same in every run; where "
-    "batsim stops or waits for ever it says why in one line and exits with code 2; a deadlock exits with code 1 after the files are written.",
+    "batsim stops or waits for ever it says why in one line and exits with code 2; a deadlock exits with code 1 after "
+    "the files are written.",
 )
 @click.option("-p", "--platform", required=True, type=_FILE, help="The SimGrid platform.")
 @click.option("-w", "--workload", multiple=True, type=_FILE, help="A JSON workload; may be given several times.")

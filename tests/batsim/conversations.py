@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.launcher.batsim import batsim_options, main
 
+from ..recorded_runs import RECORDED, recorded_parameters
+
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = ROOT.parent / "shared" / "batsim-runs"
 WORLDS = Path(__file__).parent / "worlds"
 FILES = {
     "jobs": "jobs",
@@ -27,11 +27,9 @@ WALL_CLOCK = ("scheduling_time", "simulation_time")
 
 
 def recorded(*folders: str) -> list[Any]:
-    """Return the recorded runs of some folders as parameters of a test; one that skips if there are none."""
+    """Return the recorded runs of some folders as parameters of a test, which calls `need_recorded_runs` first."""
     runs = [path.parent for folder in folders for path in sorted((RECORDED / folder).glob("*/run.json"))]
-    if not runs:
-        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {RECORDED}"))]
-    return [pytest.param(path, id=path.name) for path in runs]
+    return recorded_parameters(runs)
 
 
 def options_of(folder: Path) -> BatsimOptions:

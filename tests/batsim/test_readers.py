@@ -13,7 +13,8 @@ from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.submission import read_events
 from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError
 
-from .conversations import RECORDED, ROOT, WORLDS
+from ..recorded_runs import RECORDED
+from .conversations import ROOT, WORLDS
 
 HEAD, TAIL = '<platform version="4.1"><zone id="main" routing="Full">', "</zone></platform>"
 HOSTS = '<host id="a" speed="1Gf"/><host id="b" speed="2Gf"/>'

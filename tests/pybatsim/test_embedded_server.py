@@ -26,7 +26,8 @@ from hdrl.platform.simgrid import read_simgrid
 from hdrl.simulation import JobState, Trace
 from hdrl.workload import merge, read_batsim_json
 
-RECORDED = Path(__file__).parents[3] / "shared" / "batsim-runs"
+from ..recorded_runs import RECORDED, need_recorded_runs, recorded_parameters
+
 BEYOND = {
     "--events": "external events",
     "--enable-dynamic-jobs": "registered jobs",
@@ -122,14 +123,13 @@ def recorded() -> list[Any]:
     """Return the recorded runs whose options the embedded simulator has."""
     runs = [path.parent for path in sorted(RECORDED.rglob("run.json"))]
     runs = [folder for folder in runs if not BEYOND.keys() & set(arguments(folder)) and "-w" in arguments(folder)]
-    if not runs:
-        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {RECORDED}"))]
-    return [pytest.param(folder, id=folder.relative_to(RECORDED).as_posix()) for folder in runs]
+    return recorded_parameters(runs)
 
 
 @pytest.mark.parametrize("folder", recorded())
 def test_says_what_batsim_said(folder: Path) -> None:
     """Given the recorded replies, every message is the recorded one, as text."""
+    need_recorded_runs()
     replay = Replay(folder)
     name = folder.relative_to(RECORDED).as_posix()
     if name in REFUSED:
