@@ -26,7 +26,5 @@ def recorded_parameters(folders: list[Path]) -> list[Any]:
     folders
         The runs; the test calls `need_recorded_runs` first.
     """
-    return [
-        pytest.param(path, id=path.name if path.parent == RECORDED else path.relative_to(RECORDED).as_posix())
-        for path in folders
-    ] or [RECORDED]
+    names = [path.name if path.parent == RECORDED else path.relative_to(RECORDED).as_posix() for path in folders]
+    return [pytest.param(path, id=name) for path, name in zip(folders, names, strict=True)] or [RECORDED]

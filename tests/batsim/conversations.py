@@ -13,7 +13,7 @@ import click
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.launcher.batsim import batsim_options, main
 
-from ..recorded_runs import RECORDED, recorded_parameters
+from ..recorded_runs import RECORDED, recorded_parameters  # noqa: TID252 - of all tests
 
 ROOT = Path(__file__).resolve().parents[2]
 WORLDS = Path(__file__).parent / "worlds"

@@ -13,7 +13,7 @@ from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.submission import read_events
 from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError
 
-from ..recorded_runs import RECORDED
+from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
 from .conversations import ROOT, WORLDS
 
 HEAD, TAIL = '<platform version="4.1"><zone id="main" routing="Full">', "</zone></platform>"

@@ -7,7 +7,7 @@ import pytest
 from hdrl.batsim.exact import ExactBatsim
 from hdrl.errors import BatsimError, HdrlError, WorkloadError
 
-from ..recorded_runs import RECORDED, need_recorded_runs
+from ..recorded_runs import RECORDED, need_recorded_runs  # noqa: TID252 - of all tests
 from .conversations import Replay, options_of, recorded, replay
 
 NOT_SIMULATED = {"smpi"}

@@ -13,7 +13,7 @@ from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matr
 from hdrl.batsim.exact.platform import SimGridPlatform
 from hdrl.batsim.exact.sharing import Network, share_out
 
-from ..recorded_runs import RECORDED
+from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
 from .conversations import WORLDS, FirstComeFirstServed, replay
 
 PLATFORM = SimGridPlatform(WORLDS / "kills" / "platform.xml")

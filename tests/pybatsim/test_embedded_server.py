@@ -17,6 +17,7 @@ from hdrl.errors import (
     BatsimError,
     DecisionError,
     HdrlError,
+    PlatformError,
     ReadError,
     SimulationError,
     WorkloadError,
@@ -26,7 +27,7 @@ from hdrl.platform.simgrid import read_simgrid
 from hdrl.simulation import JobState, Trace
 from hdrl.workload import merge, read_batsim_json
 
-from ..recorded_runs import RECORDED, need_recorded_runs, recorded_parameters
+from ..recorded_runs import RECORDED, need_recorded_runs, recorded_parameters  # noqa: TID252 - of all tests
 
 BEYOND = {
     "--events": "external events",
@@ -53,6 +54,20 @@ REFUSED = {
     "stress_comm_easy": (WorkloadError, "communicates"),
     "usage_trace": (WorkloadError, "type 'usage_trace'"),
     "various_profiles": (WorkloadError, "type 'parallel'"),
+    "kill_right_after_start_latency": (WorkloadError, "type 'parallel'"),
+    "platform_blank_first": (WorkloadError, "communicates"),
+    "platform_cluster": (WorkloadError, "communicates"),
+    "platform_cluster_energy": (WorkloadError, "communicates"),
+    "platform_cluster_pfs": (WorkloadError, "communicates"),
+    "platform_fewer_watts": (WorkloadError, "communicates"),
+    "platform_properties": (WorkloadError, "communicates"),
+    "platform_vivaldi": (PlatformError, "<config> in <platform> is not supported"),
+    "pstate_to_virtual": (DecisionError, "is a sleep state"),
+    "same_date_latency": (WorkloadError, "type 'parallel'"),
+    "schedule_trace": (WorkloadError, "communicates"),
+    "single_executor": (WorkloadError, "type 'parallel'"),
+    "single_executor_same_date": (WorkloadError, "type 'parallel'"),
+    "stretch_near_zero": (WorkloadError, "communicates"),
     "edge-cases/after_end": (BatsimError, "SIMULATION_ENDS asks for CALL_ME_LATER"),
     "edge-cases/big_double": (BatsimError, "38 characters"),
     "edge-cases/busy_host": (DecisionError, "'w0!1': core 0 is not free"),
