@@ -122,7 +122,7 @@ class blamed:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._exit: Callable[[int], Never] = os._exit
+        self._exit: Callable[[int], NoReturn] = os._exit
 
     def __enter__(self) -> None:
         """Begin."""

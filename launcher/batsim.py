@@ -51,8 +51,9 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
     name="hdrl-batsim",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help="Simulate how jobs run on a platform, as Batsim 4.2.1 does; a scheduler decides over a ZeroMQ socket.",
-    epilog="It differs from batsim: --timeout is new; it writes no schedule.trace; where batsim stops or waits for "
-    "ever it says why in one line and exits with code 2; a deadlock exits with code 1 after the files are written.",
+    epilog="It differs from batsim: --timeout is new; the colours in schedule.trace are the same in every run; where "
+    "batsim stops or waits for ever it says why in one line and exits with code 2; a deadlock exits with code 1 after "
+    "the files are written.",
 )
 @click.option("-p", "--platform", required=True, type=_FILE, help="The SimGrid platform.")
 @click.option("-w", "--workload", multiple=True, type=_FILE, help="A JSON workload; may be given several times.")
@@ -69,7 +70,7 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
 @click.option("--redis-port", default=6379, type=int, hidden=True)
 @click.option("--redis-prefix", default="default", hidden=True)
 @click.option("-e", "--export", default="out", show_default=True, help="What the names of the files begin with.")
-@click.option("--disable-schedule-tracing", is_flag=True, help="Accepted; no schedule.trace is written anyway.")
+@click.option("--disable-schedule-tracing", is_flag=True, help="Write no schedule.trace.")
 @click.option("--disable-machine-state-tracing", is_flag=True, help="Write no machine_states file.")
 @click.option("--mmax", default=0, type=click.IntRange(min=0), help="The largest number of machines; 0: no limit.")
 @click.option("--mmax-workload", is_flag=True, help="Use no more machines than the workloads' nb_res.")
@@ -150,6 +151,7 @@ def batsim_options(given: dict[str, Any]) -> BatsimOptions:
         scheduler_config=config,
         max_machines=given["mmax"],
         max_machines_of_workload=given["mmax_workload"],
+        schedule_trace=not given["disable_schedule_tracing"],
     )
 
 
@@ -164,7 +166,8 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> i
         raise OptionsError(f"--export {given['export']!r}: no folder {str(folder)!r}")
     with RemoteScheduler(given["socket_endpoint"], timeout_s=given["timeout"]) as scheduler:
         result = simulation.run(scheduler)
-    result.outputs.write(given["export"], result.schedule, machine_states=not given["disable_machine_state_tracing"])
+    states = not given["disable_machine_state_tracing"]
+    result.outputs.write(given["export"], result.schedule, machine_states=states, trace=result.trace)
     if result.deadlocked:
         click.echo(f"hdrl-batsim: {result.deadlock()}", err=True)
         return 1

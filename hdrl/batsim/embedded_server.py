@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from hdrl.batsim.exact.context import Scheduler
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
+from hdrl.batsim.exact.jobs import kept_profiles
 from hdrl.batsim.exact.protocol import Reply, Request, dump, parse_reply, with_id
 from hdrl.errors import BatsimError, suggest
 from hdrl.platform.model import Platform
@@ -348,8 +349,8 @@ class EmbeddedServer(ProtocolServer):
 
 
 def _used_profiles(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the profiles that jobs or composed profiles use; Batsim tells no others."""
-    used = {job["profile"] for job in document["jobs"]}
-    for profile in document["profiles"].values():
-        used.update(profile.get("seq", []) if profile.get("type") in COMPOSED_TYPES else [])
-    return {name: profile for name, profile in document["profiles"].items() if name in used}
+    """Return the profiles that Batsim tells of."""
+    profiles = document["profiles"]
+    parts = {name: profile.get("seq", ()) for name, profile in profiles.items()}
+    kept = kept_profiles((job["profile"] for job in document["jobs"]), parts)
+    return {name: profiles[name] for name in kept}

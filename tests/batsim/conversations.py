@@ -3,18 +3,19 @@
 import csv
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.launcher.batsim import batsim_options, main
 
+from ..recorded_runs import RECORDED, recorded_parameters  # noqa: TID252 - of all tests
+
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = ROOT.parent / "shared" / "batsim-runs"
 WORLDS = Path(__file__).parent / "worlds"
 FILES = {
     "jobs": "jobs",
@@ -26,11 +27,9 @@ WALL_CLOCK = ("scheduling_time", "simulation_time")
 
 
 def recorded(*folders: str) -> list[Any]:
-    """Return the recorded runs of some folders as parameters of a test; one that skips if there are none."""
+    """Return the recorded runs of some folders as parameters of a test, which calls `need_recorded_runs` first."""
     runs = [path.parent for folder in folders for path in sorted((RECORDED / folder).glob("*/run.json"))]
-    if not runs:
-        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {RECORDED}"))]
-    return [pytest.param(path, id=path.name) for path in runs]
+    return recorded_parameters(runs)
 
 
 def options_of(folder: Path) -> BatsimOptions:
@@ -127,6 +126,9 @@ def compare_files(folder: Path, result: Result) -> None:
     expected["batsim_version"] = "v" + expected["batsim_version"].removeprefix("v")
     assert {key: value for key, value in result.schedule.items() if key not in WALL_CLOCK} == expected
     assert list(result.schedule) == list(row)
+    trace = folder / "out_schedule.trace"
+    if trace.exists():
+        assert _without_colours(result.trace or "") == _without_colours(trace.read_text())
 
 
 def replay(folder: Path) -> Result:
@@ -136,6 +138,11 @@ def replay(folder: Path) -> Result:
     assert scheduler.n_messages == len(scheduler.expected)
     compare_files(folder, result)
     return result
+
+
+def _without_colours(trace: str) -> str:
+    """Blank the colours of jobs, which Batsim draws by chance."""
+    return re.sub(r'^(5 j.*") "[0-9. ]+"$', r"\1", trace, flags=re.MULTILINE)
 
 
 def _without_folders(message: str) -> dict[str, Any]:

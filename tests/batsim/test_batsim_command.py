@@ -75,7 +75,15 @@ def test_a_whole_simulation(tmp_path: Path) -> None:
     assert "jobs=1, finished=1, success=1" in result.stderr
     for name in ("jobs", "machine_states"):
         assert (tmp_path / f"out_{name}.csv").read_text() == (LATENCIES / f"out_{name}.csv").read_text()
-    assert {path.name for path in tmp_path.iterdir()} == {"out_jobs.csv", "out_machine_states.csv", "out_schedule.csv"}
+    written = {"out_jobs.csv", "out_machine_states.csv", "out_schedule.csv", "out_schedule.trace"}
+    assert {path.name for path in tmp_path.iterdir()} == written
+
+
+def test_no_trace_of_the_schedule_if_it_is_not_wanted(tmp_path: Path) -> None:
+    with _serving(_first_come_first_served) as endpoint:
+        result = _run(endpoint, tmp_path, "--timeout", "10", "--disable-schedule-tracing")
+    assert result.exit_code == 0, result.output
+    assert not (tmp_path / "out_schedule.trace").exists()
 
 
 def test_quiet_and_without_machine_states(tmp_path: Path) -> None:

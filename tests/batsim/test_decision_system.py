@@ -17,7 +17,8 @@ from hdrl.testing.worlds import World
 from hdrl.workload import read_workload
 from hdrl.workload.batsim_json import write_batsim_json
 
-from .conversations import RECORDED, ROOT
+from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
+from .conversations import ROOT
 
 
 @pytest.fixture

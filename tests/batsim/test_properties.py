@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 
-from .conversations import RECORDED, ids_of
+from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
+from .conversations import ids_of
 
 N_HOSTS = 3
 SPEEDS = (1e8, 5e7)

@@ -13,7 +13,8 @@ from hdrl.batsim.exact.sharing import Network
 from hdrl.batsim.exact.submission import read_events
 from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError
 
-from .conversations import RECORDED, ROOT, WORLDS
+from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
+from .conversations import ROOT, WORLDS
 
 HEAD, TAIL = '<platform version="4.1"><zone id="main" routing="Full">', "</zone></platform>"
 HOSTS = '<host id="a" speed="1Gf"/><host id="b" speed="2Gf"/>'
@@ -86,7 +87,7 @@ def test_hosts_in_a_space_are_as_far_as_their_coordinates(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("energy", [False, True])
-def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, energy: bool) -> None:
+def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, *, energy: bool) -> None:
     watts = '<prop id="wattage_per_state" value="1:2"/>'
     hosts = f'<host id="master_host" speed="1f"/><host id="a" speed="1f,2f">{watts}</host>'
     platform = _platform(tmp_path, hosts)

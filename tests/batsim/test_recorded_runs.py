@@ -7,7 +7,8 @@ import pytest
 from hdrl.batsim.exact import ExactBatsim
 from hdrl.errors import BatsimError, HdrlError, WorkloadError
 
-from .conversations import RECORDED, Replay, options_of, recorded, replay
+from ..recorded_runs import RECORDED, need_recorded_runs  # noqa: TID252 - of all tests
+from .conversations import Replay, options_of, recorded, replay
 
 NOT_SIMULATED = {"smpi"}
 
@@ -31,6 +32,7 @@ REFUSED_AT_START = {"id_contains_w0": "contains the workload's name", "unknown_p
 
 @pytest.mark.parametrize("folder", recorded("."))
 def test_says_and_writes_what_batsim_did(folder: Path) -> None:
+    need_recorded_runs()
     if folder.name in NOT_SIMULATED:
         with pytest.raises(WorkloadError, match=r"'smpi' .* is not simulated"):
             ExactBatsim(options_of(folder))
@@ -41,6 +43,7 @@ def test_says_and_writes_what_batsim_did(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", recorded("edge-cases"))
 def test_ends_where_batsim_stops_or_hangs(folder: Path) -> None:
+    need_recorded_runs()
     name = folder.name
     if name in REFUSED_AT_START:
         with pytest.raises(WorkloadError, match=REFUSED_AT_START[name]):
@@ -58,8 +61,7 @@ def test_ends_where_batsim_stops_or_hangs(folder: Path) -> None:
 
 
 def test_no_recorded_run_is_forgotten() -> None:
-    if not RECORDED.is_dir():
-        pytest.skip(f"no recorded runs in {RECORDED}")
+    need_recorded_runs()
     edge_cases = {path.name for path in (RECORDED / "edge-cases").iterdir()}
     assert edge_cases >= STOPS.keys() | DEADLOCKS | REFUSED_AT_START.keys() | {"big_double"}
 

@@ -13,7 +13,8 @@ from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matr
 from hdrl.batsim.exact.platform import SimGridPlatform
 from hdrl.batsim.exact.sharing import Network, share_out
 
-from .conversations import RECORDED, WORLDS, FirstComeFirstServed, replay
+from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
+from .conversations import WORLDS, FirstComeFirstServed, replay
 
 PLATFORM = SimGridPlatform(WORLDS / "kills" / "platform.xml")
 MASTER, A, B = 0, 1, 2

@@ -1,6 +1,7 @@
 """Run folders: complete or absent, the same bytes again, with what is needed to repeat them."""
 
 import json
+import shutil
 import stat
 from datetime import datetime
 from pathlib import Path
@@ -307,3 +308,22 @@ def test_places_are_forgotten():
 
 def test_default_folder_names_time_and_options():
     assert default_folder("0123456789abcdef", datetime(2026, 1, 2, 3, 4, 5)) == Path("runs/20260102-030405-01234567")
+
+
+def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    left = tmp_path / ".out.a1b2c3d4"
+    other = tmp_path / ".other.a1b2c3d4"
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "half").write_text("x")
+    with new_folder(tmp_path / "out") as running:
+        assert not left.exists()
+        with new_folder(tmp_path / "out") as second:  # one that goes on is left alone
+            assert running.is_dir()
+            assert second != running
+            (second / "done").write_text("x")
+            (tmp_path / "out").mkdir(exist_ok=True)
+            running_is_there = running.is_dir()
+        assert running_is_there
+        shutil.rmtree(tmp_path / "out")
+    assert other.is_dir()

@@ -17,6 +17,7 @@ from hdrl.errors import (
     BatsimError,
     DecisionError,
     HdrlError,
+    PlatformError,
     ReadError,
     SimulationError,
     WorkloadError,
@@ -26,7 +27,8 @@ from hdrl.platform.simgrid import read_simgrid
 from hdrl.simulation import JobState, Trace
 from hdrl.workload import merge, read_batsim_json
 
-RECORDED = Path(__file__).parents[3] / "shared" / "batsim-runs"
+from ..recorded_runs import RECORDED, need_recorded_runs, recorded_parameters  # noqa: TID252 - of all tests
+
 BEYOND = {
     "--events": "external events",
     "--enable-dynamic-jobs": "registered jobs",
@@ -52,6 +54,20 @@ REFUSED = {
     "stress_comm_easy": (WorkloadError, "communicates"),
     "usage_trace": (WorkloadError, "type 'usage_trace'"),
     "various_profiles": (WorkloadError, "type 'parallel'"),
+    "kill_right_after_start_latency": (WorkloadError, "type 'parallel'"),
+    "platform_blank_first": (WorkloadError, "communicates"),
+    "platform_cluster": (WorkloadError, "communicates"),
+    "platform_cluster_energy": (WorkloadError, "communicates"),
+    "platform_cluster_pfs": (WorkloadError, "communicates"),
+    "platform_fewer_watts": (WorkloadError, "communicates"),
+    "platform_properties": (WorkloadError, "communicates"),
+    "platform_vivaldi": (PlatformError, "<config> in <platform> is not supported"),
+    "pstate_to_virtual": (DecisionError, "is a sleep state"),
+    "same_date_latency": (WorkloadError, "type 'parallel'"),
+    "schedule_trace": (WorkloadError, "communicates"),
+    "single_executor": (WorkloadError, "type 'parallel'"),
+    "single_executor_same_date": (WorkloadError, "type 'parallel'"),
+    "stretch_near_zero": (WorkloadError, "communicates"),
     "edge-cases/after_end": (BatsimError, "SIMULATION_ENDS asks for CALL_ME_LATER"),
     "edge-cases/big_double": (BatsimError, "38 characters"),
     "edge-cases/busy_host": (DecisionError, "'w0!1': core 0 is not free"),
@@ -122,14 +138,13 @@ def recorded() -> list[Any]:
     """Return the recorded runs whose options the embedded simulator has."""
     runs = [path.parent for path in sorted(RECORDED.rglob("run.json"))]
     runs = [folder for folder in runs if not BEYOND.keys() & set(arguments(folder)) and "-w" in arguments(folder)]
-    if not runs:
-        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no recorded runs in {RECORDED}"))]
-    return [pytest.param(folder, id=folder.relative_to(RECORDED).as_posix()) for folder in runs]
+    return recorded_parameters(runs)
 
 
 @pytest.mark.parametrize("folder", recorded())
 def test_says_what_batsim_said(folder: Path) -> None:
     """Given the recorded replies, every message is the recorded one, as text."""
+    need_recorded_runs()
     replay = Replay(folder)
     name = folder.relative_to(RECORDED).as_posix()
     if name in REFUSED:

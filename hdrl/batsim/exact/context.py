@@ -15,6 +15,7 @@ from hdrl.batsim.exact.flows import Cpu
 from hdrl.batsim.exact.jobs import Job, Workload
 from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.outputs import Outputs
+from hdrl.batsim.exact.paje import ScheduleTrace
 from hdrl.batsim.exact.platform import SimGridPlatform
 from hdrl.batsim.exact.sharing import Network
 from hdrl.errors import BatsimError, suggest
@@ -61,6 +62,8 @@ class BatsimOptions:
         The largest number of compute machines; 0 for no limit.
     max_machines_of_workload
         Whether ``nb_res`` of the workloads is such a limit.
+    schedule_trace
+        Whether a trace of the schedule is kept.
     """
 
     platform: Path
@@ -79,6 +82,7 @@ class BatsimOptions:
     scheduler_config: str = ""
     max_machines: int = 0
     max_machines_of_workload: bool = False
+    schedule_trace: bool = False
 
 
 class Context:
@@ -99,6 +103,8 @@ class Context:
         All workloads by name, those made by the scheduler included.
     machines, meter, outputs, kernel
         The parts.
+    trace
+        The trace of the schedule, if one is kept.
     server
         The mailbox of the server.
     n_polling
@@ -123,6 +129,8 @@ class Context:
         )
         self.meter = EnergyMeter([machine.cpu for machine in self.machines.all], on=options.energy)
         self.outputs = Outputs(energy=options.energy)
+        names = [machine.name for machine in self.machines.all]
+        self.trace = ScheduleTrace(names) if options.schedule_trace else None
         self.network = network
         self.kernel = Kernel(Engine(network, self.meter))
         self.server = Mailbox(self.kernel)

@@ -63,6 +63,8 @@ def run_job(context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[s
         job.energy_j = yield from context.read_energy(job.allocation)
         yield from context.note_energy("s")
     context.machines.begin_job(job, context.now_s)
+    if context.trace is not None:
+        context.trace.begin_job(job.id, job.allocation, context.now_s)
     context.note_machine_states()
     job.return_code = yield from _run_task(run, job.task)
     if job.return_code < CANCELLED:
@@ -77,6 +79,8 @@ def run_job(context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[s
 def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
     job.state = state
     context.machines.end_job(job, context.now_s)
+    if context.trace is not None:
+        context.trace.end_job(job.id, job.allocation, context.now_s, killed=state in (WALLTIME_REACHED, KILLED))
     context.note_machine_states()
     job.run_s = np.longdouble(context.now_s) - job.start_s or _SHORTEST_RUN_S
     if context.options.energy:

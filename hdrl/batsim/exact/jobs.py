@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,25 +255,14 @@ class Workload:
         return job_id in self._met
 
     def described_profiles(self) -> dict[str, Mapping[str, Any]]:
-        """Return the descriptions of the profiles that Batsim keeps when it has read the workload, in its order.
-
-        It goes through them once and forgets those that no job and no profile that it still knows refers to: what only
-        a forgotten profile is composed of stays if it came before.
-        """
-        n_users = Counter(job.profile.name for job in self.jobs.values())
-        for profile in self.profiles.values():
-            if isinstance(profile, Composed):
-                n_users.update(profile.sequence)
-        kept = {}
-        for name in hash_order(self.profiles):
-            profile = self.profiles[name]
-            if profile is None:
-                continue
-            if n_users[name]:
-                kept[name] = reread(profile.description)
-            elif isinstance(profile, Composed):
-                n_users.subtract(profile.sequence)
-        return kept
+        """Return the descriptions of the profiles that Batsim keeps, in its order."""
+        parts = {
+            name: profile.sequence if isinstance(profile, Composed) else ()
+            for name, profile in self.profiles.items()
+            if profile is not None
+        }
+        kept = kept_profiles((job.profile.name for job in self.jobs.values()), parts)
+        return {name: reread(profile.description) for name in kept if (profile := self.profiles[name]) is not None}
 
     def _job_name(self, value: object, where: str) -> str:
         if isinstance(value, bool) or not isinstance(value, int | str):
@@ -291,6 +280,31 @@ class Workload:
                 f"'{self.name}!NAME' and would stop here"
             )
         return parts[1]
+
+
+def kept_profiles(used: Iterable[str], parts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names of the profiles that Batsim keeps when it has read a workload, in its order.
+
+    It goes through them once and forgets those that no job and no profile that it still knows refers to: what only
+    a forgotten profile is composed of stays if it came before.
+
+    Parameters
+    ----------
+    used
+        The profile of each job.
+    parts
+        What each profile is composed of.
+    """
+    n_users = Counter(used)
+    for names in parts.values():
+        n_users.update(names)
+    kept = []
+    for name in hash_order(parts):
+        if n_users[name]:
+            kept.append(name)
+        else:
+            n_users.subtract(parts[name])
+    return kept
 
 
 def read_workload(path: Path, name: str) -> Workload:

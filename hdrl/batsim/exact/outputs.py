@@ -187,7 +187,9 @@ class Outputs:
             columns[f"time_{state}"] = f"{float(spent_s[state]):f}"
         return dict(sorted(columns.items()))
 
-    def write(self, prefix: str, schedule: dict[str, str], *, machine_states: bool = True) -> list[Path]:
+    def write(
+        self, prefix: str, schedule: dict[str, str], *, machine_states: bool = True, trace: str | None = None
+    ) -> list[Path]:
         """Write the files.
 
         Parameters
@@ -198,6 +200,8 @@ class Outputs:
             Columns and values of the schedule file.
         machine_states
             Whether to write the machine states file.
+        trace
+            The trace of the schedule, if it is to be written.
 
         Returns
         -------
@@ -219,12 +223,13 @@ class Outputs:
         folder = Path(prefix).parent
         if not folder.is_dir():
             raise OutputError(f"{folder}: no such folder")
-        paths = []
-        for name, (header, lines) in tables.items():
-            path = Path(f"{prefix}_{name}.csv")
+        texts = {f"{name}.csv": "\n".join([header, *lines, ""]) for name, (header, lines) in tables.items()}
+        if trace is not None:
+            texts["schedule.trace"] = trace
+        paths = [Path(f"{prefix}_{name}") for name in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
             with atomic_write(path) as out:
-                out.write("\n".join([header, *lines, ""]))
-            paths.append(path)
+                out.write(text)
         return paths
 
 

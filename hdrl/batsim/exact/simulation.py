@@ -34,6 +34,8 @@ class Result:
         dynamic jobs was left open. Batsim then writes its files and exits with code 0, without SIMULATION_ENDS.
     waiting
         Full ids of the jobs that have not ended.
+    trace
+        The trace of the schedule, if one is kept.
     """
 
     outputs: Outputs
@@ -41,6 +43,7 @@ class Result:
     end_s: float
     deadlocked: bool
     waiting: list[str]
+    trace: str | None = None
 
     def deadlock(self) -> str:
         """Say why the simulation got stuck."""
@@ -142,6 +145,7 @@ class ExactBatsim:
             end_s=context.now_s,
             deadlocked=not server.finished,
             waiting=[] if server.finished else waiting,
+            trace=None if context.trace is None else context.trace.text(context.now_s),
         )
 
     def _described(self, machine: Machine) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import os
 import shutil
 import tempfile
@@ -60,10 +62,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     check_free(folder)
     temporary: Path | None = None
+    lock = -1
     try:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(folder)
             temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+            lock = _lock(temporary)
         except OSError as error:
             raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
         yield temporary
@@ -73,6 +78,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+        if lock >= 0:
+            os.close(lock)
 
 
 def default_folder(options_sha256: str, now: datetime) -> Path:
@@ -86,6 +93,27 @@ def default_folder(options_sha256: str, now: datetime) -> Path:
         The time of the start.
     """
     return Path("runs") / f"{now:%Y%m%d-%H%M%S}-{options_sha256[:8]}"
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder for as long as this process lives, and return what holds the lock; -1 if somebody else has it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return -1
+    return handle
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what runs into the same folder left that were killed; those that go on hold a lock."""
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.????????"):
+        if left.is_dir() and not left.is_symlink():
+            lock = _lock(left)
+            if lock >= 0:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
 
 
 def _publish(temporary: Path, folder: Path) -> None:
