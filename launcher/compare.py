@@ -64,7 +64,7 @@ def compare(
     \b
     CANDIDATE is a policy (fcfs+easy), a group (pairs36, priorities, heuristics), a
     pattern ('f?+easy*'), a Python file, a model (*.pt), NAME=... one with a name
-    (NAME='models/*.pt': the trainings of one method), or alone a sweep file (*.json)
+    (NAME='models/*.pt': the trainings of one method), or a sweep file (*.json), alone,
     that says everything.
 
     The same command continues what was interrupted.

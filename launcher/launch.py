@@ -93,7 +93,7 @@ def launch(
     hdrl-launch options.json                the agent that the options name
     hdrl-launch classic options.json        the classic agent
     hdrl-launch ppo options.json            a built-in agent that learns
-    hdrl-launch agent.py options.json       agent of your own
+    hdrl-launch agent.py options.json       your own agent
     hdrl-launch options.json -a agent.py    the same
     hdrl-launch --resume runs/mine          resume a training
 

@@ -21,9 +21,7 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
-    "reproduce": LazyCommand(
-        "hdrl.launcher.reproduce", "reproduce", "Run an experiment that we claim again, say what differs."
-    ),
+    "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
     "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
     "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),

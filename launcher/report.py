@@ -36,7 +36,7 @@ def report(
     *,
     force: bool,
 ) -> None:
-    """Write one HTML file with the verdict, tables and figures; it needs nothing else, no network either.
+    """Write one HTML file with the verdict, tables and figures; it needs no other file and no network.
 
     Each RUN_OR_COMPARISON is the folder of a run, of an experiment with several runs, or of a comparison.
     """

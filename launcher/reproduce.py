@@ -47,7 +47,7 @@ def reproduce(
 ) -> None:
     """Run the experiment NAME (or a folder with experiment.json) again.
 
-    Ends with 0 if all numbers are as claimed, and with 1 and a table of the differences if not.
+    The exit code is 0 if all numbers are as claimed; otherwise it is 1, with a table of the differences.
     """
     if is_listing:
         _list(traces)

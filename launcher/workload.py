@@ -93,7 +93,7 @@ def generate(
 @click.option("--compatibility", help="'hdeeprm-0.3.1': make jobs of a log exactly as it does.")
 @click.option("--custom", is_flag=True, help="The JSON is a custom workload of HDeepRM: its req_time sets the work.")
 def convert(source: str, out: str, platform: str | None, **choices: Any) -> None:
-    """Convert the workload IN to the format that the name OUT asks for (.swf or .json, with .gz if wanted)."""
+    """Convert the workload IN to the format that OUT's name says (.swf or .json, with .gz if wanted)."""
     from hdrl.workload import file_format, read_workload, swf_from_workload, write_batsim_json, write_swf
 
     to_log = file_format(out) == "swf"
@@ -113,7 +113,7 @@ def convert(source: str, out: str, platform: str | None, **choices: Any) -> None
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
 def stat(file: str, field: str | None, statistic: str | None, platform: str | None, n_jobs: int | None) -> None:
-    """Describe the workload FILE; with FIELD and STATISTIC print that number alone, as hdeeprm-jobstat does."""
+    """Describe the workload FILE; with FIELD and STATISTIC only print that number, as hdeeprm-jobstat does."""
     from hdrl.errors import OptionsError
     from hdrl.workload import (
         file_format,

@@ -86,7 +86,7 @@ def run_experiment(
     The folder of a single run holds Batsim's files, ``overutilizations.json``, ``metrics.json``, the options
     (``options.resolved.json``), where the result comes from (``provenance.json``), and the only file that differs
     when the same run is repeated: ``timing.json``. Simulators other than the embedded one leave what they were given
-    and what they printed besides. Several runs get a folder each, ``run_0`` and so on. A folder appears when it is
+    and what else they printed. Several runs get a folder each, ``run_0`` and so on. A folder appears when it is
     complete; what was finished before an error or an interruption stays.
 
     A training has one folder, with the model, its checkpoint and its logs, and what the model does, too: the files

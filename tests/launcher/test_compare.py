@@ -145,7 +145,7 @@ def test_many_rows_are_cut(folder: Path):
         ("nobody.py -p homogeneous:16 -w log.swf", "nobody.py: No such file or directory"),
         ("nobody.json", "nobody.json: no such file"),
         ("nobody.json fcfs", "nobody.json is a sweep file, which stands alone"),
-        ("--resume", "--resume takes --out DIR and nothing that says what is compared"),
+        ("--resume", "--resume takes --out DIR, but nothing that says what to compare"),
         ("--resume --out out", "out/sweep.json: no such file"),
     ],
 )

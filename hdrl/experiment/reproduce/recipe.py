@@ -52,7 +52,7 @@ class Recipe(_Block):
     title: Text = Field(description="What is shown, a line.")
     question: Text = Field(description="The question that it answers.")
     source: Text = Field(description="Where the claim comes from.")
-    notes: list[Text] = Field(default_factory=list, description="What a reader must know besides.")
+    notes: list[Text] = Field(default_factory=list, description="What else a reader must know.")
     kind: Literal["options", "sweep", "protocol", "training"] = Field(description="What is run.")
     options: dict[Text, FileName] = Field(
         default_factory=dict, description="Options files by the name of their row: kind options, and training."

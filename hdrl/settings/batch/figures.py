@@ -148,7 +148,7 @@ def read(folder: Path, name: str | None = None) -> Run:
 
 
 def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what runs must have in common besides the policy and the seed."""
+    """Return what runs must have in common, apart from the policy and the seed."""
     return {
         "platforms": _at(provenance, "platform", "sha256") or data.n_cores,
         "workloads": _workload(data, provenance),

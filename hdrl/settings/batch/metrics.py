@@ -1,4 +1,4 @@
-"""Metrics of batch jobs: those of every Trace, and energy and over-commitment besides."""
+"""Metrics of batch jobs: those of every Trace, and those of energy and over-commitment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sweep file of batch jobs: what comparisons of them can say besides."""
+"""The sweep file of batch jobs: what else comparisons of them can say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainings on batch jobs leave besides losses and rewards: makespans, and actions with HDeepRM's names."""
+"""What trainings on batch jobs leave in addition to losses and rewards: makespans, and actions with HDeepRM's names."""
 
 from __future__ import annotations
 
