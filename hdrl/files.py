@@ -99,7 +99,7 @@ class _Bounded(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[io.BufferedReader]:
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to be read; a name that ends in ``.gz`` is decompressed piece by piece.
 
     Parameters
@@ -109,7 +109,7 @@ def open_bytes(path: Path) -> Iterator[io.BufferedReader]:
 
     Yields
     ------
-    io.BufferedReader
+    IO[bytes]
         What it holds.
 
     Raises

@@ -127,7 +127,8 @@ class blamed:
     def __enter__(self) -> None:
         """Begin."""
         if self._path is not None:
-            self._exit, os._exit = os._exit, _refusing(os._exit)
+            self._exit = os._exit
+            os._exit = _refusing(os._exit)  # type: ignore[assignment]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -41,7 +41,7 @@ _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 """What was expected instead, by pydantic's type of error."""
 
-_TEXTS = {
+_TEXTS: dict[str, str] = {
     r"^[^\x00]*$": "a path without the character NUL",
     r"^[^/\\\x00]+$": "the name of a file in the same folder",
 }

@@ -128,7 +128,7 @@ def simulate(
     """
     check_fits(workload, platform)
     chosen_policy = _policy(policy)
-    choices = {"seed": seed, "energy": energy, "compatibility": compatibility}
+    choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     with (
         blamed(_file(policy)),
@@ -141,7 +141,8 @@ def simulate(
             _run_priority(chosen, chosen_policy, progress)
         else:
             _run_function(chosen, chosen_policy, progress)
-        return chosen.trace
+        trace: Trace = chosen.trace
+        return trace
 
 
 def _file(policy: str | OwnPriority | PolicyFunction) -> Path | None:
@@ -215,8 +216,8 @@ def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progre
 
 def _decisions(policy: PolicyFunction, view: View) -> Iterable[Decision]:
     """Ask a policy in Python."""
-    found = policy(view)
-    if isinstance(found, Iterable) and not isinstance(found, str | bytes):
+    found: Any = policy(view)  # whatever a user's function returns
+    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
         return found
     code = getattr(policy, "__code__", None)
     where = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "

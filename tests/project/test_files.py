@@ -72,9 +72,7 @@ def test_what_grows_beyond_its_bound_is_one_line(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "3")
     tracemalloc.start()
     try:
-        with pytest.raises(
-            ReadError, match=r"bomb\.gz: holds more than 3 MiB when decompressed; set HDRL_MAX"
-        ):
+        with pytest.raises(ReadError, match=r"bomb\.gz: holds more than 3 MiB when decompressed; set HDRL_MAX"):
             read(path)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
