@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from hdrl.errors import OutputError, ReadError, suggest
+from hdrl.errors import OptionsError, OutputError, ReadError, readable, suggest
 
 
 def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
@@ -51,6 +51,91 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
     raise ReadError(name, f"no such file, and no shipped {what} of that name; {suggest(str(name), shipped)}")
 
 
+UNPACKED_VARIABLE = "HDRL_MAX_UNPACKED_MIB"
+"""Name of the environment variable with the MiB to which a compressed file may grow."""
+
+_CHUNK_BYTES = 2**17
+
+DEFAULT_MAX_UNPACKED_MIB = 512
+"""More than all but a few public logs need; a damaged or hostile file of some MB would fill the memory."""
+
+
+def max_unpacked_bytes() -> int:
+    """Return how many bytes a compressed file may hold.
+
+    Raises
+    ------
+    OptionsError
+        If ``HDRL_MAX_UNPACKED_MIB`` is no positive whole number.
+    """
+    text = os.environ.get(UNPACKED_VARIABLE, "")
+    if not text:
+        return DEFAULT_MAX_UNPACKED_MIB * 2**20
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) == 0:
+        raise OptionsError(f"{UNPACKED_VARIABLE} is {readable(repr(text))}, expected a whole number of MiB, at least 1")
+    return int(text) * 2**20
+
+
+class _Bounded(io.RawIOBase):
+    """What is in a compressed file, up to a bound."""
+
+    def __init__(self, path: Path, content: gzip.GzipFile) -> None:
+        self._path = path
+        self._bound = self._left = max_unpacked_bytes()
+        self._content = content
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n_bytes = self._content.readinto(buffer)
+        self._left -= n_bytes
+        if self._left < 0:
+            problem = (
+                f"holds more than {self._bound // 2**20:,} MiB when decompressed; set {UNPACKED_VARIABLE} to read it"
+            )
+            raise ReadError(self._path, problem)
+        return n_bytes
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be read; a name that ends in ``.gz`` is decompressed piece by piece.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Yields
+    ------
+    IO[bytes]
+        What it holds.
+
+    Raises
+    ------
+    ReadError
+        If the file is missing, no file, unreadable, truncated, or too large when decompressed or for the memory.
+    """
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path) as content, io.BufferedReader(_Bounded(path, content), _CHUNK_BYTES) as stream:
+                yield stream
+        else:
+            with path.open("rb") as stream:
+                yield stream
+    except (FileNotFoundError, NotADirectoryError):
+        raise ReadError(path, "no such file") from None
+    except IsADirectoryError:
+        raise ReadError(path, "is a folder, expected a file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ReadError(path, f"cannot be decompressed ({error})") from None
+    except MemoryError:
+        raise ReadError(path, "does not fit into the memory") from None
+    except OSError as error:
+        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+
+
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file; a name that ends in ``.gz`` is decompressed.
 
@@ -62,24 +147,14 @@ def read_text(path: str | Path) -> str:
     Raises
     ------
     ReadError
-        If the file is missing, no file, unreadable, truncated, or not UTF-8.
+        If the file cannot be read (see `open_bytes`), or is not UTF-8.
     """
     path = Path(path)
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        return data.decode("utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
-        raise ReadError(path, "no such file") from None
-    except IsADirectoryError:
-        raise ReadError(path, "is a folder, expected a file") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ReadError(path, f"cannot be decompressed ({error})") from None
-    except UnicodeDecodeError as error:
-        raise ReadError(path, f"is not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    with open_bytes(path) as stream:
+        try:
+            return stream.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ReadError(path, f"is not UTF-8 text (byte {error.start})") from None
 
 
 def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -> Any:
@@ -122,8 +197,8 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
         return json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
         raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno) from None
-    except RecursionError:
-        raise ReadError(path, "is nested too deeply") from None
+    except (RecursionError, MemoryError):
+        raise ReadError(path, "is nested too deeply, or does not fit into the memory") from None
     except ValueError as error:  # an integer of thousands of digits
         raise ReadError(path, f"is no usable JSON: {error}") from None
 

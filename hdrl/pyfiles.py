@@ -1,4 +1,4 @@
-"""Python files of users: a custom agent or policy, given by its path.
+"""Python files of users: an agent or a policy of one's own, given by its path.
 
 A file is compiled and run under a module name of its own; neither ``sys.path`` nor the folder of the file is touched.
 """
@@ -122,12 +122,13 @@ class blamed:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._exit: Callable[[int], NoReturn] = os._exit
+        self._exit = os._exit
 
     def __enter__(self) -> None:
         """Begin."""
         if self._path is not None:
-            self._exit, os._exit = os._exit, _refusing(os._exit)  # type: ignore[assignment]
+            self._exit = os._exit
+            os._exit = _refusing(os._exit)  # type: ignore[assignment]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -23,13 +23,14 @@ class OneLine(click.ClickException):
         The name of the command.
     message
         What went wrong.
+    exit_code
+        What the command ends with.
     """
 
-    exit_code = 2
-
-    def __init__(self, program: str, message: str) -> None:
+    def __init__(self, program: str, message: str, exit_code: int = 2) -> None:
         super().__init__(" ".join(message.split()))
         self.program = program
+        self.exit_code = exit_code  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the line to stderr.
@@ -52,9 +53,7 @@ def after_signal(program: str, message: str, number: int) -> OneLine:
     number
         The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
     """
-    end = OneLine(program, message)
-    end.exit_code = 128 + number  # type: ignore[misc]  # click keeps it in the class
-    return end
+    return OneLine(program, message, exit_code=128 + number)
 
 
 class CleanErrors(click.Command):

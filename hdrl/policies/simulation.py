@@ -122,7 +122,7 @@ def simulate(
     AgentError
         If a Python file defines no policy, or fails while it decides.
     SimulationError
-        If jobs are waiting and nothing more can happen.
+        If jobs are waiting and nothing will ever happen again.
     BatsimError
         If Batsim cannot be run, or says something wrong.
     """
@@ -216,10 +216,9 @@ def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progre
 
 def _decisions(policy: PolicyFunction, view: View) -> Iterable[Decision]:
     """Ask a policy in Python."""
-    found: Any = policy(view)
-    if isinstance(found, Iterable) and not isinstance(found, str | bytes):
-        decisions: Iterable[Decision] = found
-        return decisions
+    found: Any = policy(view)  # whatever a user's function returns
+    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
+        return found
     code = getattr(policy, "__code__", None)
     where = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
     name = getattr(policy, "__name__", type(policy).__name__)

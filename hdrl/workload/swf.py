@@ -6,10 +6,9 @@ unknown, comments after ``;``, the first of which are ``Key: value`` directives)
 
 from __future__ import annotations
 
-import gzip
 import hashlib
+import io
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError
-from hdrl.files import atomic_write
+from hdrl.files import atomic_write, open_bytes
 from hdrl.platform.model import Platform
 from hdrl.seeding import stream
 from hdrl.workload.build import compute_jobs, log_numbers, unique_ids
@@ -154,20 +153,10 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
     path = Path(path)
     if max_rows is not None and max_rows < 1:
         raise OptionsError(f"max_rows is {max_rows}, expected at least 1")
-    try:
-        opener = gzip.open if path.suffix == ".gz" else open
-        with opener(path, "rt", encoding="utf-8-sig", errors="replace") as text:
-            lines = _Lines(text)
-            table = _table(path, lines, max_rows)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        raise ReadError(path, "no such file") from None
-    except IsADirectoryError:
-        raise ReadError(path, "is a folder, expected a file") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ReadError(path, f"cannot be decompressed ({error})") from None
-    except OSError as error:
-        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    with open_bytes(path) as stream, path.open("rb") as packed:
+        lines = _Lines(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace"))
+        table = _table(path, lines, max_rows)
+        digest = hashlib.file_digest(packed, "sha256").hexdigest()
     rows = table.view(SWF_DTYPE)[:, 0]
     name = path.name.removesuffix(".gz").removesuffix(".swf")
     return SwfLog(name, rows, lines.header, {"file": path.name, "sha256": digest})

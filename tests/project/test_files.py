@@ -1,11 +1,14 @@
 """Finding, reading and writing files."""
 
+import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from hdrl.errors import OutputError, ReadError
+from hdrl.errors import OptionsError, OutputError, ReadError
 from hdrl.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
+from hdrl.workload.swf import read_swf
 
 
 def test_a_file_in_the_current_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -58,6 +61,47 @@ def test_damaged_compression(tmp_path: Path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ReadError, match="cannot be decompressed"):
         read_text(path)
+
+
+@pytest.mark.parametrize("read", [read_text, read_json, read_swf])
+def test_what_grows_beyond_its_bound_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read):
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb") as out:
+        for _ in range(64):
+            out.write(b" " * 2**20)
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "3")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReadError, match=r"bomb\.gz: holds more than 3 MiB when decompressed; set HDRL_MAX"):
+            read(path)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 2**25
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "64")
+    if read is read_text:
+        assert len(read_text(path)) == 2**26
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "9" * 5000])
+def test_the_bound_is_a_number_of_mib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"{}"))
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", value)
+    with pytest.raises(OptionsError, match=r"HDRL_MAX_UNPACKED_MIB is .*, expected a whole number of MiB") as caught:
+        read_json(tmp_path / "a.gz")
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("read", [read_text, read_json, read_swf])
+def test_what_does_not_fit_into_the_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read):
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "large.gz"
+    path.write_bytes(gzip.compress(b"1"))
+    monkeypatch.setattr(gzip.GzipFile, "readinto", full)
+    with pytest.raises(ReadError, match=r"large\.gz: does not fit into the memory"):
+        read(path)
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path):
