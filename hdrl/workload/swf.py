@@ -148,6 +148,8 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
 
     Raises
     ------
+    OptionsError
+        If ``max_rows`` is less than 1.
     ReadError
         If it cannot be read, holds no job, or a line does not begin with 18 numbers.
     """
