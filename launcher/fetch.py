@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Where logs are kept; default: workloads in HDRL_CACHE, or in hdrl in the user's folder for caches.",
 )
-def fetch(name: str | None, out: Path | None, base_url: str | None, folder: Path | None, *, is_listing: bool) -> None:
+@click.option(
+    "--max-mib", type=click.IntRange(1, 2**30), default=1024, show_default=True, help="Refuse a file larger than this."
+)
+def fetch(
+    name: str | None, out: Path | None, base_url: str | None, folder: Path | None, max_mib: int, *, is_listing: bool
+) -> None:
     """Fetch the log NAME of the Parallel Workloads Archive, unless it is there already.
 
     The same command continues an interrupted download. Needs pooch (hdrl[fetch]).
@@ -45,7 +50,9 @@ def fetch(name: str | None, out: Path | None, base_url: str | None, folder: Path
     if out is not None and file_format(out) != "swf":
         raise OptionsError(f"{out}: expected a name that ends in .swf or .swf.gz")
     with _progress(name) as progress:
-        fetched = fetch_log(name, folder=folder, base_url=base_url or ARCHIVE_URL, progress=progress)
+        fetched = fetch_log(
+            name, folder=folder, base_url=base_url or ARCHIVE_URL, max_bytes=max_mib << 20, progress=progress
+        )
     if out is not None:
         copy_log(fetched, out)
     _tell(fetched, out)

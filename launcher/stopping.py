@@ -78,6 +78,11 @@ class Stop:
         ----------
         message
             Told what is going to happen.
+
+        Yields
+        ------
+        Callable[[], bool]
+            Tells whether a signal has come.
         """
 
         def stop(number: int, frame: object) -> None:

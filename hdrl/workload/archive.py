@@ -30,6 +30,9 @@ _PARTIAL = "partial"
 _ROWS_LOOKED_AT = 100
 _CHUNK_BYTES = 1 << 20
 
+MAX_BYTES = 1 << 30
+"""Largest file that is accepted unless more is allowed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLog:
@@ -152,6 +155,7 @@ def fetch_log(
     *,
     folder: str | Path | None = None,
     base_url: str = ARCHIVE_URL,
+    max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
 ) -> FetchedLog:
     """Return a log of the archive, downloaded if it is not there yet.
@@ -168,6 +172,8 @@ def fetch_log(
         Where it is kept; `fetch_folder` by default.
     base_url
         Where the archive, or a mirror with the same folders, is.
+    max_bytes
+        Largest file that is accepted; 1 GiB by default.
     progress
         Gets the bytes that are there and all bytes (``None``: not known).
 
@@ -191,7 +197,7 @@ def fetch_log(
         found = _looked_at(log, target, expected)
         if found is not None:
             return found
-    return _download(log, url, target, expected, progress)
+    return _download(log, url, target, expected, max_bytes, progress)
 
 
 def copy_log(fetched: FetchedLog, out: str | Path) -> None:
@@ -214,10 +220,12 @@ def copy_log(fetched: FetchedLog, out: str | Path) -> None:
         shutil.copyfileobj(source, target)
 
 
-def _download(log: ArchiveLog, url: str, target: Path, expected: _Expected, progress: Progress | None) -> FetchedLog:
+def _download(
+    log: ArchiveLog, url: str, target: Path, expected: _Expected, max_bytes: int, progress: Progress | None
+) -> FetchedLog:
     partial = target.parent / _PARTIAL / log.file
     with partial_file(partial) as file:
-        download(url, partial, file, progress=progress)
+        download(url, partial, file, max_bytes=max_bytes, progress=progress)
         try:
             _check(url, partial, expected)
             thanks = _check_is_log(url, partial)

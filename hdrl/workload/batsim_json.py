@@ -19,7 +19,7 @@ import numpy as np
 from hdrl.errors import OptionsError, ReadError, WorkloadError, suggest
 from hdrl.files import read_json, write_json
 from hdrl.platform.model import Platform
-from hdrl.workload.build import MAX_INT32, NUMBER_FIELDS, read_only
+from hdrl.workload.build import MAX_AMOUNT, MAX_INT32, MAX_VALUE, NUMBER_FIELDS, read_only
 from hdrl.workload.hdeeprm import reference_gflops
 from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
 
@@ -108,16 +108,17 @@ class _Profiles:
 
     def _leaf(self, name: str, profile: dict[str, Any]) -> Step:
         kind, key = LEAF_AMOUNTS[profile["type"]]
-        amount = profile.get(key)
-        if not is_number(amount) or not 0 <= _float(amount) < math.inf:
-            raise self.fail(name, f"{key!r} is {_short(amount)}, expected a number of at least 0")
-        com = profile.get("com", 0)
-        if not is_number(com) or com < 0:
-            raise self.fail(name, f"'com' is {_short(com)}, expected a number of at least 0")
+        amount = self._amount(name, key, profile.get(key), MAX_VALUE if kind == StepKind.DELAY else MAX_AMOUNT)
+        com = self._amount(name, "com", profile.get("com", 0), MAX_AMOUNT)
         if com > 0 and kind != StepKind.DELAY:
             problem = f"communicates ('com' is {com:g}), which the embedded simulator cannot run"
             raise WorkloadError(f"{self.path}: profile {name!r} {problem}")
-        return kind, _float(amount), self._return_code(name, profile)
+        return kind, amount, self._return_code(name, profile)
+
+    def _amount(self, name: str, key: str, value: object, most: float) -> float:
+        if not is_number(value) or not 0 <= value <= most:
+            raise self.fail(name, f"{key!r} is {_short(value)}, expected {_expected(value, 0.0, most)}")
+        return float(value)
 
     def _composed(self, name: str, profile: dict[str, Any], outer: tuple[str, ...]) -> list[Step]:
         sequence, repeat = profile.get("seq"), profile.get("repeat", 1)
@@ -154,12 +155,20 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _float(value: float) -> float:
-    """Return a number as a float; integers of hundreds of digits become infinity."""
+def _expected(value: object, low: float, high: float) -> str:
+    """Say what was expected instead of a value."""
+    if is_number(value) and value > high:
+        return f"at most {high:g}"
+    return "a number" if low == -math.inf else f"a number of at least {low:g}"
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be written; JSON may hold halves of characters."""
     try:
-        return float(value)
-    except OverflowError:
-        return math.inf
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _JobReader:
@@ -186,6 +195,8 @@ class _JobReader:
         if not isinstance(given, (str, int)) or isinstance(given, bool) or given == "":
             raise self.fail(where, f"'id' is {_short(given)}, expected text or a whole number")
         text = str(given)
+        if not _is_unicode(text):
+            raise self.fail(where, f"'id' is {_short(given)}, expected valid Unicode")
         prefix = f"{self.source}!"
         plain = text.removeprefix(prefix)
         if "!" in plain or not plain or (plain == text and self.source in text):
@@ -220,10 +231,9 @@ class _JobReader:
 
     def _number(self, where: str, values: dict[str, Any], key: str, default: float, *, low: float = -math.inf) -> float:
         value = values.get(key, default)
-        if not is_number(value) or not low <= _float(value) < math.inf:
-            expected = "a number" if low == -math.inf else f"a number of at least {low:g}"
-            raise self.fail(where, f"{key!r} is {_short(value)}, expected {expected}")
-        return _float(value)
+        if not is_number(value) or not low <= value <= MAX_VALUE:
+            raise self.fail(where, f"{key!r} is {_short(value)}, expected {_expected(value, low, MAX_VALUE)}")
+        return float(value)
 
     def _whole(self, where: str, job: dict[str, Any], key: str) -> int:
         value = job.get(key, UNKNOWN)
@@ -268,6 +278,8 @@ def _document(path: Path) -> dict[str, Any]:
     if not document["jobs"]:
         raise ReadError(path, "'jobs' is empty, expected at least one job")
     for name, profile in document["profiles"].items():
+        if not _is_unicode(name):
+            raise ReadError(path, f"profile {_short(name)}: expected a name of valid Unicode")
         if not isinstance(profile, dict):
             raise ReadError(path, f"profile {name!r}: is {_short(profile)}, expected an object")
     return document
@@ -343,8 +355,8 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
     gflops = reference_gflops(platform)
     for name, profile in document["profiles"].items():
         seconds = profile.get("req_time")
-        if not is_number(seconds) or not 0 <= _float(seconds) < math.inf:
-            problem = f"'req_time' is {_short(seconds)}, expected a number of at least 0"
+        if not is_number(seconds) or not 0 <= seconds <= MAX_VALUE:
+            problem = f"'req_time' is {_short(seconds)}, expected {_expected(seconds, 0.0, MAX_VALUE)}"
             raise ReadError(path, f"profile {name!r}: {problem}")
         profile["req_ops"] = profile["cpu"] = gflops * seconds * 1e9
     workload = _workload(path, source, document)

@@ -15,6 +15,12 @@ FloatArray = NDArray[np.float64]
 NUMBER_FIELDS = ("user", "group", "executable", "queue", "partition")
 MAX_INT32 = int(np.iinfo(np.int32).max)
 
+MAX_VALUE = 1e15
+"""Largest number that a log or a job may hold (30 million years in seconds); sums of larger ones would overflow."""
+
+MAX_AMOUNT = 1e30
+"""Largest amount of work of a profile, in flop."""
+
 
 def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
     """Return the array itself, made read-only.

@@ -32,6 +32,8 @@ CHUNK_BYTES = 1 << 15
 
 _NO_FILE = (404, 410)
 _RANGE_NOT_SATISFIABLE = 416
+_MAX_DIGITS = 18
+_MAX_REASON = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def discard(path: Path) -> None:
     _note(path).unlink(missing_ok=True)
 
 
-def download(url: str, path: Path, file: BinaryIO, *, progress: Progress | None = None) -> None:
+def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: Progress | None = None) -> None:
     """Download a file, or what is missing of it.
 
     Parameters
@@ -109,6 +111,8 @@ def download(url: str, path: Path, file: BinaryIO, *, progress: Progress | None 
         Where it is.
     path, file
         What has come so far, open as by `partial_file`. After an error or Ctrl-C it holds what has come.
+    max_bytes
+        Largest file that is accepted, whether or not the server says how large it is.
     progress
         Told at the beginning and after each chunk.
 
@@ -117,7 +121,7 @@ def download(url: str, path: Path, file: BinaryIO, *, progress: Progress | None 
     MissingExtra
         If requests, which comes with pooch, is not installed.
     FetchError
-        If the server cannot be reached, has no such file, or the connection ends early.
+        If the server cannot be reached, has no such file, or too large a one, or the connection ends early.
     OutputError
         If it cannot be written.
     """
@@ -127,11 +131,11 @@ def download(url: str, path: Path, file: BinaryIO, *, progress: Progress | None 
         tell(version.size_bytes, version.size_bytes)
         return
     # A server that cannot make sense of what we have is asked for all of it.
-    if not _get(url, path, file, version, tell) and not _get(url, path, file, None, tell):
+    if not _get(url, path, file, version, max_bytes, tell) and not _get(url, path, file, None, max_bytes, tell):
         raise FetchError(f"{url}: the server sends a part of the file, expected all of it")
 
 
-def _get(url: str, path: Path, file: BinaryIO, version: _Version | None, progress: Progress) -> bool:
+def _get(url: str, path: Path, file: BinaryIO, version: _Version | None, max_bytes: int, progress: Progress) -> bool:
     """Ask once; return whether the answer was one to this question."""
     try:
         import requests
@@ -153,10 +157,10 @@ def _get(url: str, path: Path, file: BinaryIO, version: _Version | None, progres
                     return False
             else:
                 n_bytes = 0
-                file.truncate(0)
-            size_bytes = _size(answer, n_bytes)
+            size_bytes = _size(url, answer, n_bytes, max_bytes)
+            file.truncate(n_bytes)
             _write_note(path, url, answer, size_bytes)
-            _copy(answer, file, n_bytes, size_bytes, progress)
+            _copy(answer, file, n_bytes, size_bytes, progress, max_bytes)
     except requests.RequestException as error:
         raise FetchError(f"{url}: {_why(error)}") from None
     except HTTPError:
@@ -168,12 +172,17 @@ def _get(url: str, path: Path, file: BinaryIO, version: _Version | None, progres
     return True
 
 
-def _copy(answer: Response, file: BinaryIO, n_bytes: int, size_bytes: int | None, progress: Progress) -> None:
+def _copy(
+    answer: Response, file: BinaryIO, n_bytes: int, size_bytes: int | None, progress: Progress, max_bytes: int
+) -> None:
     progress(n_bytes, size_bytes)
     # Some servers call the compression of the file an encoding of the answer: it must not be undone.
     for chunk in answer.raw.stream(CHUNK_BYTES, decode_content=False):
-        file.write(chunk)
         n_bytes += len(chunk)
+        if n_bytes > max_bytes:
+            file.truncate(0)  # nobody knows how much would follow
+            raise FetchError(f"{answer.url}: has more than {max_bytes:,} bytes, {_allowed(max_bytes)}")
+        file.write(chunk)
         progress(n_bytes, size_bytes)
 
 
@@ -182,17 +191,29 @@ def _check_status(url: str, answer: Response) -> None:
     if status in _NO_FILE:
         raise FetchError(f"{url}: the server has no such file ({status})")
     if status not in (200, 206):
-        raise FetchError(f"{url}: the server answers {status} {answer.reason or ''}".rstrip() + ", expected the file")
+        reason = answer.reason or ""
+        shown = f" {reason}" if reason.isprintable() and 0 < len(reason) <= _MAX_REASON else ""
+        raise FetchError(f"{url}: the server answers {status}{shown}, expected the file")
 
 
 def _first_byte(answer: Response) -> int | None:
-    match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
+    match = re.fullmatch(rf"bytes (\d{{1,{_MAX_DIGITS}}})-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
     return int(match[1]) if match else None
 
 
-def _size(answer: Response, n_bytes: int) -> int | None:
+def _size(url: str, answer: Response, n_bytes: int, max_bytes: int) -> int | None:
+    """Return the size of the whole file, if the server says it, of which the answer lacks the first bytes."""
     length = answer.headers.get("Content-Length", "")
-    return n_bytes + int(length) if length.isdecimal() else None
+    if not length.isdecimal() or len(length) > _MAX_DIGITS:
+        return None
+    size_bytes = n_bytes + int(length)
+    if size_bytes > max_bytes:
+        raise FetchError(f"{url}: has {size_bytes:,} bytes, {_allowed(max_bytes)}")
+    return size_bytes
+
+
+def _allowed(max_bytes: int) -> str:
+    return f"expected at most {max_bytes:,}; --max-mib, in Python max_bytes, allows more"
 
 
 def _why(error: Exception) -> str:

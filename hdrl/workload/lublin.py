@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.platform.model import Platform
 from hdrl.seeding import stream
+from hdrl.workload.build import MAX_VALUE
 from hdrl.workload.estimates import tsafrir_estimates
 from hdrl.workload.model import Workload
 from hdrl.workload.models import KIB_PER_MIB, MEMORIES_MIB
@@ -264,7 +265,11 @@ def lublin_log(
     order = np.argsort(submit_s, kind="stable")[:n_jobs]
     submit_s, sizes, run_s = submit_s[order], sizes[order], run_s[order]
     if load is not None:
-        submit_s = _stretched(submit_s, float(np.sum(sizes * run_s)) / (load * n_cores))
+        work = float(np.sum(sizes * run_s))
+        if work > load * n_cores * MAX_VALUE:
+            least = work / n_cores / MAX_VALUE
+            raise OptionsError(f"load is {load:g}, expected at least {least:.3g}: jobs would arrive too late to count")
+        submit_s = _stretched(submit_s, work / (load * n_cores))
     rows = np.empty(n_jobs, dtype=SWF_DTYPE)
     for name in SWF_FIELDS:
         rows[name] = UNKNOWN_VALUE

@@ -21,7 +21,7 @@ from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.files import atomic_write, open_bytes
 from hdrl.platform.model import Platform
 from hdrl.seeding import stream
-from hdrl.workload.build import compute_jobs, log_numbers, unique_ids
+from hdrl.workload.build import MAX_VALUE, compute_jobs, log_numbers, unique_ids
 from hdrl.workload.model import NO_WALLTIME, Workload
 from hdrl.workload.models import BANDWIDTH_MODELS, ESTIMATE_MODELS, MEMORY_MODELS, RUN_TIME_MODELS
 from hdrl.workload.statistics import reference_run_times
@@ -147,6 +147,8 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
 
     Raises
     ------
+    OptionsError
+        If ``max_rows`` is less than 1.
     ReadError
         If it cannot be read, holds no job, or a line does not begin with 18 numbers.
     """
@@ -181,6 +183,10 @@ def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:
     if not np.all(np.isfinite(table)):
         row, column = np.argwhere(~np.isfinite(table))[0]
         raise ReadError(path, f"job {row + 1}: {SWF_FIELDS[column]} is {table[row, column]}, expected a finite number")
+    if np.any(np.abs(table) > MAX_VALUE):
+        row, column = np.argwhere(np.abs(table) > MAX_VALUE)[0]
+        found = f"{SWF_FIELDS[column]} is {table[row, column]:g}"
+        raise ReadError(path, f"job {row + 1}: {found}, expected a number between {-MAX_VALUE:g} and {MAX_VALUE:g}")
     return table
 
 

@@ -52,6 +52,8 @@ class Site:
     ends_after: int | None = None
     has_ranges: bool = True
     has_length: bool = True
+    length: str | None = None
+    reason: str | None = None
     encoding: str | None = None
     url: str = ""
     asked: list[tuple[str, str | None]] = field(default_factory=list)
@@ -63,7 +65,7 @@ def handler_of(site: Site) -> type[BaseHTTPRequestHandler]:
             wanted = self.headers.get("Range")
             site.asked.append((self.path, wanted))
             if site.status != 200 or self.path != PATH:
-                self.send_error(site.status if site.status != 200 else 404)
+                self.send_error(site.status if site.status != 200 else 404, site.reason)
                 return
             start = 0
             if wanted and site.has_ranges and int(wanted[6:-1]) >= len(site.content):
@@ -76,7 +78,7 @@ def handler_of(site: Site) -> type[BaseHTTPRequestHandler]:
             else:
                 self.send_response(200)
             if site.has_length:
-                self.send_header("Content-Length", str(len(site.content) - start))
+                self.send_header("Content-Length", site.length or str(len(site.content) - start))
             if site.etag:
                 self.send_header("ETag", site.etag)
             if site.encoding:
@@ -247,6 +249,45 @@ def test_a_server_that_calls_the_compression_an_encoding(site):
     assert fetch(site).path.read_bytes() == LOG
 
 
+@pytest.mark.parametrize("has_length", [True, False])
+def test_a_file_that_is_too_large(site, folder, has_length):
+    site.has_length = has_length
+    told = []
+    limit = f"more than {len(LOG) - 1:,} bytes" if not has_length else f"{len(LOG):,} bytes, expected at most"
+    with pytest.raises(FetchError, match=limit):
+        fetch(site, max_bytes=len(LOG) - 1, progress=lambda done, _: told.append(done))
+    assert max(told, default=0) < len(LOG)
+    assert files(folder) == []
+    assert fetch(site, max_bytes=len(LOG)).path.read_bytes() == LOG
+
+
+def test_what_came_of_a_file_that_is_too_large_stays(site, folder):
+    site.ends_after = 50_000
+    with pytest.raises(FetchError):
+        fetch(site)
+    site.ends_after = None
+    with pytest.raises(FetchError, match=f"has {len(LOG):,} bytes, expected at most 60,000"):
+        fetch(site, max_bytes=60_000)
+    assert (folder / "partial" / FILE).read_bytes() == LOG[:50_000]
+    assert fetch(site).path.read_bytes() == LOG
+    assert site.asked[2:] == [(PATH, "bytes=50000-")]
+
+
+def test_a_length_of_many_digits(site, folder):
+    site.length = "1" * 18
+    with pytest.raises(FetchError, match="has 111,111,111,111,111,111 bytes, expected at most 1,073,741,824"):
+        fetch(site)
+    assert files(folder) == []
+    site.length = "1" * 5000  # more than Python reads: no length at all
+    assert fetch(site).path.read_bytes() == LOG
+
+
+def test_what_a_server_says_stays_printable(site):
+    result = bad(site, status=503, reason="\x1b[31mno " + "!" * 1000)
+    assert "\x1b" not in result.output
+    assert len(result.output) < 200
+
+
 def test_two_at_once(site, folder):
     with partial_file(folder / "partial" / FILE), pytest.raises(FetchError, match="another process"):
         fetch(site)
@@ -367,6 +408,16 @@ def test_the_command(site, folder, tmp_path):
     assert wrong.exit_code == 2
     assert "expected a name that ends in .swf" in wrong.output
     assert len(site.asked) == n_asked
+
+
+def test_the_limit_of_the_command(site, folder):
+    site.content = make_log(60_000)
+    assert len(site.content) > 1 << 20
+    result = run("KTH-SP2", "--base-url", site.url, "--max-mib", 1)
+    assert result.exit_code == 2
+    assert result.output.endswith("expected at most 1,048,576; --max-mib, in Python max_bytes, allows more\n")
+    assert files(folder) == []
+    assert run("KTH-SP2", "--base-url", site.url, "--max-mib", 2).exit_code == 0
 
 
 def test_the_list(site, folder):

@@ -79,6 +79,9 @@ def test_no_header_and_gz(tmp_path):
         (line() + "\n\n" + line().replace("60", "sixty") + "\n", ":3: requested_s is 'sixty', expected a number"),
         (line() + "\n" + line(run="nan") + "\n", "job 2: run_s is nan, expected a finite number"),
         (line(run="1e999") + "\n", "job 1: run_s is inf, expected a finite number"),
+        (line(run="9" * 400) + "\n", "job 1: run_s is inf, expected a finite number"),
+        (line(run="1e308") + "\n", "job 1: run_s is 1e+308, expected a number between -1e+15 and 1e+15"),
+        (line() + "\n" + line(run="-1e16") + "\n", "job 2: run_s is -1e+16, expected a number between"),
     ],
 )
 def test_bad_logs_are_told_in_one_line(tmp_path, text, where):

@@ -138,8 +138,10 @@ def read_experiment(name: str | Path) -> Experiment:
     ------
     UnknownName
         If it is neither.
-    HdrlError
-        If a file of it is missing or wrong.
+    ReadError
+        If ``experiment.json`` cannot be read, or a file that it names is missing.
+    OptionsError
+        If ``experiment.json`` holds a wrong key or value.
     """
     folder = Path(name)
     shipped = shipped_experiments()
