@@ -63,6 +63,11 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Outcome:
         What to call.
     task
         Its argument.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user has had enough.
     """
     try:
         return Outcome(function(task))
