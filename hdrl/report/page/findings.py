@@ -63,7 +63,7 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
         The runs, at least one.
     metric
         The metric that decides.
-    kind
+    setting
         What the metrics mean.
     """
     differences = _differences(runs)
@@ -94,7 +94,7 @@ def n_unrun(run: Run, setting: Setting) -> int:
     ----------
     run
         The run.
-    kind
+    setting
         Which metrics count them.
     """
     return int(sum(run.metrics.get(name, 0) for name in setting.unrun))

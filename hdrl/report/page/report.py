@@ -103,7 +103,7 @@ def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question:
         The runs, at least one.
     metric, question
         As for `write_report`.
-    kind
+    setting
         The kind of the runs.
 
     Raises

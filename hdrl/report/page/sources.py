@@ -24,7 +24,7 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
     ----------
     folders
         Run folders, or folders of experiments with several runs.
-    kind
+    setting
         Their setting.
 
     Raises

@@ -23,7 +23,7 @@ def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
         The runs.
     metric
         The metric that decides; it comes first.
-    kind
+    setting
         What the metrics mean, and which are shown.
     """
     unrun = [name for name in setting.unrun if any(run.metrics.get(name, 0) for run in runs)]
@@ -45,7 +45,7 @@ def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
     ----------
     runs
         The runs.
-    kind
+    setting
         What the metrics mean.
     """
     numbers = [_Numbers(name, runs, setting) for name in setting.metrics if any(name in run.metrics for run in runs)]
