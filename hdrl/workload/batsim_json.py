@@ -186,6 +186,8 @@ class _JobReader:
         if not isinstance(given, (str, int)) or isinstance(given, bool) or given == "":
             raise self.fail(where, f"'id' is {_short(given)}, expected text or a whole number")
         text = str(given)
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise self.fail(where, f"'id' is {_short(given)}, expected text of valid characters")
         prefix = f"{self.source}!"
         plain = text.removeprefix(prefix)
         if "!" in plain or not plain or (plain == text and self.source in text):
