@@ -17,6 +17,25 @@ from typing import IO, Any, NoReturn
 from hdrl.errors import OptionsError, OutputError, ReadError, readable, suggest
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path with ``~`` and ``~name`` replaced by the home folder.
+
+    Parameters
+    ----------
+    path
+        What a user wrote.
+
+    Raises
+    ------
+    ReadError
+        If there is no such user, or no home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ReadError(path, "has no home folder, expected ~ of a known user or a path without it") from None
+
+
 def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
     """Return the file that is given by a path, or by the name of one that comes with hdrl.
 
@@ -306,5 +325,5 @@ def user_folder(name: str) -> Path:
     """
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser() / name
+        return expanded(chosen) / name
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl" / name

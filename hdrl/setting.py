@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hdrl.errors import OptionsError, UnknownName
+from hdrl.files import expanded
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.pyfiles import is_policy_file, run_file
 from hdrl.trace.files import TraceFile
@@ -574,7 +575,7 @@ def find_setting(text: str, folder: Path = Path()) -> Setting:
     """
     if not is_policy_file(text):
         return SETTINGS[text]
-    path = (folder / Path(text).expanduser()).absolute()
+    path = (folder / expanded(text)).absolute()
     if not path.is_file():
         # Folders of results name the file without its place: one of that name may have been given before.
         path = next((own for own in _OWN if own.name == path.name), path)
@@ -610,7 +611,7 @@ def place_of_setting(text: str, folder: Path = Path()) -> SettingPlace:
     folder
         Folder that a relative path starts from.
     """
-    return SettingPlace((folder / Path(text).expanduser()).absolute() if is_policy_file(text) else text)
+    return SettingPlace((folder / expanded(text)).absolute() if is_policy_file(text) else text)
 
 
 def _loaded(text: str) -> SettingPlace:

@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from hdrl.errors import HdrlError
+from hdrl.errors import MAX_SHOWN_PATH, HdrlError, readable
 from hdrl.launcher.stopping import Terminated, heeding_signals
 
 
@@ -107,7 +107,7 @@ def one_line(program: str) -> Iterator[None]:
     Raises
     ------
     OneLine
-        Instead of an `HdrlError`, of an error of click, of Ctrl-C, SIGTERM and SIGHUP.
+        Instead of an `HdrlError`, an error of click, a file that the system refuses, Ctrl-C, SIGTERM and SIGHUP.
     """
     try:
         yield
@@ -118,6 +118,11 @@ def one_line(program: str) -> Iterator[None]:
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         raise OneLine(program, f"{error.format_message()}{hint}") from None
+    except OSError as error:
+        if error.filename is None or error.errno is None:
+            raise
+        name = readable(str(error.filename), MAX_SHOWN_PATH)
+        raise OneLine(program, f"{name}: cannot be used ({error.strerror})") from None
     except Terminated as error:
         raise after_signal(program, "terminated", error.number) from None
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from hdrl.errors import OptionsError
+from hdrl.files import expanded
 from hdrl.options.block import Block
 from hdrl.options.learning import LearningOptions
 
@@ -138,7 +139,7 @@ class OptionsFile(Block):
         text
             The path as written.
         """
-        return self.folder / Path(text).expanduser()
+        return self.folder / expanded(text)
 
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be the name of something shipped.

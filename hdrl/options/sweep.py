@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from hdrl.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
 from hdrl.options.block import Block
 from hdrl.options.file import PathText, Seed
@@ -147,7 +148,7 @@ class Sweep(Block):
         text
             The path as written.
         """
-        return self._folder / Path(text).expanduser()
+        return self._folder / expanded(text)
 
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be a name.
@@ -274,7 +275,7 @@ def from_here(key: str, value: Any) -> Any:
 
 
 def _from_here(text: str) -> str:
-    return str(Path(text).expanduser().absolute()) if looks_like_file(text) else text
+    return str(expanded(text).absolute()) if looks_like_file(text) else text
 
 
 def _relabelled(text: str, change: Any) -> str:

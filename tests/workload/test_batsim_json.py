@@ -320,3 +320,13 @@ def test_mutated_files_give_nothing_but_our_errors(tmp_path, learning):
         else:
             outcomes.add("read")
     assert outcomes == {"one line", "read"}
+
+
+def test_an_id_that_cannot_be_written_is_refused_while_reading(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.json"
+    path.write_text(
+        '{"nb_res": 1, "jobs": [{"id": "\\ud800", "subtime": 0, "res": 1, "profile": "a"}],'
+        ' "profiles": {"a": {"type": "delay", "delay": 1}}}'
+    )
+    with pytest.raises(ReadError, match=r"jobs\[0\]: 'id' is .*ud800.*, expected text of valid characters"):
+        read_batsim_json(path)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hdrl.errors import ReadError, UnknownName
-from hdrl.files import read_json, user_folder
+from hdrl.files import expanded, read_json, user_folder
 from hdrl.options.reading import validated
 
 RECIPE = "experiment.json"
@@ -167,7 +167,7 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
         Folders that come first.
     """
     named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
-    return [*(Path(folder).expanduser() for folder in (*given, *named) if str(folder)), user_folder("workloads")]
+    return [*(expanded(folder) for folder in (*given, *named) if str(folder)), user_folder("workloads")]
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
