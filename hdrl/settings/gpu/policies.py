@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.gpu.kernel import codes
+from hdrl.settings.gpu.shares import SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def read_policy(text: str) -> Policy:
     """
     first, *parts = (part.strip().lower().replace("_", "-") for part in text.split("+"))
     if first not in ORDERS:
-        raise UnknownName("policy of GPU clusters", first, ORDERS)
+        raise UnknownName("policy of GPU clusters", first, [*ORDERS, *SHARES])
     order = ORDERS[first]
     given: dict[str, str] = {}
     for part in parts:

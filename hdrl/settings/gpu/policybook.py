@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, policy_names, read_policy
+from hdrl.settings.gpu.shares import SHARES
 
 
 class GpuPolicies:
@@ -17,19 +18,21 @@ class GpuPolicies:
 
     def names(self) -> Sequence[str]:
         """Return the names of all policies; more of them can be read, see `hdrl.settings.gpu.policies.read_policy`."""
-        return tuple(policy_names())
+        return (*policy_names(), *SHARES)
 
     def groups(self) -> Mapping[str, Sequence[str]]:
         """Return the policies that a word stands for.
 
         ``heuristics``: every order with the usual placement, and EASY; the opponents that a learned policy has to beat.
         ``blind``: those of them that know nothing of how long jobs take. ``placements``: FIFO with every placement.
+        ``shares``: Gavel's policies, in its rounds.
         """
         plain = [name for name in policy_names() if name.partition("+")[2] in ("", "easy")]
         return {
             "heuristics": plain,
             "blind": [name for name in plain if not read_policy(name).needs_durations],
             "placements": ["fifo", *(f"fifo+{placement}" for placement in list(PLACEMENTS)[1:])],
+            "shares": list(SHARES),
             "preemptive": [name for name, one in ORDERS.items() if one.preempts],
         }
 
@@ -41,7 +44,8 @@ class GpuPolicies:
         text
             As a user wrote it.
         """
-        return read_policy(text).name
+        name = text.strip().lower().replace("_", "-")
+        return name if name in SHARES else read_policy(text).name
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
         """Return ``None``: policies of GPU clusters are named.
@@ -61,7 +65,7 @@ class GpuPolicies:
         policy
             Its name.
         """
-        return read_policy(policy).draws
+        return policy not in SHARES and read_policy(policy).draws
 
     def knows_too_much(self, policy: Any) -> bool:
         """Tell whether a policy goes by how long jobs take: traces of GPU clusters hold no requested times.
@@ -71,4 +75,6 @@ class GpuPolicies:
         policy
             Its name.
         """
-        return isinstance(policy, str) and read_policy(policy).needs_durations
+        if policy in SHARES:
+            return SHARES[policy].knows_work
+        return read_policy(policy).needs_durations

@@ -147,8 +147,13 @@ class GpuSetting:
         """
         del folder
         from hdrl.settings.gpu.policies import read_policy
+        from hdrl.settings.gpu.rounds import simulate_rounds
+        from hdrl.settings.gpu.shares import SHARES
         from hdrl.settings.gpu.simulation import simulate
 
+        if policy in SHARES:
+            round_s = 0.0 if options is None else options.rules.round_s
+            return simulate_rounds(machine, load, policy, seed=seed, round_s=round_s, progress=progress)
         rules = None if options is None else options.rules.rules()
         return simulate(machine, load, read_policy(policy), seed=seed, rules=rules, progress=progress)
 

@@ -270,7 +270,7 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
         tasks=tasks,
         stays=stays,
         stay_units=units,
-        signals=_signals(cluster, load, tasks, stays, units),
+        signals=signals_of(cluster, load, tasks, stays, units),
         counts={
             "n_preemptions": float(counts[state.N_PREEMPTIONS]),
             "n_migrations": float(counts[state.N_MIGRATIONS]),
@@ -293,7 +293,7 @@ def _stays_of(world: World) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     return stays[by_start], world.stay_units[:n_units].astype(np.int32)
 
 
-def _signals(
+def signals_of(
     cluster: Cluster, load: GpuLoad, tasks: NDArray[np.void], stays: NDArray[np.void], units: NDArray[np.int32]
 ) -> dict[str, Signal]:
     """Return how many jobs wait, and how many GPUs of each type are taken, over time."""

@@ -1,0 +1,434 @@
+"""Shares of time on types of GPUs: Gavel's policies (Narayanan et al., OSDI 2020) and AlloX (Le et al., EuroSys 2020).
+
+Each is a function of what is there; linear programs are solved by HiGHS, over jobs that are alike at once. Where more
+than one allocation is best, that in the middle is taken (an interior point), as by the solvers that Gavel uses.
+"""
+
+from __future__ import annotations
+
+import functools
+import random  # noqa: TID251 - Gavel draws types by Python's own generator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import MissingExtra, SimulationError
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a policy of shares sees.
+
+    Attributes
+    ----------
+    jobs
+        Numbers of the jobs that are there, ascending, shape ``(n,)``.
+    rates
+        Their steps per second on each type, shape ``(n, n_types)``.
+    sizes, priorities
+        Their GPUs and priorities.
+    steps_left, waited_s
+        Steps that they have to do, and how long they have been there.
+    gpus
+        GPUs of each type.
+    prices
+        Dollars per hour of a GPU of each type.
+    """
+
+    jobs: Ints
+    rates: Floats
+    sizes: Ints
+    priorities: Floats
+    steps_left: Floats
+    waited_s: Floats
+    gpus: Ints
+    prices: Floats
+
+
+Shares: TypeAlias = Callable[[Situation], Floats]
+"""Returns the share of its time that each job shall spend on each type, shape ``(n, n_types)``."""
+
+BLIND_SPEED = 1.0
+"""The speed of all jobs on all types in the eyes of policies that do not know throughputs."""
+
+
+def _solve(cost: Floats, rows: list[tuple[Ints, Floats]], upper: Floats, bounds: Floats) -> Floats:
+    """Return the variables, from 0 to ``bounds``, that make ``cost`` largest with every row at most ``upper``."""
+    try:
+        import highspy
+    except ImportError:
+        raise MissingExtra("highspy", "gpu") from None
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(cost), len(rows)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = -cost, np.zeros(len(cost)), bounds
+    lp.row_lower_, lp.row_upper_ = np.full(len(rows), -highspy.kHighsInf), upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in rows])]).astype(np.int32)
+    lp.a_matrix_.index_ = np.concatenate([columns for columns, _ in rows]).astype(np.int32)
+    lp.a_matrix_.value_ = np.concatenate([values for _, values in rows])
+    solver = _solver()
+    solver.clearSolver()
+    solver.passModel(lp)
+    solver.run()
+    if solver.getModelStatus() not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown):
+        raise SimulationError(f"HiGHS finds no allocation: {solver.modelStatusToString(solver.getModelStatus())}")
+    return np.asarray(solver.getSolution().col_value, dtype=np.float64)
+
+
+@functools.cache
+def _solver() -> Any:
+    """Return the solver of this process: making one takes longer than most programs."""
+    import highspy
+
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    options = {"output_flag": False, "solver": "ipm", "run_crossover": "off", "threads": 1, "presolve": "off"}
+    for name, value in options.items():
+        solver.setOptionValue(name, value)
+    return solver
+
+
+def _alike(*columns: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
+    """Return a job of each kind, the kind of each job, and how many there are of each."""
+    _, first, kind, counts = np.unique(
+        np.column_stack(columns), axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    return first, kind.reshape(-1), counts
+
+
+def _max_min(situation: Situation, value: Floats) -> Floats:
+    """Return the shares with the largest smallest value: ``value`` is that of all time on each type."""
+    first, kind, counts = _alike(value, situation.sizes)
+    n, n_types = len(first), len(situation.gpus)
+    weights = value[first]
+    columns = np.arange(n * n_types).reshape(n, n_types)
+    rows = [(columns[i], np.ones(n_types)) for i in range(n)]
+    rows += [(columns[:, t], (counts * situation.sizes[first]).astype(float)) for t in range(n_types)]
+    rows += [(np.append(columns[i], n * n_types), np.append(-weights[i], 1.0)) for i in range(n)]
+    upper = np.concatenate([np.ones(n), situation.gpus, np.zeros(n)])
+    cost = np.zeros(n * n_types + 1)
+    cost[-1] = 1.0
+    bounds = np.append(np.where(weights > 0, 1.0, 0.0).reshape(-1), np.inf)
+    found = _solve(cost, rows, upper, bounds)
+    return np.asarray(np.clip(found[:-1].reshape(n, n_types), 0.0, 1.0)[kind])
+
+
+def equal_parts(situation: Situation) -> Floats:
+    """Return the shares of an equal part of every type (Gavel's proportional allocation).
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    n = len(situation.jobs)
+    parts = np.tile(situation.gpus / n, (n, 1))
+    return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
+
+
+def isolated(situation: Situation) -> Floats:
+    """Return the shares of jobs that each have an equal part of the cluster, whatever their GPUs.
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    parts = np.tile(situation.gpus / len(situation.jobs), (len(situation.jobs), 1)) / situation.sizes[:, None]
+    return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
+
+
+def las(situation: Situation) -> Floats:
+    """Return max-min fair shares of time: least attained service as a linear program.
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    ones = np.where(situation.rates > 0, BLIND_SPEED, 0.0)
+    return _max_min(situation, ones * (situation.sizes / situation.priorities)[:, None])
+
+
+def las_het(situation: Situation) -> Floats:
+    """Return max-min fair shares of throughput, relative to that of an equal part of every type.
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    usual = (equal_parts(situation) * situation.rates).sum(axis=1)
+    return _max_min(situation, situation.rates * (situation.sizes / situation.priorities / usual)[:, None])
+
+
+def _needs(situation: Situation, rates: Floats, needs: Floats) -> Floats:
+    """Return the shares with the largest smallest ratio of throughput to need."""
+    return _max_min(situation, rates / needs[:, None])
+
+
+def _makespan(situation: Situation, rates: Floats) -> Floats:
+    return _needs(situation, rates, situation.steps_left)
+
+
+def makespan(situation: Situation) -> Floats:
+    """Return the shares under which the last job ends as early as it can if all types are equally fast.
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    return _makespan(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
+
+
+def makespan_het(situation: Situation) -> Floats:
+    """Return the shares under which the last job ends as early as it can.
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    return _makespan(situation, situation.rates)
+
+
+N_HALVINGS = 24
+"""How often the interval of finish-time fairness is halved."""
+
+
+def _ftf(situation: Situation, rates: Floats) -> Floats:
+    """Return the shares with the smallest largest ratio of finish times: with them, and with equal parts."""
+    alone = (equal_parts(situation) * rates).sum(axis=1)
+    equal_s = situation.waited_s + situation.steps_left / alone
+    best_s = situation.waited_s + situation.steps_left / rates.max(axis=1)
+    low, high = float((best_s / equal_s).max()), float(max(1.0, len(situation.jobs)))
+    found = None
+    for _ in range(N_HALVINGS):
+        rho = low if found is None and low >= high else (low + high) / 2.0
+        need = situation.steps_left / np.maximum(rho * equal_s - situation.waited_s, 1e-9)
+        shares = _needs(situation, rates, need)
+        is_enough = bool(np.all((shares * rates).sum(axis=1) >= need * (1 - 1e-6)))
+        found = shares if is_enough or found is None else found
+        low, high = (low, rho) if is_enough else (rho, high)
+        if high - low <= 1e-4 * high:
+            break
+    return found if found is not None else equal_parts(situation)
+
+
+def ftf(situation: Situation) -> Floats:
+    """Return finish-time fair shares if all types are equally fast (Themis, as Gavel has it).
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    return _ftf(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
+
+
+def ftf_het(situation: Situation) -> Floats:
+    """Return finish-time fair shares.
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    return _ftf(situation, situation.rates)
+
+
+def cost_het(situation: Situation) -> Floats:
+    """Return the shares with the largest throughput per dollar, relative to each job's own on all types.
+
+    A ratio of linear functions; with time scaled by what is spent it is a linear program (Charnes and Cooper).
+
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    n, n_types = situation.rates.shape
+    value = situation.rates / situation.rates.sum(axis=1, keepdims=True)
+    price = situation.sizes[:, None] * np.maximum(situation.prices, 1e-9)
+    columns, last = np.arange(n * n_types).reshape(n, n_types), n * n_types
+    rows = [(np.append(columns[i], last), np.append(np.ones(n_types), -1.0)) for i in range(n)]
+    rows += [
+        (np.append(columns[:, t], last), np.append(situation.sizes.astype(float), -float(situation.gpus[t])))
+        for t in range(n_types)
+    ]
+    rows += [(columns.reshape(-1), price.reshape(-1))]
+    upper = np.append(np.zeros(n + n_types), 1.0)
+    found = _solve(np.append(value.reshape(-1), 0.0), rows, upper, np.full(last + 1, np.inf))
+    scale = max(found[-1], 1e-12)
+    return np.asarray(np.clip(found[:-1].reshape(n, n_types) / scale, 0.0, 1.0))
+
+
+@dataclass
+class Fifo:
+    """First come, first served: a job keeps the type that it got (Gavel's FIFO).
+
+    Attributes
+    ----------
+    seed
+        Seed of its draws, see `_choice`; ``None``: the fastest that is free, chosen anew every time.
+    """
+
+    seed: int | None
+    _draws: random.Random = field(init=False)
+    _types: dict[int, int] = field(default_factory=dict)
+    _sizes: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._draws = random.Random(self.seed)
+
+    def __call__(self, situation: Situation) -> Floats:
+        """Return 1 on the type of each job that runs."""
+        numbers = situation.jobs.tolist()
+        place = {job: i for i, job in enumerate(numbers)}
+        free = situation.gpus.tolist()
+        if self.seed is None:
+            self._types = {}
+        waiting = [job for job in numbers if job not in self._types]
+        sizes = situation.sizes.tolist()
+        for job in sorted(self._types):
+            kind = self._types[job]
+            if job in place:
+                free[kind] -= sizes[place[job]]
+                continue
+            del self._types[job]
+            if waiting:
+                follower = waiting.pop(0)  # who does not fit in its place is left out until the next time
+                if sizes[place[follower]] <= free[kind]:
+                    self._types[follower] = kind
+                    free[kind] -= sizes[place[follower]]
+        kinds = [kind for kind, count in enumerate(free) if count > 0]
+        while waiting and kinds:
+            job = waiting.pop(0)
+            fitting = [kind for kind in kinds if free[kind] >= sizes[place[job]]]
+            if not fitting:
+                break
+            kind, full = self._choice(situation.rates[place[job]], kinds, fitting)
+            self._types[job] = kind
+            free[kind] -= sizes[place[job]]
+            if free[kind] == 0:
+                kinds.remove(full)
+        shares = np.zeros(situation.rates.shape)
+        for job, kind in self._types.items():
+            shares[place[job], kind] = 1.0
+        return shares
+
+    def _choice(self, rates: Floats, kinds: list[int], fitting: list[int]) -> tuple[int, int]:
+        """Return the type for a job, and the type that is taken for full if it is used up.
+
+        Gavel's program without throughputs draws a type, takes the last one that is left all the same, and strikes out
+        the one that it drew. Its published numbers come from that, so it is done so here.
+        """
+        if self.seed is None:
+            best = max(fitting, key=lambda kind: (rates[kind], -kind))
+            return best, best
+        return kinds[-1], fitting[self._draws.randrange(len(fitting))]
+
+
+@dataclass
+class AlloX:
+    """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times.
+
+    Attributes
+    ----------
+    oldest
+        Share of the waiting jobs that are looked at, in the order of arrival.
+    """
+
+    oldest: float = 0.3
+    _types: dict[int, int] = field(default_factory=dict)
+
+    def __call__(self, situation: Situation) -> Floats:
+        """Return 1 on the type of each job that runs; it keeps it."""
+        from scipy.optimize import linear_sum_assignment
+
+        if np.any(situation.sizes != 1):
+            raise SimulationError("AlloX assigns jobs of one GPU each; this load has wider ones")
+        place = {job: i for i, job in enumerate(situation.jobs.tolist())}
+        self._types = {job: kind for job, kind in self._types.items() if job in place}
+        free = situation.gpus - np.bincount(list(self._types.values()), minlength=len(situation.gpus))
+        gpus = np.repeat(np.arange(len(free)), free)
+        waiting = [job for job in situation.jobs.tolist() if job not in self._types]
+        waiting = waiting[: max(len(gpus), int(self.oldest * len(waiting)))]
+        if waiting and len(gpus):
+            rows = [place[job] for job in waiting]
+            took_s = situation.steps_left[rows, None] / situation.rates[rows][:, gpus]
+            n_places = -(-len(waiting) // len(gpus)) if len(waiting) > len(gpus) else 1
+            depth = min(len(waiting), n_places + 2)
+            costs = np.concatenate([(k + 1) * took_s for k in range(depth)], axis=1)
+            chosen, columns = linear_sum_assignment(costs)
+            queues: dict[int, tuple[int, int]] = {}
+            for row, column in zip(chosen.tolist(), columns.tolist(), strict=True):
+                gpu, from_end = column % len(gpus), column // len(gpus)
+                if gpu not in queues or from_end > queues[gpu][0]:
+                    queues[gpu] = (from_end, waiting[row])
+            for gpu, (_, job) in queues.items():
+                self._types[job] = int(gpus[gpu])
+        shares = np.zeros(situation.rates.shape)
+        for job, kind in self._types.items():
+            shares[place[job], kind] = 1.0
+        return shares
+
+
+@dataclass(frozen=True, slots=True)
+class SharePolicy:
+    """A policy of shares.
+
+    Attributes
+    ----------
+    make
+        Makes it for a simulation with a seed.
+    help
+        What it does, and where it is from.
+    knows_rates
+        Whether it goes by throughputs, so that types are not shuffled.
+    knows_work
+        Whether it goes by the steps that jobs have to do.
+    is_fifo
+        Whether jobs without a share never run.
+    """
+
+    make: Callable[[int], Shares]
+    help: str
+    knows_rates: bool = False
+    knows_work: bool = False
+    is_fifo: bool = False
+
+
+def _always(shares: Shares) -> Callable[[int], Shares]:
+    return lambda _: shares
+
+
+_ALLOX: Any = lambda _: AlloX()  # noqa: E731
+
+SHARES: Mapping[str, SharePolicy] = MappingProxyType(
+    {
+        "gavel-fifo": SharePolicy(
+            Fifo, "first come, first served, on the last type by name that is left", is_fifo=True
+        ),
+        "gavel-fifo-het": SharePolicy(
+            lambda _: Fifo(None), "first come, first served, on the fastest", knows_rates=True, is_fifo=True
+        ),
+        "gavel-las": SharePolicy(_always(las), "max-min fairness of time (LAS as a linear program)"),
+        "gavel-las-het": SharePolicy(_always(las_het), "max-min fairness of throughput", knows_rates=True),
+        "gavel-ftf": SharePolicy(_always(ftf), "finish-time fairness, blind to types", knows_work=True),
+        "gavel-ftf-het": SharePolicy(_always(ftf_het), "finish-time fairness", knows_rates=True, knows_work=True),
+        "gavel-makespan": SharePolicy(_always(makespan), "makespan, blind to types", knows_work=True),
+        "gavel-makespan-het": SharePolicy(_always(makespan_het), "makespan", knows_rates=True, knows_work=True),
+        "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", knows_rates=True),
+        "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", knows_rates=True, knows_work=True),
+        "gavel-isolated": SharePolicy(_always(isolated), "an equal part of the cluster for each job"),
+    }
+)
+"""Policies of shares by name; ``-het`` knows throughputs. They run in Gavel's rounds."""

@@ -1,0 +1,124 @@
+"""Gavel's rounds and policies of shares: programs solved by hand, and the numbers of Gavel's simulator."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.settings.gpu.gavel_jobs import gavel_load
+from hdrl.settings.gpu.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
+from hdrl.settings.gpu.shares import SHARES, Situation
+from hdrl.settings.gpu.throughputs import read_throughputs
+
+pytest.importorskip("highspy")
+
+TRACES = next(
+    (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()
+)
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not here")
+
+
+def situation(rates: list[list[float]], gpus: list[int], **given: list[float]) -> Situation:
+    n = len(rates)
+    columns = {"sizes": [1] * n, "priorities": [1.0] * n, "steps_left": [1.0] * n, "waited_s": [0.0] * n} | given
+    arrays = {name: np.array(column) for name, column in columns.items()}
+    return Situation(
+        jobs=np.arange(n), rates=np.array(rates), gpus=np.array(gpus), prices=np.array([1.0] * len(gpus)), **arrays
+    )
+
+
+def shares(policy: str, where: Situation) -> np.ndarray:
+    return SHARES[policy].make(0)(where)
+
+
+def test_blind_fairness_gives_equal_time_and_aware_fairness_the_types_that_suit() -> None:
+    # The first job is 4 times as fast on the first type, the second as fast on both.
+    where = situation([[4.0, 1.0], [1.0, 1.0]], [1, 1])
+    blind, aware = shares("gavel-las", where), shares("gavel-las-het", where)
+    np.testing.assert_allclose(blind.sum(axis=1), [1, 1], atol=1e-5)
+    # An equal part of both types is worth 2.5 to the first and 1 to the second, which can have no more than 1.
+    value = (aware * where.rates).sum(axis=1)
+    assert value[0] >= 2.5 * (1 - 1e-5)
+    assert value[1] == pytest.approx(1.0, abs=1e-5)
+    assert aware[0, 0] > aware[1, 0]
+
+
+def test_fairness_counts_gpus_and_priorities() -> None:
+    one = [[1.0], [1.0]]
+    found = shares("gavel-las", situation(one, [1], priorities=[1.0, 3.0]))
+    np.testing.assert_allclose(found[:, 0], [0.25, 0.75], atol=1e-4)
+    found = shares("gavel-las", situation(one, [2], sizes=[1, 2]))
+    np.testing.assert_allclose(found[:, 0] * [1, 2], [1, 1], atol=1e-3)  # equal GPU time
+
+
+def test_makespan_goes_by_the_work_that_is_left() -> None:
+    found = shares("gavel-makespan-het", situation([[1.0], [1.0]], [1], steps_left=[30.0, 10.0]))
+    np.testing.assert_allclose(found[:, 0], [0.75, 0.25], atol=1e-4)
+
+
+def test_finish_times_are_fair() -> None:
+    where = situation([[1.0], [1.0]], [1], steps_left=[100.0, 100.0], waited_s=[300.0, 0.0])
+    found = shares("gavel-ftf-het", where)[:, 0]
+    rho = (where.waited_s + 100 / found) / (where.waited_s + 100 / 0.5)
+    np.testing.assert_allclose(rho, rho[0], rtol=1e-2)
+    assert found.sum() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_cheap_gpus_are_preferred_where_dollars_count() -> None:
+    where = situation([[2.0, 1.0]], [1, 1])
+    where = Situation(**{**{name: getattr(where, name) for name in where.__slots__}, "prices": np.array([10.0, 1.0])})
+    assert shares("gavel-cost-het", where)[0, 0] < 0.01
+
+
+def test_allox_matches_jobs_with_gpus() -> None:
+    where = situation([[10.0, 1.0], [1.0, 1.0]], [1, 1], steps_left=[10.0, 10.0])
+    np.testing.assert_array_equal(shares("allox", where), [[1, 0], [0, 1]])
+    with pytest.raises(SimulationError, match="one GPU each"):
+        shares("allox", situation([[1.0]], [2], sizes=[2]))
+
+
+@needs_traces
+def test_fifo_gives_the_number_of_gavels_simulator() -> None:
+    table = read_throughputs(TRACES / "gavel_simulation_throughputs.json.gz")
+    load = gavel_load(table, 3000, jobs_per_hour=2.0)
+    trace = simulate_rounds(read_cluster("gavel"), load, "gavel-fifo", window=(1000, 2000))
+    assert mean_jct_s(trace, 1000, 2000) == pytest.approx(64_334.487842, rel=1e-5)
+
+
+@needs_traces
+@pytest.mark.parametrize("policy", list(SHARES))
+def test_every_policy_of_shares_ends_all_jobs_and_repeats(policy: str) -> None:
+    table = read_throughputs(TRACES / "gavel_simulation_throughputs.json.gz")
+    cluster = read_cluster("gavel")
+    load = gavel_load(table, 12, jobs_per_hour=20.0, multi_gpu=policy != "allox")
+    trace, again = (simulate_rounds(cluster, load, policy, seed=1) for _ in range(2))
+    assert trace.tasks.tobytes() == again.tasks.tobytes()
+    tasks, stays = trace.tasks, trace.stays
+    assert (tasks["end_s"] > tasks["start_s"]).all()
+    done = np.zeros(load.n_items)
+    np.add.at(done, stays["task"], (stays["end_s"] - stays["start_s"]) * stays["pace"])
+    assert (done >= load.isolated_s(cluster) * (1 - 1e-3)).all()
+    for unit in range(cluster.n_units):  # no GPU has two jobs at once
+        mine = [
+            (one["start_s"], one["end_s"])
+            for one in stays
+            if unit in trace.stay_units[one["first_unit"] : one["first_unit"] + one["n_units"]]
+        ]
+        mine.sort()
+        assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(mine))
+
+
+def test_what_rounds_cannot_run_is_told() -> None:
+    cluster = Cluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    jobs = new_jobs(1)
+    with pytest.raises(UnknownName, match="gavel-las"):
+        simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-lass")
+    jobs["gpu_milli"] = 500
+    with pytest.raises(WorkloadError, match="whole GPUs alone"):
+        simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo")
