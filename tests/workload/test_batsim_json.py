@@ -328,5 +328,5 @@ def test_an_id_that_cannot_be_written_is_refused_while_reading(tmp_path: Path) -
         '{"nb_res": 1, "jobs": [{"id": "\\ud800", "subtime": 0, "res": 1, "profile": "a"}],'
         ' "profiles": {"a": {"type": "delay", "delay": 1}}}'
     )
-    with pytest.raises(ReadError, match=r"jobs\[0\]: 'id' is .*ud800.*, expected text of valid characters"):
+    with pytest.raises(ReadError, match=r"jobs\[0\]: 'id' is .*ud800.*, expected valid Unicode"):
         read_batsim_json(path)
