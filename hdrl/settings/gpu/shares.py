@@ -87,7 +87,7 @@ def _solver() -> Any:
     """Return the solver of this process: making one takes longer than most programs."""
     import highspy
 
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver: Any = highspy.Highs()
     options = {"output_flag": False, "solver": "ipm", "run_crossover": "off", "threads": 1, "presolve": "off"}
     for name, value in options.items():
         solver.setOptionValue(name, value)
