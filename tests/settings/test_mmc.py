@@ -145,3 +145,16 @@ def test_mistakes_are_one_line(tmp_path: Path, changes: dict[str, Any], message:
     assert message in done.output
     assert done.output.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_cannot_pass_for_another_one(tmp_path: Path) -> None:
+    text = FILE.read_text().replace("class MmcOptions(ExperimentOptions):", "class MmcOptions(Options):")
+    text = text.replace("toy/Mmc-v0", "toy/Posing-v0")
+    (tmp_path / "mine.py").write_text(text.replace("import annotations\n", "import annotations\n" + IMPORT, 1))
+    (tmp_path / "options.json").write_text('{"platform_file_path": "gaia", "workload_file_path": "lublin_gaia_1000"}')
+    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--setting", str(tmp_path / "mine.py")])
+    assert done.exit_code == 2
+    assert "takes options that say 'batch'; derive them from ExperimentOptions" in done.output
+
+
+IMPORT = "from hdrl.settings.batch.options import Options\n"

@@ -104,7 +104,9 @@ def parse_options(
     if isinstance(merged, dict):
         _name_setting(merged, model, name)
         changed = [override(merged, _placed(text, model)) for text in overrides]
-    return validated(model, merged, where, changed).placed(where, Path(folder))
+    options = validated(model, merged, where, changed).placed(where, Path(folder))
+    _check_named(found, name, options, where)
+    return options
 
 
 def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, setting: str | None = None) -> Sweep:
@@ -168,6 +170,7 @@ def make_sweep(
     merged = dict(data)
     _name_setting(merged, found.Sweep, name)
     sweep = validated(found.Sweep, merged, where).placed(where, Path(folder))
+    _check_named(found, name, sweep, where)
     for metric in sweep.metrics or ():
         if metric not in found.metrics:
             raise OptionsError(f"{where}: {UnknownName('metric', metric, found.metrics)}")
@@ -179,6 +182,15 @@ def _name_setting(data: dict[str, Any], model: type[OptionsFile | Sweep], name: 
     data.pop(SETTING_KEY, None)
     if SETTING_KEY in model.model_fields:
         data[SETTING_KEY] = name
+
+
+def _check_named(setting: Setting, name: str, made: OptionsFile | Sweep, where: str) -> None:
+    """Refuse options that would be run in another setting than the one that was asked for."""
+    if find_setting(made.setting_name, made.folder) is not setting:
+        raise OptionsError(
+            f"{where}: the setting {name} takes options that say {made.setting_name!r}; derive them from "
+            "ExperimentOptions, and its sweeps from SettingSweep"
+        )
 
 
 def _placed(text: str, model: type[OptionsFile]) -> str:
