@@ -256,7 +256,10 @@ def test_several_files_are_several_sources(tmp_path):
 
 UNSUPPORTED = {
     "messages", "profiles_comm", "profiles_comm_latency", "smpi", "storage", "stress_comm_easy",
-    "usage_trace", "various_profiles", "energy_multicore",
+    "usage_trace", "various_profiles", "energy_multicore", "kill_right_after_start", "kill_right_after_start_latency",
+    "platform_blank_first", "platform_cluster", "platform_cluster_energy", "platform_cluster_pfs",
+    "platform_fewer_watts", "platform_properties", "rapidjson_numbers", "same_date_latency", "schedule_trace",
+    "single_executor", "single_executor_same_date", "stretch_near_zero",
 }  # fmt: skip
 
 
