@@ -12,6 +12,7 @@ import numpy as np
 
 from hdrl.figures.tables import TABLE_FIGURES, read_table_run
 from hdrl.metrics.tasks import UNRUN
+from hdrl.settings.gpu.environments import GpuClusterSpec
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.inputs import POISSON, load_of, poisson_model
 from hdrl.settings.gpu.load import GpuLoad
@@ -34,7 +35,7 @@ class GpuSetting:
     Options = GpuOptions
     Sweep = GpuSweep
     policies = GpuPolicies()
-    environments: Mapping[str, Any] = MappingProxyType({})
+    environments: Mapping[str, GpuClusterSpec] = MappingProxyType({"gpu_cluster": GpuClusterSpec()})
     metrics = METRICS
     default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization", "n_preemptions")
     headline_metrics = ("n_finished", "mean_jct_s", "p95_jct_s", "mean_slowdown", "utilization")

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.gpu.jit import borrow, entry, jit
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.jit import jit
+from hdrl.settings.gpu.kernel.jit import entry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
