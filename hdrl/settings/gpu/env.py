@@ -205,6 +205,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         cluster, whole = self.machine, _joined(self.loads)
         _, rates = whole.profiles(cluster)
         columns = columns_of(cluster, whole)
+        columns["arrival_s"] = np.concatenate([one.jobs["arrival_s"] for one in self.loads])  # each load's own dates
         columns["restart_s"] = draw_restarts(self.rules, whole.n_items, seed)
         job_class, classes = np.zeros(whole.n_items, dtype=np.int64), no_classes()
         if with_classes:
@@ -325,19 +326,17 @@ def _joined(loads: Sequence[GpuLoad]) -> GpuLoad:
     """Return all jobs of several loads as one, so that kinds and constraints have the same numbers."""
     if len(loads) == 1:
         return loads[0]
-    kinds: list[str] = []
-    constraints: list[tuple[str, ...]] = []
+    kinds = tuple(dict.fromkeys(kind for load in loads for kind in load.kinds))
+    constraints = tuple(dict.fromkeys(types for load in loads for types in load.constraints))
     tables, shift_s = [], 0.0
     for load in loads:
         jobs = load.jobs.copy()
         jobs["arrival_s"] += shift_s - jobs["arrival_s"][0]
         shift_s = float(jobs["arrival_s"][-1])
-        for names, known, column in ((load.kinds, kinds, "kind"), (load.constraints, constraints, "constraint")):
-            known.extend(name for name in names if name not in known)  # type: ignore[attr-defined]
-            numbers = np.array([*(known.index(name) for name in names), -1])  # type: ignore[arg-type]
-            jobs[column] = numbers[jobs[column]]
+        jobs["kind"] = np.array([*map(kinds.index, load.kinds), -1])[jobs["kind"]]
+        jobs["constraint"] = np.array([*map(constraints.index, load.constraints), -1])[jobs["constraint"]]
         tables.append(jobs)
-    return replace(loads[0], jobs=np.concatenate(tables), kinds=tuple(kinds), constraints=tuple(constraints))
+    return replace(loads[0], jobs=np.concatenate(tables), kinds=kinds, constraints=constraints)
 
 
 class GpuClusterEnv(RowPickEnv):

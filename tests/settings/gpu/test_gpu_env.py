@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ CLUSTER = read_cluster("drl-gpu")
 LOAD = at_offered_load(Poisson(), 80, CLUSTER, 1.2, seed=4)
 
 
-def play(env: Any, choose: Any, seed: int = 0) -> tuple[float, dict[str, float], int]:
+def play(env: Any, choose: Any, seed: int | None = 0) -> tuple[float, dict[str, float], int]:
     """Return the sum of rewards, the results and the number of steps of an episode."""
     observation, info = env.reset(seed=seed)
     total, n, done = 0.0, 0, False
@@ -143,3 +144,19 @@ def test_it_passes_the_checks_of_all_environments_and_refuses_nonsense() -> None
 def test_restarts_are_paid_as_the_rules_say() -> None:
     trace = simulate(CLUSTER, LOAD, read_policy("srtf"), rules=Rules(restart_s=(20.0, 20.0)))
     assert trace.counts["lost_gpu_s"] > 0
+
+
+def test_loads_that_are_joined_keep_their_jobs() -> None:
+    jobs = LOAD.jobs[:9].copy()
+    jobs["constraint"] = [0, -1, 0] * 3
+    other = replace(LOAD, jobs=jobs, constraints=(("T4",),))
+    env = GpuClusterEnv(machine=CLUSTER, load=[LOAD, other], n_jobs="all", records=True)
+    for load in (LOAD, other):
+        play(env, first, None)
+        expected = simulate(CLUSTER, load, read_policy("fifo+skip"))
+        trace = env.trace()
+        length = trace.tasks["end_s"] - trace.tasks["release_s"]
+        assert trace.load.n_items == load.n_items
+        if load is other:
+            np.testing.assert_allclose(length, expected.tasks["end_s"] - expected.tasks["release_s"])
+            assert trace.stay_units.tolist() == expected.stay_units.tolist()
