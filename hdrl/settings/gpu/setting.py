@@ -20,6 +20,7 @@ from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.settings.gpu.policybook import GpuPolicies
+from hdrl.settings.gpu.protocols import PROTOCOLS
 from hdrl.settings.gpu.synthetic import at_offered_load
 from hdrl.trace.model import TaskTrace
 
@@ -47,7 +48,7 @@ class GpuSetting:
     files = FILES
     generator = POISSON
     figures = TABLE_FIGURES
-    protocols: Mapping[str, Any] = MappingProxyType({})
+    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
 
     def read(self, folder: Path, name: str | None = None) -> Any:
         """Return what the files of a run hold.
