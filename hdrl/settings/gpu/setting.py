@@ -38,7 +38,7 @@ class GpuSetting:
     policies = GpuPolicies()
     environments: Mapping[str, GpuClusterSpec] = MappingProxyType({"gpu_cluster": GpuClusterSpec()})
     metrics = METRICS
-    default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization", "n_preemptions")
+    default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization")
     headline_metrics = ("n_finished", "mean_jct_s", "p95_jct_s", "mean_slowdown", "utilization")
     shown_metrics = (
         *("n_jobs", "makespan_s", "mean_jct_s", "p95_jct_s", "p99_jct_s", "mean_queueing_s", "mean_slowdown"),
