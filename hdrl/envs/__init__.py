@@ -25,6 +25,7 @@ ENVIRONMENTS = {
     "hdrl/JobPick-v0": "hdrl.envs.job_pick:JobPick",
     "hdrl/PolicyPair-v0": "hdrl.envs.policy_pair:PolicyPair",
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.env:Pipelines",
+    "hdrl/GpuCluster-v0": "hdrl.settings.gpu.env:GpuCluster",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 

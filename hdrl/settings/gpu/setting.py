@@ -12,6 +12,7 @@ import numpy as np
 
 from hdrl.figures.tables import TABLE_FIGURES, read_table_run
 from hdrl.metrics.tasks import UNRUN
+from hdrl.settings.gpu.environments import GpuClusterSpec
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.inputs import POISSON, load_of, poisson_model
 from hdrl.settings.gpu.load import GpuLoad
@@ -19,6 +20,7 @@ from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.settings.gpu.policybook import GpuPolicies
+from hdrl.settings.gpu.protocols import PROTOCOLS
 from hdrl.settings.gpu.synthetic import at_offered_load
 from hdrl.trace.model import TaskTrace
 
@@ -34,9 +36,9 @@ class GpuSetting:
     Options = GpuOptions
     Sweep = GpuSweep
     policies = GpuPolicies()
-    environments: Mapping[str, Any] = MappingProxyType({})
+    environments: Mapping[str, GpuClusterSpec] = MappingProxyType({"gpu_cluster": GpuClusterSpec()})
     metrics = METRICS
-    default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization", "n_preemptions")
+    default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization")
     headline_metrics = ("n_finished", "mean_jct_s", "p95_jct_s", "mean_slowdown", "utilization")
     shown_metrics = (
         *("n_jobs", "makespan_s", "mean_jct_s", "p95_jct_s", "p99_jct_s", "mean_queueing_s", "mean_slowdown"),
@@ -46,7 +48,7 @@ class GpuSetting:
     files = FILES
     generator = POISSON
     figures = TABLE_FIGURES
-    protocols: Mapping[str, Any] = MappingProxyType({})
+    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
 
     def read(self, folder: Path, name: str | None = None) -> Any:
         """Return what the files of a run hold.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -193,49 +193,49 @@ def new_world(
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
     world = blank(shared, 1, load.n_items, n_units, n_users, *room)
-    put_jobs(world, 0, cluster, load, draw_restarts(rules, load.n_items, seed), job_class)
+    columns = {"restart_s": draw_restarts(rules, load.n_items, seed), "job_class": job_class}
+    put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)
     world.random[0] = int(stream(seed, "gpu-placement").integers(1, 2147483646))
     return world
 
 
-def put_jobs(
-    world: World,
-    row: int,
-    cluster: Cluster,
-    load: GpuLoad,
-    restart_s: NDArray[np.float64],
-    job_class: NDArray[np.int64],
-) -> None:
-    """Write the jobs of a load into an environment.
+def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a world that describe jobs, each of shape ``(n_jobs,)``.
+
+    Parameters
+    ----------
+    cluster, load
+        What is simulated.
+    """
+    jobs = load.jobs
+    same = ("arrival_s", "work", "n_gpus", "priority")
+    columns = {name: np.ascontiguousarray(jobs[name]) for name in same}
+    for name, column in (("milli", "gpu_milli"), ("cpu", "cpu_milli"), ("memory", "memory_mib")):
+        columns[name] = np.ascontiguousarray(jobs[column])
+    told = jobs["requested_s"] * load.best_rates(cluster)
+    return columns | {
+        "user": jobs["user"] + 1,
+        "profile": load.profiles(cluster)[0],
+        "allowed": load.allowed(cluster),
+        "estimate": np.where(np.isfinite(jobs["requested_s"]), told, jobs["work"]),
+    }
+
+
+def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first: int, n: int) -> None:
+    """Write jobs into an environment.
 
     Parameters
     ----------
     world, row
         The world, and which environment.
-    cluster, load
-        What is simulated.
-    restart_s, job_class
-        What jobs spend when they go on, and their classes for FGD.
+    columns
+        What `columns_of` returned, and what else is known of jobs.
+    first, n
+        How many of them come before, and how many are written.
     """
-    jobs, n = load.jobs, load.n_items
     world.n_jobs[row] = n
-    for name, column in (
-        ("arrival_s", "arrival_s"),
-        ("work", "work"),
-        ("n_gpus", "n_gpus"),
-        ("milli", "gpu_milli"),
-        ("cpu", "cpu_milli"),
-        ("memory", "memory_mib"),
-        ("priority", "priority"),
-    ):
-        getattr(world, name)[row, :n] = jobs[column]
-    world.user[row, :n] = jobs["user"] + 1
-    world.profile[row, :n], _ = load.profiles(cluster)
-    world.allowed[row, :n] = load.allowed(cluster)
-    says = np.isfinite(jobs["requested_s"])
-    told = jobs["requested_s"] * load.best_rates(cluster)
-    world.estimate[row, :n] = np.where(says, told, jobs["work"])
-    world.restart_s[row, :n], world.job_class[row, :n] = restart_s, job_class
+    for name, column in columns.items():
+        getattr(world, name)[row, :n] = column[first : first + n]
 
 
 def _with_more_room(world: World) -> World:

@@ -100,3 +100,8 @@ def test_metrics_of_a_world_solved_by_hand() -> None:
     # The second job was there with (2 * 2 + 3 * 2 + 2 * 2) / 6 jobs in the mean, itself among them, on two GPUs.
     assert numbers["max_fair_rho"] == pytest.approx(6 / (2 * (14 / 6) / 2))
     assert numbers["share_unfair"] == pytest.approx(2 / 3)
+
+
+def test_what_is_summarised_can_be_told_of_windows() -> None:
+    setting = SETTINGS["gpu"]
+    assert not [name for name in setting.default_metrics if setting.metrics[name].is_of_whole_run]

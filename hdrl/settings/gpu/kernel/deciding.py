@@ -12,7 +12,7 @@ BY_KEY, BY_END = range(2)
 
 
 @jit
-def _may_fit(w, e, j):
+def may_fit(w, e, j):
     """Tell whether there could be room for a job; much faster than looking for it."""
     if w.n_gpus[e, j] == 0:
         return True
@@ -29,7 +29,7 @@ def _is_full(w, e):
 
 
 @jit
-def _is_at_least(w, e, j, other):
+def is_at_least(w, e, j, other):
     """Tell whether a job needs all that another one needs, or more."""
     return (
         w.n_gpus[e, j] >= w.n_gpus[e, other]
@@ -45,7 +45,7 @@ def _is_at_least(w, e, j, other):
 @jit
 def _try_to_start(w, e, j):
     """Start a waiting job if it fits; tell whether it did."""
-    if not _may_fit(w, e, j):
+    if not may_fit(w, e, j):
         return False
     node = find_place(w, e, j, w.rules[codes.PLACEMENT])
     if node == NOWHERE:
@@ -114,7 +114,7 @@ def _start_in_order(w, e):
     i, failed = 0, -1
     while i < w.counts[e, state.N_WAITING]:
         j = waiting_at(w, e, i)
-        if (failed < 0 or not _is_at_least(w, e, j, failed)) and _try_to_start(w, e, j):
+        if (failed < 0 or not is_at_least(w, e, j, failed)) and _try_to_start(w, e, j):
             continue
         if w.rules[codes.RULE] != codes.SKIP or _is_full(w, e):
             return i
@@ -149,7 +149,7 @@ def _backfill(w, e, head_place):
     i = head_place + 1
     while i < w.counts[e, state.N_WAITING] and not _is_full(w, e):
         j = waiting_at(w, e, i)
-        node = find_place(w, e, j, w.rules[codes.PLACEMENT]) if _may_fit(w, e, j) else NOWHERE
+        node = find_place(w, e, j, w.rules[codes.PLACEMENT]) if may_fit(w, e, j) else NOWHERE
         if node == NOWHERE:
             i += 1
             continue
@@ -210,7 +210,7 @@ def _start_by_preempting(w, e, j):
     while size > last - most and node == NOWHERE:
         move(w, e, _pop(w, e, size, BY_KEY), 1)
         size -= 1
-        if _may_fit(w, e, j):
+        if may_fit(w, e, j):
             node = find_place(w, e, j, w.rules[codes.PLACEMENT])
     if node == NOWHERE:
         for i in range(size, last):
@@ -243,7 +243,7 @@ def _start_preempting(w, e):
         if is_behind_all and _is_full(w, e):
             return
         starts = False
-        if failed < 0 or not _is_at_least(w, e, j, failed):
+        if failed < 0 or not is_at_least(w, e, j, failed):
             starts = _try_to_start(w, e, j)
             if not starts and not is_behind_all:
                 starts = _start_by_preempting(w, e, j)

@@ -269,6 +269,8 @@ def _finish(w, e, j):
     w.sums[e, state.PRIORITY_JCT_S] += jct_s * w.priority[e, j]
     w.sums[e, state.PRIORITY_DONE] += w.priority[e, j]
     w.counts[e, state.N_DONE] += 1
+    w.sums[e, state.SLOW_NOW] -= w.best_rate[e, j] / w.work[e, j]
+    w.sums[e, state.PRIORITY_NOW] -= w.priority[e, j]
 
 
 @jit
@@ -290,6 +292,8 @@ def go_to(w, e, time_s):
     waiting = w.counts[e, state.N_WAITING]
     w.sums[e, state.WAITING_S] += waiting * passed_s
     w.sums[e, state.SYSTEM_S] += (waiting + w.counts[e, state.N_RUNNING]) * passed_s
+    w.sums[e, state.SLOW_S] += w.sums[e, state.SLOW_NOW] * passed_s
+    w.sums[e, state.PRIORITY_S] += w.sums[e, state.PRIORITY_NOW] * passed_s
     w.sums[e, state.LAST_S] = w.now_s[e] = time_s
     while w.counts[e, state.N_EVENTS] > 0 and w.event_s[e, w.heap[e, 0]] <= time_s:
         _happen(w, e, w.heap[e, 0])
@@ -298,6 +302,8 @@ def go_to(w, e, time_s):
         if w.arrival_s[e, j] > time_s:
             break
         w.counts[e, state.NEXT_JOB] += 1
+        w.sums[e, state.SLOW_NOW] += w.best_rate[e, j] / w.work[e, j]
+        w.sums[e, state.PRIORITY_NOW] += w.priority[e, j]
         enqueue(w, e, j)
 
 

@@ -127,8 +127,10 @@ class World(NamedTuple):
     N_MIGRATIONS,
     NEEDS_DECISION,
     QUEUE_HEAD,
+    PAGE,
+    PAGES_TURNED,
     N_COUNTS,
-) = range(13)
+) = range(15)
 
 # Places in ``sums``: integrals over time, and sums over jobs that are done.
 (
@@ -142,8 +144,13 @@ class World(NamedTuple):
     LAST_S,
     PRIORITY_DONE,
     BUSY_NOW,
+    SLOW_NOW,
+    SLOW_S,
+    PRIORITY_NOW,
+    PRIORITY_S,
+    TOLD,
     N_SUMS,
-) = range(11)
+) = range(16)
 
 
 @jit
@@ -265,7 +272,7 @@ def clear(w, e):
         w.done[e, j] = w.service_s[e, j] = w.overhead_s[e, j] = w.rate[e, j] = 0.0
         w.level[e, j] = w.n_starts[e, j] = w.is_spread[e, j] = 0
         w.held_node[e, j] = -1
-        w.start_s[e, j] = w.end_s[e, j] = w.since_s[e, j] = -1.0
+        w.start_s[e, j] = w.end_s[e, j] = w.since_s[e, j] = w.event_s[e, j] = -1.0
         w.best_rate[e, j] = _best_rate(w, e, j)
     w.now_s[e] = w.sums[e, LAST_S] = w.arrival_s[e, 0] if w.n_jobs[e] > 0 else 0.0
 

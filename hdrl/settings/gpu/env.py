@@ -1,0 +1,358 @@
+"""``hdrl/GpuCluster-v0``: start waiting jobs in places, let running ones give way, or wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.compiled.team import LEADER
+from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.requests import check_render_mode, checked_count
+from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.settings.gpu.kernel import acting, codes
+from hdrl.settings.gpu.kernel.state import World, blank
+from hdrl.settings.gpu.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.machine import Cluster, read_cluster
+from hdrl.settings.gpu.policies import PLACEMENTS
+from hdrl.settings.gpu.readers import read_trace
+from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, order_nodes
+from hdrl.settings.gpu.simulation import (
+    classes_of,
+    columns_of,
+    machine_arrays,
+    no_classes,
+    put_jobs,
+    rank_types,
+    trace_of,
+)
+from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
+from hdrl.trace.model import TaskTrace
+
+OBJECTIVES: Mapping[str, int] = MappingProxyType(
+    {
+        "mean_jct_s": acting.MEAN_JCT,
+        "mean_queueing_s": acting.MEAN_QUEUEING,
+        "mean_slowdown": acting.MEAN_SLOWDOWN,
+        "priority_jct_s": acting.PRIORITY_JCT,
+        "makespan_s": acting.MAKESPAN,
+    }
+)
+"""What an episode can be for, the same names as metrics; less is better."""
+
+WAIT, NEXT_PAGE = "wait", "next_page"
+"""Extra actions."""
+
+N_DEFAULT_JOBS, DEFAULT_LOAD = 4096, 0.85
+"""Generated jobs, and their offered load, if no load is given."""
+
+STAYS_PER_JOB = 8
+"""Room in the log of stays; where it is used up, no job gives way any more."""
+
+
+class GpuClusterVectorEnv(RowPickVectorEnv):
+    """A batch of GPU clusters in which waiting jobs are started, and running ones preempted.
+
+    **Description.** Jobs arrive at a cluster of GPUs of several types; how long they take follows from the type, and
+    from whether a gang lies on more nodes than it would need. Whenever a waiting job could start, the agent is asked,
+    again and again at the same date, until it waits or nothing can be done.
+
+    **Action space.** ``Discrete(max_jobs * n_placements + max_running + 2)``: start a waiting job of the page (in the
+    order of arrival) by a placement; let a running job give way; ``wait`` for the next event; turn to the next page of
+    the queue. Only what can be done is legal. A job that has just started does not give way, and one that has just
+    given way does not start before something else happens.
+
+    **Observation space.** ``Box(0, 1, (max_jobs * n_placements + max_running, 14), float32)``: a row for each action
+    but the last two. Times ``t`` are shown as ``t / (t + 1 h)``.
+
+    ======  =================================================================================
+    column  meaning
+    ======  =================================================================================
+    0       1: the row holds something
+    1       time since the arrival of the job
+    2       time that is left to it alone on the fastest type, as it is estimated
+    3       its GPUs, as a share of all
+    4       what it takes of each of them
+    5       its priority p as p / (p + 1)
+    6       its speed there relative to its best, 0: it cannot start by this placement now
+    7       1: it would lie on more nodes than it needs
+    8       idle share of the GPUs of the type that it would get
+    9       share of its work that is done
+    10      1: it runs, and the action preempts it
+    11      idle share of all GPUs
+    12      waiting jobs n as n / (n + 16)
+    13      time to the next event
+    ======  =================================================================================
+
+    **Rewards.** Minus what the step adds to the objective, so that the return is minus the objective.
+
+    **Starting state.** The first job of the episode has arrived at an empty cluster.
+
+    **Episode end.** When all jobs are done.
+
+    Parameters
+    ----------
+    num_envs
+        Number of rows of the batch.
+    machine
+        The cluster, or the name or file of one.
+    load
+        Loads, trace files, or several of these; ``None``: 4096 generated jobs with an offered load of 0.85.
+    n_jobs
+        Jobs of an episode; ``"all"``: all of a load.
+    start, part
+        Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
+    max_jobs
+        Waiting jobs on a page.
+    max_running
+        Running jobs that can be preempted; 0: none.
+    placements
+        Names of `hdrl.settings.gpu.policies.PLACEMENTS`.
+    objective
+        A name of `OBJECTIVES`.
+    restart_s, checkpoint_s, tie, node_order
+        See `hdrl.settings.gpu.rules.Rules`.
+    seed_of_rules
+        Seed of what `hdrl.settings.gpu.rules.Rules` draw.
+    autoreset_mode, copy, n_threads
+        See `hdrl.envs.NativeVectorEnv`.
+    records
+        Whether stays are logged for `trace`, which batches of one row alone do.
+
+    Raises
+    ------
+    OptionsError
+        If an argument is wrong.
+    WorkloadError
+        If a job can never run on the cluster.
+
+    Notes
+    -----
+    Version 0.
+    """
+
+    _option_names: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        machine: Cluster | str = "drl-gpu",
+        load: GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None = None,
+        n_jobs: int | str | None = None,
+        start: Start = None,
+        part: Part = "all",
+        max_jobs: int = 16,
+        max_running: int = 0,
+        placements: Sequence[str] = ("consolidated",),
+        objective: str = "mean_jct_s",
+        restart_s: Sequence[float] = (0.0, 0.0),
+        checkpoint_s: float = 0.0,
+        tie: str = "first",
+        node_order: str = "file",
+        seed_of_rules: int = 0,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+        render_mode: None = None,
+        records: bool = False,
+    ) -> None:
+        check_render_mode(render_mode)
+        self.machine = read_cluster(machine) if isinstance(machine, str) else machine
+        self.loads = _loads(load, self.machine)
+        if objective not in OBJECTIVES:
+            raise UnknownName("objective", objective, OBJECTIVES)
+        for one in placements:
+            if one not in PLACEMENTS:
+                raise UnknownName("placement", one, PLACEMENTS)
+        if not placements or len(set(placements)) < len(placements):
+            raise OptionsError(f"placements is {list(placements)}, expected one at least, each once")
+        if max_running < 0:
+            raise OptionsError(f"max_running is {max_running}, expected 0 or more")
+        self.objective = objective
+        self.rules = Rules(
+            restart_s=(float(restart_s[0]), float(restart_s[1])),
+            checkpoint_s=checkpoint_s,
+            tie=tie,  # type: ignore[arg-type]
+            node_order=node_order,  # type: ignore[arg-type]
+        )
+        self.plan = plan_episodes(
+            [one.n_items for one in self.loads],
+            n_jobs=n_jobs,
+            start=start,
+            part=part,
+            names=[one.name for one in self.loads],
+        )
+        n_rows = checked_count("max_jobs", max_jobs) * len(placements) + max_running
+        layout = RowLayout(n_rows, acting.N_COLUMNS, (WAIT, NEXT_PAGE))
+        super().__init__(num_envs, layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
+        self._sizes = np.array([max_jobs, max_running, len(placements), OBJECTIVES[objective]], dtype=np.int64)
+        self._placements = np.array([PLACEMENTS[name] for name in placements], dtype=np.int64)
+        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
+        self._records = records and self.num_envs == 1
+        self._columns, self._state = self._new_world(seed_of_rules, "fgd" in placements)
+
+    def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
+        """Return the columns of all jobs of all loads, and the world."""
+        cluster, whole = self.machine, _joined(self.loads)
+        _, rates = whole.profiles(cluster)
+        columns = columns_of(cluster, whole)
+        columns["arrival_s"] = np.concatenate([one.jobs["arrival_s"] for one in self.loads])  # each load's own dates
+        columns["restart_s"] = draw_restarts(self.rules, whole.n_items, seed)
+        job_class, classes = np.zeros(whole.n_items, dtype=np.int64), no_classes()
+        if with_classes:
+            job_class, classes = classes_of(cluster, whole)
+        columns["job_class"] = job_class
+        rules = np.zeros(codes.N_RULES, dtype=np.int64)
+        rules[codes.TIE], rules[codes.RECORDS] = TIES[self.rules.tie], self._records
+        rules[codes.NEEDS_GPUS] = bool((whole.jobs["n_gpus"] > 0).all())
+        shared = machine_arrays(cluster, order_nodes(cluster, self.rules.node_order, seed)) | classes
+        shared |= {
+            "rules": rules,
+            "rates": rates,
+            "type_rank": rank_types(rates),
+            "round_s": np.zeros(1),
+            "checkpoint_s": np.array([self.rules.checkpoint_s]),
+            "level_bounds": np.zeros(0),
+            "level_keys": np.zeros(1),
+        }
+        sums = np.concatenate([[0], np.cumsum(whole.jobs["n_gpus"])])
+        width = min(self.plan.max_jobs, whole.n_items)
+        n_units = int((sums[width:] - sums[:-width]).max())
+        room = (STAYS_PER_JOB * width + 64, STAYS_PER_JOB * n_units + cluster.n_units + 64) if self._records else (1, 1)
+        world = blank(shared, self.num_envs, width, n_units, int(whole.jobs["user"].max()) + 2, *room)
+        return columns, world
+
+    # ------------------------------------------------------------------ hooks of the batch
+
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        del options
+        window = self.plan.window(episode, seed)
+        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        first = sum(one.n_items for one in self.loads[: window.workload]) + window.start
+        put_jobs(self._state, row, self._columns, first, window.n_jobs)
+        self._state.random[row] = 1 + seed % 2147483645
+
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        self._serve(acting.RESET, LEADER, chosen, self._actions)
+
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        return self._serve(acting.STEP, LEADER, chosen, actions)
+
+    def _help(self, number: int) -> None:
+        self._serve(acting.STEP, number, self._chosen, self._actions)
+
+    def _serve(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        illegal, n_ended = acting.serve(
+            self._state,
+            self._counts.places,
+            self._team,
+            self._sizes,
+            self._placements,
+            self._observations,
+            self._row_masks,
+            request,
+            member,
+            chosen,
+            actions,
+        )
+        return int(illegal), int(n_ended)
+
+    def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        values = np.zeros((acting.N_OBJECTIVES, self.num_envs))
+        acting.tell(self._state, ended, values)
+        found = {name: values[number] for name, number in OBJECTIVES.items()}
+        return {"objective": found[self.objective].copy(), **found}
+
+    def _state_arrays(self) -> StateDict:
+        shared = set(World._fields[: World._fields.index("n_jobs")])
+        found: StateDict = {name: array for name, array in self._state._asdict().items() if name not in shared}
+        return {**found, "windows": self._windows}
+
+    # ------------------------------------------------------------------ more than Gymnasium asks for
+
+    def window(self, row: int) -> Window:
+        """Return which jobs the episode of a row holds.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
+        """
+        return window_of_row(self._windows, row)
+
+    def trace(self) -> TaskTrace:
+        """Return what has happened in the episode of the only row, which was made with ``records=True``.
+
+        Raises
+        ------
+        OptionsError
+            If stays were not recorded, or there has been no episode.
+        """
+        if not self._records:
+            raise OptionsError("stays were not recorded: make a batch of one row with records=True")
+        window = self.window(0)
+        return trace_of(self.machine, self.loads[window.workload].window(window.start, window.n_jobs), self._state)
+
+
+def _loads(load: Any, cluster: Cluster) -> list[GpuLoad]:
+    if load is None:
+        return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]
+    given = [load] if isinstance(load, (GpuLoad, str, Path)) else list(load)
+    if not given:
+        raise OptionsError("load is empty, expected at least one")
+    found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
+    for one in found:
+        check_runs_on(one, cluster)
+        if (one.throughputs, one.speeds) != (found[0].throughputs, found[0].speeds):
+            raise OptionsError(f"{one.name} and {found[0].name} differ in throughputs or speeds: make two environments")
+    return found
+
+
+def _joined(loads: Sequence[GpuLoad]) -> GpuLoad:
+    """Return all jobs of several loads as one, so that kinds and constraints have the same numbers."""
+    if len(loads) == 1:
+        return loads[0]
+    kinds = tuple(dict.fromkeys(kind for load in loads for kind in load.kinds))
+    constraints = tuple(dict.fromkeys(types for load in loads for types in load.constraints))
+    tables, shift_s = [], 0.0
+    for load in loads:
+        jobs = load.jobs.copy()
+        jobs["arrival_s"] += shift_s - jobs["arrival_s"][0]
+        shift_s = float(jobs["arrival_s"][-1])
+        jobs["kind"] = np.array([*map(kinds.index, load.kinds), -1])[jobs["kind"]]
+        jobs["constraint"] = np.array([*map(constraints.index, load.constraints), -1])[jobs["constraint"]]
+        tables.append(jobs)
+    return replace(loads[0], jobs=np.concatenate(tables), kinds=kinds, constraints=constraints)
+
+
+class GpuClusterEnv(RowPickEnv):
+    """One GPU cluster: see `GpuClusterVectorEnv`.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `GpuClusterVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
+    """
+
+    batch: GpuClusterVectorEnv
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(GpuClusterVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+
+    def trace(self) -> TaskTrace:
+        """Return what has happened in the episode: see `GpuClusterVectorEnv.trace`."""
+        return self.batch.trace()

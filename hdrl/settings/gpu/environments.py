@@ -1,0 +1,111 @@
+"""The environment of GPU clusters, as trainings and model files ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hdrl.settings.gpu.load import GpuLoad
+from hdrl.settings.gpu.machine import Cluster
+
+
+class GpuClusterSpec:
+    """Starting and preempting jobs, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/GpuCluster-v0"
+    given = frozenset(
+        (
+            *("machine", "load", "n_jobs", "start", "part", "records", "seed_of_rules"),
+            *("restart_s", "checkpoint_s", "tie", "node_order"),
+            *("num_envs", "autoreset_mode", "copy", "render_mode"),
+        )
+    )
+
+    def arguments(self, options: Any) -> dict[str, Any]:
+        """Return the rules by which jobs are simulated.
+
+        Parameters
+        ----------
+        options
+            The options of an experiment.
+        """
+        rules = options.rules
+        names = ("checkpoint_s", "tie", "node_order")
+        return {"restart_s": list(rules.restart_s), **{name: getattr(rules, name) for name in names}}
+
+    def places(self, machine: Cluster, load: GpuLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated.
+
+        Parameters
+        ----------
+        machine, load, window
+            See `hdrl.setting.EnvironmentSpec.places`.
+        """
+        return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return none: an action is a place in a table.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return ()
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the objective, of which less is better.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return str(arguments.get("objective", "mean_jct_s")), -1
+
+    def refuses(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: it runs on the simulator that policies run on.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            Not looked at.
+        """
+        del machine, load, arguments
+        return None
+
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return nothing: what a model means follows from the arguments that it was trained with.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return {}
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: models play on the simulator that policies run on.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return None
+
+    def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
+        """Return an environment in which a model decides about all jobs.
+
+        Parameters
+        ----------
+        machine, load, arguments, options
+            See `hdrl.setting.EnvironmentSpec.player`.
+        """
+        from hdrl.settings.gpu.env import GpuClusterEnv
+
+        rules = {} if options is None else self.arguments(options)
+        return GpuClusterEnv(machine=machine, load=load, n_jobs="all", records=True, **{**arguments, **rules})

@@ -1,0 +1,250 @@
+"""What an agent sees and does: rows of waiting jobs x placements, rows of running jobs, wait, and the next page."""
+
+from __future__ import annotations
+
+import math
+
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
+from hdrl.compiled.jit import jit
+from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
+from hdrl.settings.gpu.kernel import codes, state
+from hdrl.settings.gpu.kernel.deciding import is_at_least, may_fit
+from hdrl.settings.gpu.kernel.engine import step_time
+from hdrl.settings.gpu.kernel.jit import entry
+from hdrl.settings.gpu.kernel.placing import NOWHERE, find_place
+from hdrl.settings.gpu.kernel.running import next_event_s, preempt, start, waiting_at
+from hdrl.settings.gpu.kernel.state import clear, move
+
+N_COLUMNS = 14
+"""Columns of a row, see `hdrl.settings.gpu.env.GpuClusterVectorEnv`."""
+
+MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN, N_OBJECTIVES = range(6)
+"""Objectives."""
+
+# Places in the array of sizes.
+MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, N_SIZES = range(5)
+
+RESET, STEP = range(2)
+"""Requests to `serve`."""
+
+HOUR_S = 3600.0
+"""Times ``t`` are seen as ``t / (t + 1 h)``."""
+
+
+@jit
+def _squash(value):
+    return value / (value + HOUR_S) if value > 0.0 else 0.0
+
+
+@jit
+def objective_value(w, e, which):
+    """Return an objective over what has happened so far; at the end of an episode it is the metric."""
+    n = float(w.n_jobs[e])
+    if which == MEAN_JCT:
+        return w.sums[e, state.SYSTEM_S] / n
+    if which == MEAN_QUEUEING:
+        return w.sums[e, state.WAITING_S] / n
+    if which == MEAN_SLOWDOWN:
+        return w.sums[e, state.SLOW_S] / n
+    if which == PRIORITY_JCT:
+        total = 0.0
+        for j in range(w.n_jobs[e]):
+            total += w.priority[e, j]
+        return w.sums[e, state.PRIORITY_S] / total
+    return w.now_s[e] - w.arrival_s[e, 0]
+
+
+@jit
+def _may_start(w, e, j):
+    """Tell whether a waiting job may start now: not at the date at which it gave way, unless nothing else happens."""
+    return w.event_s[e, j] != w.now_s[e] or next_event_s(w, e) == math.inf
+
+
+@jit
+def _any_fits(w, e, placements):
+    """Tell whether a waiting job could start."""
+    failed = -1
+    for i in range(w.counts[e, state.N_WAITING]):
+        j = waiting_at(w, e, i)
+        if not _may_start(w, e, j) or (failed >= 0 and is_at_least(w, e, j, failed)):
+            continue
+        if may_fit(w, e, j) and find_place(w, e, j, placements[0]) != NOWHERE:
+            return True
+        failed = j
+    return False
+
+
+@jit
+def _may_preempt(w, e, i):
+    """Tell whether the running job at a place of the list may give way: not at the date at which it started."""
+    if i >= w.counts[e, state.N_RUNNING] or w.counts[e, state.N_WAITING] == 0:
+        return False
+    if w.rules[codes.RECORDS] > 0 and w.counts[e, state.N_STAYS] + w.counts[e, state.N_RUNNING] + 1 >= len(w.stay_job):
+        return False
+    return w.since_s[e, w.running[e, i]] < w.now_s[e]
+
+
+@jit
+def _is_asked(w, e, sizes, placements):
+    """Tell whether the agent has a choice now."""
+    if w.counts[e, state.N_WAITING] == 0:
+        return False
+    for i in range(min(sizes[MAX_RUNNING], w.counts[e, state.N_RUNNING])):
+        if _may_preempt(w, e, i):
+            return True
+    return _any_fits(w, e, placements)
+
+
+@jit
+def _advance(w, e, sizes, placements):
+    """Go on until the agent has a choice, or all jobs are done."""
+    while w.counts[e, state.N_DONE] < w.n_jobs[e]:
+        if w.counts[e, state.NEEDS_DECISION] > 0 and _is_asked(w, e, sizes, placements):
+            w.counts[e, state.N_DECISIONS] += 1
+            return
+        w.counts[e, state.NEEDS_DECISION] = 0
+        w.counts[e, state.PAGE] = w.counts[e, state.PAGES_TURNED] = 0
+        if not step_time(w, e):
+            return
+
+
+@jit
+def _describe(w, e, j, row, shown):
+    """Write what is the same in all rows of a job."""
+    shown[row, 0] = 1.0
+    shown[row, 1] = _squash(w.now_s[e] - w.arrival_s[e, j])
+    shown[row, 2] = _squash(max(0.0, w.estimate[e, j] - w.done[e, j]) / w.best_rate[e, j])
+    shown[row, 3] = w.n_gpus[e, j] / len(w.gpu_node)
+    shown[row, 4] = w.milli[e, j] / 1000.0
+    shown[row, 5] = w.priority[e, j] / (w.priority[e, j] + 1.0)
+    shown[row, 9] = min(1.0, w.done[e, j] / w.work[e, j])
+    shown[row, 11] = 1.0 - w.sums[e, state.BUSY_NOW] / len(w.gpu_node)
+    waiting = w.counts[e, state.N_WAITING]
+    shown[row, 12] = waiting / (waiting + 16.0)
+    shown[row, 13] = _squash(next_event_s(w, e) - w.now_s[e]) if next_event_s(w, e) < math.inf else 1.0
+
+
+@jit
+def _show_waiting(w, e, sizes, placements, shown, rows, mask):
+    """Write the rows of the waiting jobs of the page."""
+    first = w.counts[e, state.PAGE] * sizes[MAX_JOBS]
+    n = min(sizes[MAX_JOBS], w.counts[e, state.N_WAITING] - first)
+    for i in range(n):
+        j = waiting_at(w, e, first + i)
+        could = may_fit(w, e, j) and _may_start(w, e, j)
+        for p in range(sizes[N_PLACEMENTS]):
+            row = i * sizes[N_PLACEMENTS] + p
+            _describe(w, e, j, row, shown)
+            rows[row] = 1
+            node = find_place(w, e, j, placements[p]) if could else NOWHERE
+            if node == NOWHERE:
+                continue
+            t = w.node_type[node]
+            mask[row] = 1
+            shown[row, 6] = w.rates[w.profile[e, j], t, w.is_spread[e, j]] / w.best_rate[e, j]
+            shown[row, 7] = w.is_spread[e, j]
+            shown[row, 8] = w.type_idle[e, t] / max(1, w.type_gpus[t])
+
+
+@jit
+def _show(w, e, sizes, placements, shown, rows, mask):
+    """Write what the agent sees, and what it may do."""
+    for row in range(shown.shape[0]):
+        rows[row] = 0
+        for column in range(N_COLUMNS):
+            shown[row, column] = 0.0
+    for action in range(len(mask)):
+        mask[action] = 0
+    if w.counts[e, state.N_DONE] == w.n_jobs[e]:
+        mask[0] = 1
+        return
+    _show_waiting(w, e, sizes, placements, shown, rows, mask)
+    first = sizes[MAX_JOBS] * sizes[N_PLACEMENTS]
+    for i in range(min(sizes[MAX_RUNNING], w.counts[e, state.N_RUNNING])):
+        j = w.running[e, i]
+        _describe(w, e, j, first + i, shown)
+        shown[first + i, 6] = w.rate[e, j] / w.best_rate[e, j]
+        shown[first + i, 10] = 1.0
+        rows[first + i] = 1
+        mask[first + i] = _may_preempt(w, e, i)
+    last = shown.shape[0]
+    mask[last] = next_event_s(w, e) < math.inf
+    n_pages = -(-w.counts[e, state.N_WAITING] // sizes[MAX_JOBS])
+    mask[last + 1] = n_pages > 1 and (w.counts[e, state.PAGES_TURNED] + 1 < n_pages or mask[last] == 0)
+
+
+@jit
+def _act(w, e, sizes, placements, action, n_rows):
+    """Carry out a legal action."""
+    first = sizes[MAX_JOBS] * sizes[N_PLACEMENTS]
+    if action == n_rows + 1:
+        n_pages = -(-w.counts[e, state.N_WAITING] // sizes[MAX_JOBS])
+        w.counts[e, state.PAGE] = (w.counts[e, state.PAGE] + 1) % n_pages
+        w.counts[e, state.PAGES_TURNED] += 1
+        return
+    w.counts[e, state.PAGES_TURNED] = 0
+    if action == n_rows:
+        w.counts[e, state.NEEDS_DECISION] = 0
+    elif action >= first:
+        j = w.running[e, action - first]
+        move(w, e, j, 1)
+        preempt(w, e, j)
+        w.event_s[e, j] = w.now_s[e]
+    else:
+        place = w.counts[e, state.PAGE] * sizes[MAX_JOBS] + action // sizes[N_PLACEMENTS]
+        j = waiting_at(w, e, place)
+        start(w, e, j, find_place(w, e, j, placements[action % sizes[N_PLACEMENTS]]))
+        w.counts[e, state.NEEDS_DECISION] = 1
+    w.counts[e, state.PAGE] = 0
+
+
+@jit
+def _serve_row(w, counts, sizes, placements, request, e, shown, rows):
+    """Begin the episode of an environment, or carry out its action, and show what comes next."""
+    if request == RESET:
+        clear(w, e)
+    else:
+        _act(w, e, sizes, placements, counts.actions[e], shown.shape[1])
+    _advance(w, e, sizes, placements)
+    _show(w, e, sizes, placements, shown[e], rows[e], counts.masks[e])
+    if request == RESET:
+        return
+    value = objective_value(w, e, sizes[OBJECTIVE])
+    counts.rewards[e] = w.sums[e, state.TOLD] - value
+    w.sums[e, state.TOLD] = value
+    counts.terminations[e] = w.counts[e, state.N_DONE] == w.n_jobs[e]
+
+
+@entry
+def serve(world, places, team, sizes, placements, shown, rows, request, member, chosen, given):
+    """Carry out a request in chosen environments, alone or with others; who does not lead helps for a while.
+
+    Returns the first row whose action is illegal (nothing has happened then), and how many episodes have ended.
+    """
+    w, counts = borrow(world), counts_at(places)
+    leads_step = member == LEADER and request == STEP
+    if leads_step:
+        illegal = take_actions(counts, chosen, given, NO_ACTION)
+        if illegal != ALL_LEGAL:
+            return illegal, 0
+    is_on = enter_round(team, request, member)
+    while is_on:
+        asked = request_of(team)
+        e = take_row(team, member)
+        while e >= 0:
+            if chosen[e]:
+                _serve_row(w, counts, sizes, placements, asked, e, shown, rows)
+            e = take_row(team, member)
+        is_on = leave_round(team, member)
+    return ALL_LEGAL, keep_count(counts, chosen) if leads_step else 0
+
+
+@entry
+def tell(world, chosen, values):
+    """Write the objectives of chosen environments, shape ``(n_objectives, n_envs)``."""
+    w = borrow(world)
+    for e in range(len(chosen)):
+        if chosen[e]:
+            for which in range(N_OBJECTIVES):
+                values[which, e] = objective_value(w, e, which)

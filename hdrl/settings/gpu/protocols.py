@@ -1,0 +1,107 @@
+"""Tables of the literature on GPU clusters that are more than one comparison: a function each, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hdrl.registry import Registry
+from hdrl.setting import Place, Playable, ReproduceProtocol
+
+PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
+
+NODES, PODS = "alibaba2023_openb_node_list_gpu_node.csv", "alibaba2023_openb_pod_list_default.csv"
+
+THROUGHPUTS = "gavel_simulation_throughputs.json.gz"
+
+FGD_PLACEMENTS = ("random", "dot-product", "clustering", "packing", "best-fit", "fgd")
+"""Rows of the published table."""
+
+FGD_TIES: tuple[tuple[str, str, str], ...] = (
+    ("fgd", "first", "file"),
+    ("fgd", "last", "file"),
+    ("fgd", "first", "shuffled"),
+    ("fgd", "random", "file"),
+    ("first-fit", "first", "file"),
+    ("first-fit", "first", "shuffled"),
+    ("best-fit", "first", "file"),
+    ("best-fit", "random", "file"),
+)
+"""Placement, tie rule and node order of the rows of ``gpu-fgd-ties``."""
+
+GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
+"""The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""
+
+
+@PROTOCOLS.register("gpu-fgd")
+def gpu_fgd(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the share of GPUs in percent that placements have allocated when openb's cluster is full, ten seeds each.
+
+    Parameters
+    ----------
+    traces
+        Holds Alibaba's node list and pod list.
+    models
+        Not used: a protocol of fixed placements.
+
+    References
+    ----------
+    Q. Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
+    USENIX ATC 2023.
+    """
+    del models
+    from hdrl.settings.gpu.fragmentation import fgd_table
+
+    rows = fgd_table(traces[NODES], traces[PODS], placements=FGD_PLACEMENTS)
+    return {(row.placement, "allocated %"): row.mean for row in rows}
+
+
+@PROTOCOLS.register("gpu-fgd-ties")
+def gpu_fgd_ties(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return what tie rules and node orders make of the table of ``gpu-fgd``.
+
+    Parameters
+    ----------
+    traces, models
+        See `gpu_fgd`.
+    """
+    del models
+    from hdrl.settings.gpu.fragmentation import fgd_table
+
+    found: dict[Place, float] = {}
+    for placement, tie, order in FGD_TIES:
+        (row,) = fgd_table(
+            traces[NODES],
+            traces[PODS],
+            placements=[placement],
+            ties=[tie],  # type: ignore[list-item]
+            node_orders=[order],  # type: ignore[list-item]
+        )
+        found[placement, f"ties {tie}, nodes {order}"] = row.mean
+    return found
+
+
+@PROTOCOLS.register("gpu-gavel-fifo")
+def gpu_gavel_fifo(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the mean completion time in seconds of Gavel's jobs 1000-1999 at two jobs per hour under its FIFO.
+
+    Parameters
+    ----------
+    traces
+        Holds Gavel's throughputs.
+    models
+        Not used: a protocol of a fixed policy.
+
+    References
+    ----------
+    D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+    """
+    del models
+    from hdrl.settings.gpu.gavel_jobs import gavel_load
+    from hdrl.settings.gpu.machine import read_cluster
+    from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
+    from hdrl.settings.gpu.throughputs import read_throughputs
+
+    load = gavel_load(read_throughputs(traces[THROUGHPUTS]), GAVEL_JOBS, jobs_per_hour=2.0)
+    trace = simulate_rounds(read_cluster("gavel"), load, "gavel-fifo", window=(GAVEL_FIRST, GAVEL_LAST))
+    return {("gavel-fifo", "mean_jct_s"): mean_jct_s(trace, GAVEL_FIRST, GAVEL_LAST)}

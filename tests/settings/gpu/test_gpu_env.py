@@ -1,0 +1,162 @@
+"""``hdrl/GpuCluster-v0``: its physics is that of the policies, and its pages, preemption and batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hdrl.envs  # noqa: F401 - registers the environments
+from hdrl.errors import DecisionError, HdrlError
+from hdrl.settings.gpu.env import OBJECTIVES, GpuClusterEnv, GpuClusterVectorEnv
+from hdrl.settings.gpu.machine import read_cluster
+from hdrl.settings.gpu.metrics import compute_metrics
+from hdrl.settings.gpu.policies import read_policy
+from hdrl.settings.gpu.rules import Rules
+from hdrl.settings.gpu.simulation import simulate
+from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
+from hdrl.testing import check_env
+
+CLUSTER = read_cluster("drl-gpu")
+LOAD = at_offered_load(Poisson(), 80, CLUSTER, 1.2, seed=4)
+
+
+def play(env: Any, choose: Any, seed: int | None = 0) -> tuple[float, dict[str, float], int]:
+    """Return the sum of rewards, the results and the number of steps of an episode."""
+    observation, info = env.reset(seed=seed)
+    total, n, done = 0.0, 0, False
+    while not done:
+        assert env.observation_space.contains(observation)
+        observation, reward, done, _, info = env.step(choose(info))
+        total, n = total + reward, n + 1
+    return total, info["episode"], n
+
+
+def first(info: dict[str, Any]) -> int:
+    """Return the first legal action."""
+    return int(np.argmax(info["action_mask"]))
+
+
+@pytest.mark.parametrize("placement", ["consolidated", "first-fit", "fgd", "worst-fit"])
+def test_starting_the_first_that_fits_is_what_the_policy_does(placement: str) -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs="all", max_jobs=80, placements=[placement], records=True)
+    total, results, _ = play(env, first)
+    policy = "fifo+skip" if placement == "consolidated" else f"fifo+skip+{placement}"
+    expected = simulate(CLUSTER, LOAD, read_policy(policy))
+    trace = env.trace()
+    np.testing.assert_allclose(trace.tasks["end_s"], expected.tasks["end_s"])
+    assert trace.stay_units.tolist() == expected.stay_units.tolist()
+    metrics = compute_metrics(expected)
+    for name in OBJECTIVES:
+        assert results[name] == pytest.approx(metrics[name]), name
+    assert total == pytest.approx(-metrics["mean_jct_s"])
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_the_return_is_minus_the_objective(objective: str) -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=40, objective=objective)
+    total, results, _ = play(env, first)
+    assert total == pytest.approx(-results[objective])
+    assert results["objective"] == results[objective]
+
+
+def test_random_choices_with_preemption_and_pages_end_all_jobs() -> None:
+    draws = np.random.default_rng(0)
+    env = GpuClusterEnv(
+        machine=CLUSTER, load=LOAD, n_jobs="all", max_jobs=3, max_running=6, placements=["consolidated", "random"],
+        restart_s=(20, 20), records=True,
+    )  # fmt: skip
+    turned = []
+
+    def choose(info: dict[str, Any]) -> int:
+        action = int(draws.choice(np.flatnonzero(info["action_mask"])))
+        turned.append(action == env.layout.action("next_page"))
+        return action
+
+    _, results, _ = play(env, choose)
+    trace = env.trace()
+    assert any(turned)
+    assert trace.counts["n_preemptions"] > 0
+    assert (trace.tasks["end_s"] >= trace.tasks["start_s"]).all()
+    metrics = compute_metrics(trace)
+    for name in OBJECTIVES:
+        assert results[name] == pytest.approx(metrics[name]), name
+    done = np.zeros(LOAD.n_items)
+    np.add.at(done, trace.stays["task"], (trace.stays["end_s"] - trace.stays["start_s"]) * trace.stays["pace"])
+    assert (done >= LOAD.isolated_s(CLUSTER) * (1 - 1e-9)).all()
+
+
+def test_turning_pages_shows_the_whole_queue() -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=at_offered_load(Poisson(), 60, CLUSTER, 40.0, 0), max_jobs=2, n_jobs=60)
+    _, info = env.reset(seed=0)
+    page = env.layout.action("next_page")
+    for _ in range(60):
+        if info["action_mask"][page]:
+            break
+        _, _, _, _, info = env.step(first(info))
+    before, n = env.batch._state.counts[0].copy(), 0
+    while info["action_mask"][page]:
+        _, reward, _, _, info = env.step(page)
+        assert reward == 0.0
+        n += 1
+        assert n < 60
+    assert n > 0
+    assert info["action_mask"][env.layout.action("wait")]
+    assert env.batch._state.counts[0][1] == before[1]
+
+
+def test_a_row_does_what_a_single_environment_does() -> None:
+    batch = GpuClusterVectorEnv(3, machine=CLUSTER, load=LOAD, n_jobs=25, start="random", max_running=2)
+    single = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=25, start="random", max_running=2)
+    shown, info = batch.reset(seed=10)
+    alone, one = single.reset(seed=12)
+    for _ in range(60):
+        np.testing.assert_array_equal(shown[2], alone)
+        np.testing.assert_array_equal(info["action_mask"][2], one["action_mask"])
+        actions = info["action_mask"].argmax(axis=1)
+        if batch._has_ended[2]:
+            break
+        shown, rewards, *_, info = batch.step(actions)
+        alone, reward, *_, one = single.step(int(actions[2]))
+        assert rewards[2] == reward
+
+
+def test_it_passes_the_checks_of_all_environments_and_refuses_nonsense() -> None:
+    check_env("hdrl/GpuCluster-v0", machine=CLUSTER, load=LOAD, n_jobs=12, max_jobs=4, max_running=2)
+    env = GpuClusterEnv(load=LOAD, n_jobs=12)
+    _, info = env.reset(seed=0)
+    with pytest.raises(DecisionError, match="illegal"):
+        env.step(int(np.argmin(info["action_mask"])))
+    for arguments, message in (
+        ({"objective": "mean_jct"}, "mean_jct_s"),
+        ({"placements": ["fdg"]}, "fgd"),
+        ({"placements": []}, "one at least"),
+        ({"max_running": -1}, "0 or more"),
+        ({"machine": "drlgpu"}, "drl-gpu"),
+        ({"load": []}, "at least one"),
+    ):
+        with pytest.raises(HdrlError, match=message):
+            GpuClusterEnv(**{"load": LOAD, **arguments})  # type: ignore[arg-type]
+
+
+def test_restarts_are_paid_as_the_rules_say() -> None:
+    trace = simulate(CLUSTER, LOAD, read_policy("srtf"), rules=Rules(restart_s=(20.0, 20.0)))
+    assert trace.counts["lost_gpu_s"] > 0
+
+
+def test_loads_that_are_joined_keep_their_jobs() -> None:
+    jobs = LOAD.jobs[:9].copy()
+    jobs["constraint"] = [0, -1, 0] * 3
+    other = replace(LOAD, jobs=jobs, constraints=(("T4",),))
+    env = GpuClusterEnv(machine=CLUSTER, load=[LOAD, other], n_jobs="all", records=True)
+    for load in (LOAD, other):
+        play(env, first, None)
+        expected = simulate(CLUSTER, load, read_policy("fifo+skip"))
+        trace = env.trace()
+        length = trace.tasks["end_s"] - trace.tasks["release_s"]
+        assert trace.load.n_items == load.n_items
+        if load is other:
+            np.testing.assert_allclose(length, expected.tasks["end_s"] - expected.tasks["release_s"])
+            assert trace.stay_units.tolist() == expected.stay_units.tolist()
