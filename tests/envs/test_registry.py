@@ -8,6 +8,8 @@ import gymnasium
 import pytest
 
 import hdrl.envs
+from hdrl.settings.gpu.machine import read_cluster
+from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.testing import check_env
 
 JOB_PICK: dict[str, Any] = {"n_jobs": 12, "max_jobs": 10, "n_procs": 64, "reward": "shaped"}
@@ -15,6 +17,13 @@ JOB_PICK: dict[str, Any] = {"n_jobs": 12, "max_jobs": 10, "n_procs": 64, "reward
 POLICY_PAIR: dict[str, Any] = {"n_jobs": 12, "observation": "small"}
 
 PIPELINES: dict[str, Any] = {"load": ["generated:0.8:1", "generated:0.9:2"]}
+
+GPU_CLUSTER: dict[str, Any] = {
+    "load": at_offered_load(Poisson(), 80, read_cluster("drl-gpu"), 1.2, seed=4),
+    "n_jobs": 12,
+    "max_jobs": 4,
+    "max_running": 2,
+}
 
 CASES: dict[str, list[dict[str, Any]]] = {
     "hdrl/JobPick-v0": [
@@ -30,6 +39,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
         POLICY_PAIR | {"observation": "minimal", "objective": "avg_utilization", "void": False, "start": "consecutive"},
         POLICY_PAIR | {"compatibility": "hdeeprm-0.3.1", "objective": "makespan"},
     ],
+    "hdrl/GpuCluster-v0": [GPU_CLUSTER],
     "hdrl/Pipelines-v0": [
         PIPELINES,
         PIPELINES | {"reward": "slack", "wait": True, "max_ready": 2, "n_depths": 2, "machine": "2x(1cpu+1gpu)"},

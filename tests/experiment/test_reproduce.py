@@ -24,6 +24,7 @@ from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiment.reproduce.resulttable import Reference, differences, read_reference, write_results
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.main import cli
+from hdrl.setting import find_setting
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.protocols import PROTOCOLS
 
@@ -261,7 +262,7 @@ def test_every_shipped_experiment_makes_sense(name: str):
     if recipe.sweep is not None:
         assert read_sweep(experiment.folder / recipe.sweep).candidates
     if recipe.protocol is not None:
-        assert recipe.protocol in PROTOCOLS
+        assert recipe.protocol in find_setting(recipe.setting).protocols
     assert set(recipe.metrics) <= set(METRICS)
     named = {*recipe.options.values(), recipe.sweep, "experiment.json", "reference.csv"}
     others = {path.name for path in experiment.folder.iterdir()} - named
