@@ -25,7 +25,7 @@ class ClassicAgent:
     """
 
     def __init__(self, policy_pair: str = "shortest-high_gflops") -> None:
-        from hdrl.policies import normalise_policy_name
+        from hdrl.settings.batch.policies import normalise_policy_name
 
         self.policy_pair = normalise_policy_name(policy_pair)
 

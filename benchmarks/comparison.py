@@ -11,8 +11,8 @@ from common.measure import LAUNCH, ROOT, compile_first, ratio_of_medians, run_pr
 from common.report import Report, finish, json_file_argument
 
 if TYPE_CHECKING:
-    from hdrl.platform.model import Platform
-    from hdrl.workload.model import Workload
+    from hdrl.settings.batch.platform.model import Platform
+    from hdrl.settings.batch.workload.model import Workload
 
 N_JOBS = 1_000
 N_ROUNDS = 3
@@ -38,8 +38,8 @@ def measure_processes(report: Report, inputs: Inputs) -> None:
 
 def measure_oracle(report: Report, inputs: Inputs) -> None:
     """Measure the compiled simulator beside the plain one, on the same jobs in turn, and compare what they did."""
-    from hdrl.platform import read_platform
-    from hdrl.workload import read_workload
+    from hdrl.settings.batch.platform import read_platform
+    from hdrl.settings.batch.workload import read_workload
 
     gaia = read_platform("gaia")
     whole = read_workload(inputs.classic, gaia, seed=2009, n_jobs=N_JOBS)
@@ -88,7 +88,7 @@ class Pair:
 
     def run_compiled(self) -> None:
         """Simulate with the compiled one."""
-        from hdrl.policies import simulate
+        from hdrl.settings.batch.policies import simulate
 
         trace = simulate(self.platform, self.workload, "shortest-high_gflops")
         self.compiled_starts_s = [round(start_s, 6) for start_s in trace.records["start_s"].tolist()]

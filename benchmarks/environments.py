@@ -97,7 +97,7 @@ def measure_policy_pair(report: Report) -> None:
     """Measure PolicyPair on gaia: small observation, random pairs out of all 36, windows of classic jobs."""
     from hdrl import read_platform, read_workload
     from hdrl.envs import PolicyPairVectorEnv
-    from hdrl.envs.policy_pair import warm_up
+    from hdrl.settings.batch.envs.policy_pair import warm_up
 
     warm_up(print)
     platform = read_platform("gaia")

@@ -50,10 +50,10 @@ def measure_one(
 
 def measure_simulations(report: Report, inputs: Inputs) -> None:
     """Measure the simulation alone, in this process, and compare platforms."""
-    from hdrl.platform import read_platform
     from hdrl.policies import read_pair
-    from hdrl.simulation import EmbeddedSimulator
-    from hdrl.workload import read_workload
+    from hdrl.settings.batch.platform import read_platform
+    from hdrl.settings.batch.simulation import EmbeddedSimulator
+    from hdrl.settings.batch.workload import read_workload
 
     pair = read_pair("shortest-high_gflops")
     workloads = {

@@ -70,8 +70,8 @@ class Worlds:
     @classmethod
     def written(cls, inputs: Inputs) -> Worlds:
         """Write the files."""
-        from hdrl.platform import read_platform, write_simgrid
-        from hdrl.workload import read_workload, write_batsim_json
+        from hdrl.settings.batch.platform import read_platform, write_simgrid
+        from hdrl.settings.batch.workload import read_workload, write_batsim_json
 
         gaia = read_platform("gaia")
         worlds = cls(inputs.folder / "gaia.xml", inputs.folder / "some.json", inputs.folder / "all.json")
@@ -126,7 +126,7 @@ def measure_first_fit(report: Report, worlds: Worlds) -> None:
 
 def measure_recorded(report: Report, folder: Path) -> None:
     """Measure rates with the recorded replies of real runs, beside the rates that Batsim had."""
-    from hdrl.simulation.readers import read_out_schedule
+    from hdrl.settings.batch.simulation.readers import read_out_schedule
 
     if not RECORDED.is_dir():
         report.notes.append("Left out: recorded runs of the real Batsim, which are not beside the checkout.")
@@ -155,7 +155,7 @@ def measure_recorded(report: Report, folder: Path) -> None:
 
 def measure_pybatsim(report: Report, worlds: Worlds) -> None:
     """Measure ten thousand jobs under a scheduler of PyBatsim, beside the published times."""
-    from hdrl.pybatsim import MissingPyBatsim, scheduler_names
+    from hdrl.settings.batch.pybatsim import MissingPyBatsim, scheduler_names
 
     try:
         scheduler_names()
@@ -193,9 +193,9 @@ def run_pybatsim(world: World) -> None:
     world
         What is simulated.
     """
-    from hdrl.platform import read_simgrid
-    from hdrl.pybatsim import run_scheduler
-    from hdrl.workload import read_batsim_json
+    from hdrl.settings.batch.platform import read_simgrid
+    from hdrl.settings.batch.pybatsim import run_scheduler
+    from hdrl.settings.batch.workload import read_batsim_json
 
     run_scheduler(SCHEDULER, read_simgrid(world.platform), read_batsim_json(world.workload), energy=world.energy)
 

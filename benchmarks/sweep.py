@@ -22,7 +22,7 @@ COMPARE = "from hdrl.launcher.main import cli; cli(prog_name='hdrl')"
 LOOP = """
 import hdrl
 from hdrl.experiment.compare.candidates import groups
-from hdrl.workload import lublin_workload
+from hdrl.settings.batch.workload import lublin_workload
 
 platform = hdrl.read_platform("homogeneous:256")
 for seed in range(3):

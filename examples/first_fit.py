@@ -6,8 +6,7 @@ policy pairs it does not stop at the first job that does not fit.
 
 import numpy as np
 
-from hdrl.simulation.decisions import Start
-from hdrl.simulation.view import View
+from hdrl.simulation import Start, View
 
 
 def policy(view: View) -> list[Start]:

@@ -19,25 +19,25 @@ from typing import TYPE_CHECKING, Any
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from hdrl.platform import Platform, build_platform, read_platform
-    from hdrl.policies import policy_names, simulate
     from hdrl.settings.batch.metrics import compute_metrics
-    from hdrl.simulation import EmbeddedSimulator, Trace, View
-    from hdrl.workload import Workload, check_fits, read_workload
+    from hdrl.settings.batch.platform import Platform, build_platform, read_platform
+    from hdrl.settings.batch.policies import policy_names, simulate
+    from hdrl.settings.batch.simulation import EmbeddedSimulator, Trace, View
+    from hdrl.settings.batch.workload import Workload, check_fits, read_workload
 
 _HOMES = {
-    "EmbeddedSimulator": "hdrl.simulation",
-    "Platform": "hdrl.platform",
-    "Trace": "hdrl.simulation",
-    "View": "hdrl.simulation",
-    "Workload": "hdrl.workload",
-    "build_platform": "hdrl.platform",
-    "check_fits": "hdrl.workload",
+    "EmbeddedSimulator": "hdrl.settings.batch.simulation",
+    "Platform": "hdrl.settings.batch.platform",
+    "Trace": "hdrl.settings.batch.simulation",
+    "View": "hdrl.settings.batch.simulation",
+    "Workload": "hdrl.settings.batch.workload",
+    "build_platform": "hdrl.settings.batch.platform",
+    "check_fits": "hdrl.settings.batch.workload",
     "compute_metrics": "hdrl.settings.batch.metrics",
-    "policy_names": "hdrl.policies",
-    "read_platform": "hdrl.platform",
-    "read_workload": "hdrl.workload",
-    "simulate": "hdrl.policies",
+    "policy_names": "hdrl.settings.batch.policies",
+    "read_platform": "hdrl.settings.batch.platform",
+    "read_workload": "hdrl.settings.batch.workload",
+    "simulate": "hdrl.settings.batch.policies",
 }
 
 __all__ = [

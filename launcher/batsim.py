@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from hdrl.batsim.exact.context import BatsimOptions
 from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.files import read_text
+from hdrl.settings.batch.batsim.exact.context import BatsimOptions
 
 BATSIM_VERSION = "v4.2.1"
 SIMGRID_VERSION = "3.34.0"
@@ -157,8 +157,8 @@ def batsim_options(given: dict[str, Any]) -> BatsimOptions:
 
 def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> int:
     """Simulate with the scheduler at the socket, write the files, and return the exit code."""
-    from hdrl.batsim.connection import RemoteScheduler
-    from hdrl.batsim.exact.simulation import ExactBatsim
+    from hdrl.settings.batch.batsim.connection import RemoteScheduler
+    from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
 
     simulation = ExactBatsim(options)
     folder = Path(given["export"]).parent

@@ -12,8 +12,8 @@ import click
 from hdrl.errors import OptionsError
 
 if TYPE_CHECKING:
-    from hdrl.workload import FetchedLog
-    from hdrl.workload.download import Progress
+    from hdrl.settings.batch.workload import FetchedLog
+    from hdrl.settings.batch.workload.download import Progress
 
 
 @click.command()
@@ -44,8 +44,8 @@ def fetch(
         return
     if name is None:
         raise OptionsError("no log named; hdrl workload fetch --list names them")
-    from hdrl.workload.archive import ARCHIVE_URL, copy_log, fetch_log
-    from hdrl.workload.read import file_format
+    from hdrl.settings.batch.workload.archive import ARCHIVE_URL, copy_log, fetch_log
+    from hdrl.settings.batch.workload.read import file_format
 
     if out is not None and file_format(out) != "swf":
         raise OptionsError(f"{out}: expected a name that ends in .swf or .swf.gz")
@@ -77,7 +77,7 @@ def _list(folder: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from hdrl.workload import archive_logs, fetch_folder
+    from hdrl.settings.batch.workload import archive_logs, fetch_folder
 
     folder = folder if folder is not None else fetch_folder()
     table = Table(title=f"Parallel Workloads Archive; fetched logs are in {folder}", title_justify="left")

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hdrl.platform import Link, NodeGroup, Platform, PStateRules
+    from hdrl.settings.batch.platform import Link, NodeGroup, Platform, PStateRules
 
 PIPE_WIDTH = 160
 
@@ -34,7 +34,7 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
     """Describe PLATFORM: a JSON or XML file, or the name of a shipped one."""
     from rich.console import Console
 
-    from hdrl.platform import read_platform
+    from hdrl.settings.batch.platform import read_platform
 
     machine = read_platform(name, rules=_rules(contention, compatibility))
     table = _nodes_table(machine) if machine.clusters else _hosts_table(machine)
@@ -52,7 +52,7 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
 )
 def export(name: str, out: Path, compatibility: str | None, contention: str | None) -> None:
     """Write PLATFORM as SimGrid XML that Batsim loads."""
-    from hdrl.platform import read_platform, write_simgrid
+    from hdrl.settings.batch.platform import read_platform, write_simgrid
 
     machine = read_platform(name, rules=_rules(contention, compatibility))
     write_simgrid(machine, out)
@@ -64,8 +64,8 @@ def list_() -> None:
     """List the shipped platforms and the types of the library."""
     from rich.console import Console
 
-    from hdrl.platform import read_platform, shipped_platforms
-    from hdrl.platform.library import type_library
+    from hdrl.settings.batch.platform import read_platform, shipped_platforms
+    from hdrl.settings.batch.platform.library import type_library
 
     console = Console(width=_width())
     table = _table("Shipped platforms", "platform", *_numbers("nodes", "processors", "cores", "mean Gflop/s a core"))
@@ -103,7 +103,7 @@ def list_() -> None:
 
 def _rules(contention: str | None, compatibility: str | None) -> PStateRules | None:
     """Return the P-state rules that are asked for; ``None`` if none are, so that an XML file keeps its own."""
-    from hdrl.platform import pstate_rules
+    from hdrl.settings.batch.platform import pstate_rules
 
     if contention is None and compatibility is None:
         return None

@@ -14,7 +14,7 @@ from hdrl.errors import OptionsError
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.options import Options
-    from hdrl.simulation import Trace
+    from hdrl.settings.batch.simulation import Trace
 
 WALL_CLOCK = ("scheduling_time_s", "simulation_time_s")
 SHOWN = ("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "mean_bounded_slowdown", "utilization", "energy_j")
@@ -35,10 +35,10 @@ def pybatsim(
     SCHEDULER is one that PyBatsim brings (easyBackfill, schedFcfs, ...), or a Python file with one.
     """
     from hdrl.experiment.run.inputs import read_options
-    from hdrl.kernel import warm_up
-    from hdrl.pybatsim import run_scheduler
     from hdrl.settings.batch.inputs import platform_of, workload_of
+    from hdrl.settings.batch.kernel import warm_up
     from hdrl.settings.batch.options import Options
+    from hdrl.settings.batch.pybatsim import run_scheduler
 
     options = read_options(options_file, overrides=overrides)
     if not isinstance(options, Options):
@@ -78,7 +78,7 @@ def _write(trace: Trace, options: Options, out: Path) -> dict[str, float]:
     from hdrl.experiment.run.folder import new_folder
     from hdrl.files import write_json
     from hdrl.settings.batch.metrics import compute_metrics
-    from hdrl.simulation import write_batsim_files
+    from hdrl.settings.batch.simulation import write_batsim_files
 
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK}
     metrics = {name: float(value) for name, value in compute_metrics(trace).items()}

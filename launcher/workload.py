@@ -10,8 +10,8 @@ from hdrl.launcher.export import export_swf
 from hdrl.launcher.fetch import fetch
 
 if TYPE_CHECKING:
-    from hdrl.platform.model import Platform
-    from hdrl.workload import SwfLog, Workload, WorkloadStatistics
+    from hdrl.settings.batch.platform.model import Platform
+    from hdrl.settings.batch.workload import SwfLog, Workload, WorkloadStatistics
 
 FIELDS = ("req_time", "size", "mem", "mem_bw", "interarrival", "run_time")
 STATISTICS = ("min", "max", "mean", "median", "p95", "p99")
@@ -62,7 +62,7 @@ def generate(
     """Generate a workload of MODEL (lublin) that is sized to a platform or a number of cores."""
     del model  # there is one so far
     from hdrl.errors import OptionsError
-    from hdrl.workload import lublin_log
+    from hdrl.settings.batch.workload import lublin_log
 
     machine = _platform(platform)
     if (machine is None) == (n_cores is None):
@@ -94,7 +94,7 @@ def generate(
 @click.option("--custom", is_flag=True, help="The JSON is a custom workload of HDeepRM: its req_time sets the work.")
 def convert(source: str, out: str, platform: str | None, **choices: Any) -> None:
     """Convert the workload IN to the format that OUT's name says (.swf or .json, with .gz if wanted)."""
-    from hdrl.workload import file_format, read_workload, swf_from_workload, write_batsim_json, write_swf
+    from hdrl.settings.batch.workload import file_format, read_workload, swf_from_workload, write_batsim_json, write_swf
 
     to_log = file_format(out) == "swf"
     machine = _platform(platform)
@@ -115,7 +115,7 @@ def convert(source: str, out: str, platform: str | None, **choices: Any) -> None
 def stat(file: str, field: str | None, statistic: str | None, platform: str | None, n_jobs: int | None) -> None:
     """Describe the workload FILE; with FIELD and STATISTIC only print that number, as hdeeprm-jobstat does."""
     from hdrl.errors import OptionsError
-    from hdrl.workload import (
+    from hdrl.settings.batch.workload import (
         file_format,
         find_workload,
         read_swf,
@@ -143,7 +143,7 @@ def stat(file: str, field: str | None, statistic: str | None, platform: str | No
 def _platform(name: str | None) -> Platform | None:
     if name is None:
         return None
-    from hdrl.platform import read_platform
+    from hdrl.settings.batch.platform import read_platform
 
     return read_platform(name)
 
@@ -157,7 +157,7 @@ def _needed(machine: Platform | None, out: str) -> Platform:
 
 
 def _write_log(log: SwfLog, out: str, machine: Platform | None, seed: int) -> None:
-    from hdrl.workload import file_format, workload_from_swf, write_batsim_json, write_swf
+    from hdrl.settings.batch.workload import file_format, workload_from_swf, write_batsim_json, write_swf
 
     if file_format(out) == "swf":
         write_swf(log, out)

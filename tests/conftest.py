@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from hdrl.platform.model import Platform
-from hdrl.simulation.trace import (
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
@@ -17,7 +17,7 @@ from hdrl.simulation.trace import (
     OverUtilization,
     Trace,
 )
-from hdrl.workload.model import Workload
+from hdrl.settings.batch.workload.model import Workload
 
 # The same examples at every run; `pytest --hypothesis-profile explore` looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -112,10 +112,10 @@ class OneAfterTheOther:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> OneAfterTheOther:
     """Replace the simulator by `OneAfterTheOther`."""
-    import hdrl.kernel
-    import hdrl.policies
+    import hdrl.settings.batch.kernel
+    import hdrl.settings.batch.policies
 
     simulator = OneAfterTheOther()
-    monkeypatch.setattr(hdrl.policies, "simulate", simulator.simulate)
-    monkeypatch.setattr(hdrl.kernel, "warm_up", lambda message: message("ready"))
+    monkeypatch.setattr(hdrl.settings.batch.policies, "simulate", simulator.simulate)
+    monkeypatch.setattr(hdrl.settings.batch.kernel, "warm_up", lambda message: message("ready"))
     return simulator

@@ -143,9 +143,9 @@ def run_embedded(world: World, scheduler: Scheduler) -> None:
     world, scheduler
         What is simulated, and who decides.
     """
-    from hdrl.batsim.embedded_server import EmbeddedServer
-    from hdrl.platform import read_simgrid
-    from hdrl.workload import read_batsim_json
+    from hdrl.settings.batch.batsim.embedded_server import EmbeddedServer
+    from hdrl.settings.batch.platform import read_simgrid
+    from hdrl.settings.batch.workload import read_batsim_json
 
     platform, workload = read_simgrid(world.platform), read_batsim_json(world.workload)
     EmbeddedServer(platform, workload, energy=world.energy).run(scheduler)
@@ -159,7 +159,7 @@ def run_exact(world: World, scheduler: Scheduler) -> None:
     world, scheduler
         What is simulated, and who decides.
     """
-    from hdrl.batsim.exact import BatsimOptions, ExactBatsim
+    from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
 
     options = BatsimOptions(platform=world.platform, workloads=(world.workload,), energy=world.energy)
     ExactBatsim(options).run(scheduler)

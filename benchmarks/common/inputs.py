@@ -69,7 +69,7 @@ def prepared_inputs() -> Iterator[Inputs]:
     Inputs
         The files.
     """
-    from hdrl.workload import lublin_log, write_swf
+    from hdrl.settings.batch.workload import lublin_log, write_swf
 
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
         folder = Path(name)
@@ -87,7 +87,7 @@ def prepared_inputs() -> Iterator[Inputs]:
 
 
 def _contend(source: Path, target: Path) -> None:
-    from hdrl.workload import read_swf, write_swf
+    from hdrl.settings.batch.workload import read_swf, write_swf
 
     log = read_swf(source)
     rows = log.rows.copy()

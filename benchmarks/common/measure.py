@@ -107,5 +107,5 @@ def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> float:
 
 def compile_first() -> None:
     """Compile the simulator in a process of its own if it is not yet compiled, so that no measurement includes it."""
-    code = "from hdrl.kernel import warm_up; warm_up(lambda text: print(text, flush=True))"
+    code = "from hdrl.settings.batch.kernel import warm_up; warm_up(lambda text: print(text, flush=True))"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

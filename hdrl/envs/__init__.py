@@ -14,16 +14,16 @@ import gymnasium
 
 if TYPE_CHECKING:
     from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
-    from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
-    from hdrl.envs.job_pick_player import JobPickPlayer
     from hdrl.envs.native import NativeVectorEnv
-    from hdrl.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
     from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
+    from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
+    from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
+    from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
 
 ENVIRONMENTS = {
-    "hdrl/JobPick-v0": "hdrl.envs.job_pick:JobPick",
-    "hdrl/PolicyPair-v0": "hdrl.envs.policy_pair:PolicyPair",
+    "hdrl/JobPick-v0": "hdrl.settings.batch.envs.job_pick:JobPick",
+    "hdrl/PolicyPair-v0": "hdrl.settings.batch.envs.policy_pair:PolicyPair",
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.env:Pipelines",
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.env:GpuCluster",
 }
@@ -35,12 +35,12 @@ for _id, _place in ENVIRONMENTS.items():
 
 _HOMES = {
     "EpisodePlan": "hdrl.envs.episodes",
-    "JobPickEnv": "hdrl.envs.job_pick",
-    "JobPickPlayer": "hdrl.envs.job_pick_player",
-    "JobPickVectorEnv": "hdrl.envs.job_pick",
+    "JobPickEnv": "hdrl.settings.batch.envs.job_pick",
+    "JobPickPlayer": "hdrl.settings.batch.envs.job_pick_player",
+    "JobPickVectorEnv": "hdrl.settings.batch.envs.job_pick",
     "NativeVectorEnv": "hdrl.envs.native",
-    "PolicyPairEnv": "hdrl.envs.policy_pair",
-    "PolicyPairVectorEnv": "hdrl.envs.policy_pair",
+    "PolicyPairEnv": "hdrl.settings.batch.envs.policy_pair",
+    "PolicyPairVectorEnv": "hdrl.settings.batch.envs.policy_pair",
     "RowLayout": "hdrl.envs.row_pick",
     "RowPickEnv": "hdrl.envs.row_pick",
     "RowPickVectorEnv": "hdrl.envs.row_pick",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.pyfiles import AgentError, blamed, run_file
 
 Metrics: TypeAlias = Mapping[str, float]
-"""The metrics of `hdrl.envs.rewards.OBJECTIVES` that the environment knows, by name.
+"""The metrics of `hdrl.settings.batch.envs.rewards.OBJECTIVES` that the environment knows, by name.
 
 They are over the jobs that have ended (JobPick: that have been started); means divide by the number of all jobs, so
 that they are the metrics of the episode at its end.
@@ -46,7 +46,7 @@ class OwnObjective:
     Attributes
     ----------
     metric
-        Its name, as `hdrl.envs.rewards.Objective` has it.
+        Its name, as `hdrl.settings.batch.envs.rewards.Objective` has it.
     sign
         Sign of its value in the return: -1 where less is better.
     """

@@ -14,10 +14,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.policies import PolicyFunction, simulate
-from hdrl.simulation.trace import JobState, OverUtilization, Trace
+from hdrl.settings.batch.policies import PolicyFunction, simulate
+from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
+from hdrl.settings.batch.workload.model import StepKind, Workload
 from hdrl.testing.worlds import World, check_worlds
-from hdrl.workload.model import StepKind, Workload
 
 SHORTEST_RUN_S = 1e-5
 """Run time that is recorded for a job that took no time."""

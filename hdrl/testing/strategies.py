@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hdrl.platform.model import Platform
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.fit import fits
+from hdrl.settings.batch.workload.model import StepKind
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
-from hdrl.workload.fit import fits
-from hdrl.workload.model import StepKind
 
 _SPEEDS_GFLOPS = (1.0, 2.0, 2.5, 3.0)
 _BANDWIDTHS_GBPS = (8.0, 10.0, 16.0)
@@ -34,7 +34,7 @@ def platforms(*, contention: str = "step", compatibility: str | None = None) -> 
     Parameters
     ----------
     contention, compatibility
-        See `hdrl.platform.pstate_rules`.
+        See `hdrl.settings.batch.platform.pstate_rules`.
     """
     node = st.builds(
         Node, st.lists(processors(), min_size=1, max_size=3).map(tuple), memory_gb=st.sampled_from((0.5, 1.0, 2.0))
@@ -75,7 +75,7 @@ def worlds(draw: st.DrawFn, *, contention: str = "step", compatibility: str | No
     draw
         Given by hypothesis.
     contention, compatibility
-        See `hdrl.platform.pstate_rules`.
+        See `hdrl.settings.batch.platform.pstate_rules`.
     max_jobs
         Greatest number of jobs.
     """

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hdrl.platform.build import platform_from_tree
-from hdrl.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
-from hdrl.platform.pstates import PStateRules, pstate_rules
-from hdrl.workload.build import read_only
-from hdrl.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
+from hdrl.settings.batch.platform.build import platform_from_tree
+from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
+from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
+from hdrl.settings.batch.workload.build import read_only
+from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
 
 WIRE = Link("wire", 10.0, 0.0)
 """The network of small platforms: 10 Gbit/s without latency, so that all simulators accept it."""
@@ -65,7 +65,7 @@ class Job:
     memory_mib, bandwidth_gbps
         Memory in MiB and memory bandwidth in GB/s that each core takes.
     steps
-        What the job does: kind, amount and return code of each step, as in `hdrl.workload.model.STEP_DTYPE`.
+        What the job does: kind, amount and return code of each step, as in `hdrl.workload.STEP_DTYPE`.
     id
         Its id; by default its place in the workload.
     source
@@ -102,7 +102,7 @@ def small_platform(
     nodes
         Its nodes; without any, one core of 1 Gflop/s.
     contention, compatibility
-        See `hdrl.platform.pstate_rules`.
+        See `hdrl.settings.batch.platform.pstate_rules`.
     rules
         P-state rules; ``None``: those of the two names.
     """

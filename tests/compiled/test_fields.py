@@ -30,7 +30,7 @@ from hdrl.compiled.fields import (
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.compiled.records import record_dtype
-from hdrl.kernel.state import State
+from hdrl.settings.batch.kernel.state import State
 
 SCALARS = record_dtype([("now_s", np.float64), ("n_starts", np.int64)])
 SIZES = {"one": 1, "n_units": 3, "n_log": 4}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hdrl.kernel import warm_up
+from hdrl.settings.batch.kernel import warm_up
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hdrl.envs
-from hdrl.envs.job_pick_options import BACKFILLINGS, COMMITMENTS, FEATURES, OBJECTIVES, REWARDS
+from hdrl.settings.batch.envs.job_pick_options import BACKFILLINGS, COMMITMENTS, FEATURES, OBJECTIVES, REWARDS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
 

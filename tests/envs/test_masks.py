@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.masks import (
     DictObservation,
     DictObservationVector,
@@ -21,6 +20,7 @@ from hdrl.envs.masks import (
     nearest_legal,
 )
 from hdrl.errors import OptionsError
+from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 
 SMALL: dict[str, Any] = {"n_procs": 64, "n_jobs": 16, "max_jobs": 8}
 

@@ -11,9 +11,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from hdrl.compiled.counts import ALL_LEGAL
-from hdrl.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.envs.row_pick import ROW_MASK, RowLayout, RowPickEnv, RowPickVectorEnv
 from hdrl.errors import DecisionError, OptionsError
+from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.options.sweep import Sweep
-from hdrl.workload import lublin_log, write_swf
+from hdrl.settings.batch.workload import lublin_log, write_swf
 
 N_JOBS = 240
 PLATFORM = "homogeneous:16"

@@ -8,7 +8,7 @@ import pytest
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment import AgentError, load_agent, run_experiment
 from hdrl.experiment.run.inputs import read_options
-from hdrl.policies import OwnPriority
+from hdrl.settings.batch.policies import OwnPriority
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 FUNCTION = "def policy(view):\n    return []\n"

@@ -14,7 +14,7 @@ from hdrl.errors import HdrlError, MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare import comparison as module
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.points import PointRunner
-from hdrl.kernel import warm_up
+from hdrl.settings.batch.kernel import warm_up
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
 
@@ -89,7 +89,7 @@ def test_the_table_is_that_of_the_points(sweep, tmp_path: Path):
 
 
 REMEMBERS = """
-from hdrl.simulation import Start
+from hdrl.settings.batch.simulation import Start
 
 seen = []
 

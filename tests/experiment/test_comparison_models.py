@@ -13,7 +13,7 @@ from hdrl.errors import HdrlError, OptionsError
 from hdrl.experiment import evaluate_model, run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, parse_options
-from hdrl.workload import lublin_log, write_swf
+from hdrl.settings.batch.workload import lublin_log, write_swf
 
 
 @pytest.fixture(scope="module")

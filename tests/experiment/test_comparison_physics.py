@@ -15,7 +15,7 @@ from hdrl.experiment import run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.modeluse import Model
-from hdrl.workload import lublin_log, write_swf
+from hdrl.settings.batch.workload import lublin_log, write_swf
 
 MEMORY_KB = int(0.9 * 1024 * 1024)
 

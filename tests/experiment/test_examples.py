@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from hdrl.experiment import load_agent
-from hdrl.simulation.decisions import Start
-from hdrl.workload.model import JOB_DTYPE
+from hdrl.settings.batch.simulation.decisions import Start
+from hdrl.settings.batch.workload.model import JOB_DTYPE
 
 FIRST_FIT = Path(__file__).parents[2] / "examples" / "first_fit.py"
 

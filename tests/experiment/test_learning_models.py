@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl  # noqa: E402
 from hdrl.agents import make_agent as make_built_in  # noqa: E402
-from hdrl.envs.job_pick import JobPickVectorEnv  # noqa: E402
 from hdrl.errors import HdrlError, LearningError, OptionsError, ReadError  # noqa: E402
 from hdrl.experiment import Model, evaluate_model, run_experiment  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
@@ -21,6 +20,7 @@ from hdrl.experiment.train.environments import Environment  # noqa: E402
 from hdrl.experiment.train.meaning import check_same_meaning  # noqa: E402
 from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint  # noqa: E402
 from hdrl.settings.batch.environments import JobPickSpec  # noqa: E402
+from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)

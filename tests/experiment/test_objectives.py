@@ -17,7 +17,7 @@ from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of
 from hdrl.experiment.train.run import TrainingRun
 from hdrl.learn.checkpoint import load_checkpoint
-from hdrl.workload import lublin_log, write_swf
+from hdrl.settings.batch.workload import lublin_log, write_swf
 
 OWN = """\
 def tail(metrics):

@@ -16,7 +16,7 @@ from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.run.provenance import without_places
 from hdrl.settings.batch.inputs import platform_of, workload_of
 from hdrl.settings.batch.options import Options
-from hdrl.workload.read import shipped_workloads
+from hdrl.settings.batch.workload.read import shipped_workloads
 
 FILES = {
     "metrics.json",

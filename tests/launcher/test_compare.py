@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.kernel import warm_up
 from hdrl.launcher.main import cli
-from hdrl.workload import lublin_log, write_swf
+from hdrl.settings.batch.kernel import warm_up
+from hdrl.settings.batch.workload import lublin_log, write_swf
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
 
@@ -161,7 +161,7 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
     # Slow enough to be stopped in the middle: decisions in Python.
     Path("slow.py").write_text(
         "import time\n"
-        "from hdrl.simulation import Start\n"
+        "from hdrl.settings.batch.simulation import Start\n"
         "def policy(view):\n"
         "    time.sleep(0.002)\n"
         "    if len(view.running) or not len(view.waiting):\n"

@@ -12,7 +12,7 @@ from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.runs import read_run
 from hdrl.settings.batch.report.side_by_side import run_metrics, side_by_side
-from hdrl.simulation import write_batsim_files
+from hdrl.settings.batch.simulation import write_batsim_files
 
 
 def metrics(*words: object) -> Result:

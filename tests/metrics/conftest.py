@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdrl.simulation.trace import ENERGY_DTYPE, RECORD_DTYPE, JobState, OverUtilization, Trace
-from hdrl.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
+from hdrl.settings.batch.simulation.trace import ENERGY_DTYPE, RECORD_DTYPE, JobState, OverUtilization, Trace
+from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
 
 S = JobState
 # submit, requested cores, state, start, run, cores held

@@ -8,7 +8,7 @@ import pytest
 
 from hdrl.errors import OptionsError, OutputError, ReadError
 from hdrl.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
-from hdrl.workload.swf import read_swf
+from hdrl.settings.batch.workload.swf import read_swf
 
 
 def test_a_file_in_the_current_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -78,9 +78,9 @@ def test_a_wheel_holds_everything(tmp_path: Path):
         f"hdrl/{path.relative_to(ROOT)}" for name in ("agents", "launcher") for path in (ROOT / name).glob("*.py")
     }
     assert sources <= held
-    data = {f"hdrl/platform/shipped/{path.name}" for path in (ROOT / "platforms").glob("*.json")}
+    data = {f"hdrl/settings/batch/platform/shipped/{path.name}" for path in (ROOT / "platforms").glob("*.json")}
     data |= {
-        f"hdrl/workload/shipped/{path.name}"
+        f"hdrl/settings/batch/workload/shipped/{path.name}"
         for path in (ROOT / "workloads").iterdir()
         if path.suffix in (".json", ".gz")
     }

@@ -15,10 +15,10 @@ from hdrl.errors import OptionsError
 from hdrl.experiment.compare.cases import test_cases as cases_of
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.world import part_of
-from hdrl.platform import read_platform
+from hdrl.settings.batch.platform import read_platform
+from hdrl.settings.batch.workload import read_workload
+from hdrl.settings.batch.workload.model import Workload
 from hdrl.windows import n_side_by_side, overlap, place_of_share, range_of_shares, side_by_side
-from hdrl.workload import read_workload
-from hdrl.workload.model import Workload
 
 NAMES = ("train", "validation", "test")
 

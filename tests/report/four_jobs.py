@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from hdrl.simulation.outputs import JOB_COLUMNS
+from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
 
 HEADER = ",".join(JOB_COLUMNS)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdrl.simulation.outputs import JOB_COLUMNS
+from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
 
 
 def make_run(

@@ -11,10 +11,10 @@ from hdrl.errors import WorkloadError
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.report.export import export_swf, swf_of_run
 from hdrl.settings.batch.report.runs import read_run, run_of_trace
-from hdrl.simulation import JobState, write_batsim_files
-from hdrl.workload import read_swf, workload_from_swf
-from hdrl.workload.export import SWF_STATUS, schedule_log
-from hdrl.workload.swf import SWF_FIELDS
+from hdrl.settings.batch.simulation import JobState, write_batsim_files
+from hdrl.settings.batch.workload import read_swf, workload_from_swf
+from hdrl.settings.batch.workload.export import SWF_STATUS, schedule_log
+from hdrl.settings.batch.workload.swf import SWF_FIELDS
 
 from .four_jobs import ROWS, write_run
 

@@ -104,7 +104,7 @@ def test_folder_and_trace_tell_the_same():
     """What a run leaves behind gives the same numbers as the trace that it was written from."""
     import tempfile
 
-    from hdrl.simulation import write_batsim_files, write_overutilizations
+    from hdrl.settings.batch.simulation import write_batsim_files, write_overutilizations
 
     platform = hdrl.read_platform("gaia")
     workload = hdrl.read_workload("lublin_gaia_1000", platform, n_jobs=120)

@@ -192,6 +192,6 @@ def test_settings_are_not_mixed(candles: None, tmp_path: Path):
 
 def test_nothing_general_knows_batch_jobs():
     folder = Path(figures.__file__).parents[1]
-    words = ("settings.batch", "hdrl.simulation", "hdrl.workload", "METRICS")
+    words = ("settings.batch", "hdrl.settings.batch.simulation", "hdrl.settings.batch.workload", "METRICS")
     general = [path for room in ("report", "figures") for path in sorted((folder / room).rglob("*.py"))]
     assert [path.name for path in general if any(word in path.read_text() for word in words)] == []

@@ -3,13 +3,13 @@
 An agent file defines one of these:
 
 - a function ``policy(view)`` that returns decisions,
-- a function ``priority(job, now_s)`` of a waiting job (`hdrl.policies.priorities`), with backfilling if
+- a function ``priority(job, now_s)`` of a waiting job (`hdrl.settings.batch.policies.priorities`), with backfilling if
   ``+easy`` or the like follows the name of the file,
 - a class that derives from `hdrl.agents.classic.ClassicAgent`,
 - a class that learns and derives from `hdrl.agents.hdeeprm.Agent`, as agents of HDeepRM do,
 - a class that learns and has the methods of `hdrl.learn.agent.Agent`, the way that we recommend.
 
-How a file is read and run: `hdrl.policies.pyfile`.
+How a file is read and run: `hdrl.settings.batch.policies.pyfile`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from hdrl.settings.batch.metrics import METRICS
-from hdrl.simulation.outputs import ENERGY_COLUMNS, JOB_COLUMNS, MACHINE_STATE_COLUMNS, PSTATE_CHANGE_COLUMNS
+from hdrl.settings.batch.simulation.outputs import (
+    ENERGY_COLUMNS,
+    JOB_COLUMNS,
+    MACHINE_STATE_COLUMNS,
+    PSTATE_CHANGE_COLUMNS,
+)
 
 Form = Callable[[str], bool]
 """Tells from its beginning whether a file has the form that its name promises."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import OptionsError
 
 if TYPE_CHECKING:
-    from hdrl.platform.model import Platform
     from hdrl.settings.batch.options import Options
-    from hdrl.workload.model import Workload
+    from hdrl.settings.batch.platform.model import Platform
+    from hdrl.settings.batch.workload.model import Workload
 
 GIVEN = frozenset(
     (
@@ -65,7 +65,7 @@ class PolicyPairSpec:
         arguments
             Its arguments.
         """
-        from hdrl.envs.policy_pair_arguments import action_names
+        from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 
         return tuple(action_names(arguments["actions"], void=arguments["void"]))
 
@@ -201,7 +201,7 @@ class JobPickSpec:
         arguments
             Its arguments, with defaults filled in.
         """
-        from hdrl.envs.job_pick_options import job_pick_options
+        from hdrl.settings.batch.envs.job_pick_options import job_pick_options
 
         known = inspect.signature(job_pick_options).parameters
         options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
@@ -215,7 +215,7 @@ class JobPickSpec:
         arguments
             Its arguments.
         """
-        from hdrl.envs.job_pick_player import check_can_play
+        from hdrl.settings.batch.envs.job_pick_player import check_can_play
 
         try:
             check_can_play(arguments.get("compatibility"))
@@ -231,7 +231,7 @@ class JobPickSpec:
         machine, load, arguments, options
             See `hdrl.setting.EnvironmentSpec.player`.
         """
-        from hdrl.envs.job_pick_player import JobPickPlayer
+        from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 
         energy = None if options is None else options.energy
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
@@ -239,7 +239,7 @@ class JobPickSpec:
 
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:
     """Return the metric of an environment's objective, and 1 where more of it is better, else -1."""
-    from hdrl.envs.rewards import read_objective
+    from hdrl.settings.batch.envs.rewards import read_objective
 
     default = inspect.signature(environment).parameters["objective"].default
     objective = read_objective(arguments.get("objective", default))

@@ -24,7 +24,7 @@ from hdrl.settings.batch.report.schedule import schedule_of
 from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles
 from hdrl.settings.batch.report.side_by_side import run_metrics
 from hdrl.settings.batch.report.slowdown_cdf import medians, slowdown_cdf
-from hdrl.workload.statistics import offered_load_of_jobs
+from hdrl.settings.batch.workload.statistics import offered_load_of_jobs
 
 LOAD_LIMIT = 1.0
 """Offered load from which on a queue grows as long as jobs arrive."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from hdrl.errors import OptionsError, UnknownName, suggest
-from hdrl.platform.model import Platform
-from hdrl.platform.pstates import pstate_rules
-from hdrl.platform.reader import read_platform
 from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import pstate_rules
+from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.sweep import BatchSweep
-from hdrl.workload.fit import check_fits
-from hdrl.workload.lublin import lublin_workload
-from hdrl.workload.model import Workload
-from hdrl.workload.read import read_workload, shipped_workloads
+from hdrl.settings.batch.workload.fit import check_fits
+from hdrl.settings.batch.workload.lublin import lublin_workload
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.read import read_workload, shipped_workloads
 
 
 def platform_of(options: Options | BatchSweep) -> Platform:

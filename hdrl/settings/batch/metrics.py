@@ -15,7 +15,7 @@ from hdrl.metrics.formulas import covered_s, energy_delay_product, ratio, utiliz
 from hdrl.metrics.tasks import COUNTS, DISTRIBUTIONS, MACHINE, OWN, count_states, describe_times, is_finished
 
 if TYPE_CHECKING:
-    from hdrl.simulation.trace import OverUtilization, Trace
+    from hdrl.settings.batch.simulation.trace import OverUtilization, Trace
 
 _BATSIM = "Batsim 4.2.1, out_schedule.csv"
 _HDEEPRM = "HDeepRM 0.3.1, overutilizations.json"

@@ -20,7 +20,7 @@ class BatchPolicies:
 
     def names(self) -> Sequence[str]:
         """Return the names of all policies."""
-        from hdrl.policies import policy_names
+        from hdrl.settings.batch.policies import policy_names
 
         return policy_names()
 
@@ -30,7 +30,7 @@ class BatchPolicies:
         ``pairs36``: the pairs of HDeepRM. ``priorities``: every priority without backfilling. ``heuristics``: every
         priority under EASY with each order of backfilling, the opponents that a learned policy has to beat.
         """
-        from hdrl.policies import pair_names, priority_names
+        from hdrl.settings.batch.policies import pair_names, priority_names
 
         priorities = [name for name in priority_names() if "+" not in name]
         return {
@@ -47,7 +47,7 @@ class BatchPolicies:
         text
             As a user wrote it.
         """
-        from hdrl.policies import normalise_policy_name
+        from hdrl.settings.batch.policies import normalise_policy_name
 
         return normalise_policy_name(text)
 
@@ -59,7 +59,7 @@ class BatchPolicies:
         module, path, suffix
             See `hdrl.setting.PolicyBook.of_module`.
         """
-        from hdrl.policies.pyfile import policy_of
+        from hdrl.settings.batch.policies.pyfile import policy_of
 
         return policy_of(module, path, suffix)
 
@@ -81,6 +81,6 @@ class BatchPolicies:
         policy
             Its name, or what `of_module` returned.
         """
-        from hdrl.policies import is_clairvoyant
+        from hdrl.settings.batch.policies import is_clairvoyant
 
         return is_clairvoyant(policy)

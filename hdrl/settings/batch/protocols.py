@@ -13,9 +13,9 @@ from hdrl.setting import Place, Playable, ReproduceProtocol
 from hdrl.settings.batch.metrics import compute_metrics
 
 if TYPE_CHECKING:
-    from hdrl.platform.model import Platform
-    from hdrl.simulation.trace import Trace
-    from hdrl.workload.model import Workload
+    from hdrl.settings.batch.platform.model import Platform
+    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.workload.model import Workload
 
 PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
@@ -25,8 +25,8 @@ LUBLIN = "lublin_256.swf.gz"
 def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
     """Return a machine of 256 processors and RLScheduler's ten sequences, with the dates of the log."""
     from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-    from hdrl.platform.reader import read_platform
-    from hdrl.workload.read import read_workload
+    from hdrl.settings.batch.platform.reader import read_platform
+    from hdrl.settings.batch.workload.read import read_workload
 
     platform = read_platform("homogeneous:256")
     log = read_workload(traces[LUBLIN], platform, memory="none", bandwidth="none")
@@ -58,7 +58,7 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) 
     """
     del models
     from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-    from hdrl.envs.job_pick import JobPickVectorEnv
+    from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 
     names = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
     results: dict[Place, float] = {}
@@ -93,7 +93,7 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict
         Not used: a protocol of fixed priorities.
     """
     del models
-    from hdrl.policies import simulate
+    from hdrl.settings.batch.policies import simulate
     from hdrl.settings.batch.policybook import BACKFILL_ORDERS, BatchPolicies
 
     platform, sequences = _sequences(traces)

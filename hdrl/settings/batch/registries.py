@@ -18,7 +18,7 @@ class SimulatorKind:
     ----------
     maker
         What makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
-        ``folder``, ``platform_file`` and ``batsim`` of `hdrl.policies.simulate`; or its place, as
+        ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as
         ``"module:function"``, which is imported when it is first used.
     writes_files
         Whether it leaves Batsim's files in the folder itself.
@@ -45,9 +45,13 @@ class SimulatorKind:
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
 """Who may simulate: the compiled kernel, the exact engine, Batsim itself, or what a user adds."""
 
-SIMULATORS.register("embedded")(SimulatorKind("hdrl.policies.simulation:embedded_simulator"))
-SIMULATORS.register("exact")(SimulatorKind("hdrl.policies.simulation:exact_simulator", writes_files=True))
-SIMULATORS.register("batsim")(SimulatorKind("hdrl.policies.simulation:batsim_simulator", writes_files=True))
+SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
+SIMULATORS.register("exact")(
+    SimulatorKind("hdrl.settings.batch.policies.simulation:exact_simulator", writes_files=True)
+)
+SIMULATORS.register("batsim")(
+    SimulatorKind("hdrl.settings.batch.policies.simulation:batsim_simulator", writes_files=True)
+)
 
 
 @dataclass(frozen=True, slots=True)

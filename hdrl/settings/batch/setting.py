@@ -18,11 +18,11 @@ from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
     from hdrl.figures.figure import Figure, Run
-    from hdrl.platform.model import Platform
     from hdrl.registry import Registry
     from hdrl.setting import Message, Policy, Progress, ReproduceProtocol
-    from hdrl.simulation.trace import Trace
-    from hdrl.workload.model import Workload
+    from hdrl.settings.batch.platform.model import Platform
+    from hdrl.settings.batch.simulation.trace import Trace
+    from hdrl.settings.batch.workload.model import Workload
 
 
 class BatchSetting:
@@ -147,7 +147,7 @@ class BatchSetting:
         machine, load
             The platform and the workload.
         """
-        from hdrl.workload.statistics import offered_load
+        from hdrl.settings.batch.workload.statistics import offered_load
 
         return offered_load(load, machine)
 
@@ -161,8 +161,8 @@ class BatchSetting:
         message
             Message callback, called before anything takes long.
         """
-        from hdrl.kernel import warm_up, warm_up_conservative
-        from hdrl.policies import is_conservative
+        from hdrl.settings.batch.kernel import warm_up, warm_up_conservative
+        from hdrl.settings.batch.policies import is_conservative
 
         warm_up(message)
         if any(is_conservative(policy) for policy in policies):
@@ -186,7 +186,7 @@ class BatchSetting:
         machine, load, policy, seed, options, progress, folder
             See `hdrl.setting.Setting.simulate`.
         """
-        from hdrl.policies import simulate
+        from hdrl.settings.batch.policies import simulate
 
         if isinstance(options, batch_options.Options):
             chosen = {
@@ -241,7 +241,7 @@ class BatchSetting:
         loads
             Its workloads.
         """
-        from hdrl.policies.clairvoyance import EXACT_ESTIMATES
+        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES
 
         names = [workload.name for workload in loads if workload.origin.get("estimates") == EXACT_ESTIMATES]
         if sweep.generated_estimates == EXACT_ESTIMATES:
@@ -270,7 +270,7 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
         "platform_file": None if platform.clusters else options.path_of(options.platform_file_path),
     }
     if options.simulator == "batsim":
-        from hdrl.batsim.real import BatsimSettings
+        from hdrl.settings.batch.batsim.real import BatsimSettings
 
         chosen = options.batsim
         known["batsim"] = BatsimSettings(
@@ -290,7 +290,7 @@ def _command(options: batch_options.Options, text: str) -> str:
 
 
 def _write_batsim_files(trace: Trace, folder: Path) -> None:
-    from hdrl.simulation.outputs import write_batsim_files
+    from hdrl.settings.batch.simulation.outputs import write_batsim_files
 
     name = str(trace.info.get("simulator"))
     if name not in SIMULATORS or not SIMULATORS[name].writes_files:
@@ -298,7 +298,7 @@ def _write_batsim_files(trace: Trace, folder: Path) -> None:
 
 
 def _write_overutilizations(trace: Trace, folder: Path) -> None:
-    from hdrl.simulation.outputs import write_overutilizations
+    from hdrl.settings.batch.simulation.outputs import write_overutilizations
 
     write_overutilizations(trace, folder / "overutilizations.json")
 

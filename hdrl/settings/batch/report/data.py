@@ -18,12 +18,12 @@ from hdrl.figures.steps import Bins, FloatArray, Steps, cumulative_distribution,
 from hdrl.files import read_json
 from hdrl.metrics.formulas import bounded_slowdown
 from hdrl.settings.batch.report.runs import RunData, as_runs, read_run, read_runs, run_of_trace
-from hdrl.simulation.readers import read_overutilizations
+from hdrl.settings.batch.simulation.readers import read_overutilizations
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hdrl.simulation.trace import OverUtilization
+    from hdrl.settings.batch.simulation.trace import OverUtilization
 
 __all__ = [
     "JOB_VALUES",

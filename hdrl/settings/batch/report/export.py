@@ -9,9 +9,9 @@ import numpy as np
 from hdrl.errors import ReadError
 from hdrl.settings.batch.report.groups import jobs_of_workload
 from hdrl.settings.batch.report.runs import RunData, as_runs
+from hdrl.settings.batch.workload.export import schedule_log
+from hdrl.settings.batch.workload.swf import SwfLog, write_swf
 from hdrl.version import VERSION
-from hdrl.workload.export import schedule_log
-from hdrl.workload.swf import SwfLog, write_swf
 
 
 def swf_of_run(run: RunData, *, workload: str | Path | None = None, whole_seconds: bool = False) -> SwfLog:

@@ -16,7 +16,7 @@ from hdrl.files import read_json
 from hdrl.settings.batch.report.runs import LABELS, RunData
 
 if TYPE_CHECKING:
-    from hdrl.workload.model import Workload
+    from hdrl.settings.batch.workload.model import Workload
 
 GROUPINGS = ("size", *LABELS)
 """What jobs can be grouped by."""
@@ -144,7 +144,7 @@ def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = Non
 
 
 def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArray[np.void]:
-    """Return what the workload of a run tells of its jobs: a row of `hdrl.workload.JOB_DTYPE` for each.
+    """Return what the workload of a run tells of its jobs: a row of `workload.JOB_DTYPE` for each.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArra
 
 
 def _jobs(file: str | Path) -> Workload:
-    from hdrl.workload import file_format, find_workload, read_swf, read_workload, workload_from_swf
+    from hdrl.settings.batch.workload import file_format, find_workload, read_swf, read_workload, workload_from_swf
 
     path = find_workload(str(file))
     if file_format(path) == "swf":
@@ -188,7 +188,7 @@ def _jobs(file: str | Path) -> Workload:
 
 def _named_workload(run: RunData) -> Path:
     """Return the file that the options of a run name, if the run was made from it."""
-    from hdrl.workload import shipped_workloads
+    from hdrl.settings.batch.workload import shipped_workloads
 
     options = _json(run, "options.resolved.json")
     origin = _json(run, "provenance.json").get("workload", {}).get("origin", {})

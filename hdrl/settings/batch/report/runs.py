@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, ReadError
 from hdrl.figures.folders import distinct_names, run_folders
 from hdrl.files import read_json
-from hdrl.simulation.readers import read_out_jobs, read_out_schedule
-from hdrl.simulation.trace import JobState, Trace
+from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
+from hdrl.settings.batch.simulation.trace import JobState, Trace
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -59,7 +59,7 @@ class RunData:
     n_cores
         Cores of the platform, at least 1.
     job_id, state
-        Texts: id, and name of a `hdrl.simulation.trace.JobState`.
+        Texts: id, and name of a `simulation.trace.JobState`.
     submit_s, start_s, end_s
         Dates in seconds, NaN where a job never started or never ended.
     cores

@@ -15,7 +15,7 @@ from hdrl.metrics import energy_delay_product, ratio, summary
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.data import job_values
 from hdrl.settings.batch.report.runs import RunData, read_runs
-from hdrl.simulation.readers import read_out_schedule
+from hdrl.settings.batch.simulation.readers import read_out_schedule
 
 ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")
 """Without these no mean can be compared."""

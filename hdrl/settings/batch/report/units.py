@@ -10,9 +10,9 @@ import numpy as np
 from hdrl.errors import HdrlError
 from hdrl.figures.figure import Span
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
-from hdrl.platform.model import Platform
-from hdrl.platform.pstates import pstate_rules
-from hdrl.platform.reader import read_platform
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import pstate_rules
+from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.report.runs import RunData
 
 

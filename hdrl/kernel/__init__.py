@@ -1,5 +1,0 @@
-"""The compiled heart: state as flat arrays, Batsim's event loop, the decision system."""
-
-from hdrl.kernel.compilation import warm_up, warm_up_conservative
-
-__all__ = ["warm_up", "warm_up_conservative"]

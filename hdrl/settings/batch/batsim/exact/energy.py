@@ -1,0 +1,154 @@
+"""Energy: the integral of each machine's power, brought up to date only when someone needs it.
+
+SimGrid integrates lazily: a machine's energy is updated when an action on it ends, when its P-state changes and
+when it is read, each time with the load of the interval that ends and with the P-state of the last update. Doing
+it at other dates would change the last digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.batch.batsim.exact.flows import Cpu
+from hdrl.settings.batch.batsim.exact.platform import HostSpec
+
+LongDouble = np.longdouble
+"""Batsim adds energies and dates up in 80 bits; where numpy has no such type the last digits may differ."""
+
+
+class EnergyMeter:
+    """The energy of all machines.
+
+    Parameters
+    ----------
+    cpus
+        The CPU of each machine, in the order of the machine ids.
+    on
+        Whether energy is measured at all.
+    """
+
+    def __init__(self, cpus: Sequence[Cpu], *, on: bool) -> None:
+        self.on = on
+        self._cpus = cpus
+        n = len(cpus)
+        self._total_j = np.zeros(n)
+        self._last_s = np.zeros(n)
+        self._power_w = np.zeros(n)
+        # the plugin believes in P-state 0 until its first update, whatever the platform file says
+        self._pstate = [0] * n
+        self._stale = set(range(n))
+        self._epsilon_w = np.array([_watts(cpu.spec, cpu.pstate)[1] if on else 0.0 for cpu in cpus])
+        self._updated_s = 0.0  # when all machines were up to date for the last time
+
+    def load_changes(self, machines: Sequence[int]) -> None:
+        """Note that the power of machines is no longer what it was."""
+        if self.on:
+            self._stale.update(machines)
+
+    def pstate_changes(self, machine: int, now_s: float) -> None:
+        """Note a change of P-state that has just been made."""
+        if self.on:
+            cpu = self._cpus[machine]
+            self._epsilon_w[machine] = _watts(cpu.spec, cpu.pstate)[1]
+            self.update(machine, now_s)
+
+    def touch(self, machines: Sequence[int], now_s: float) -> None:
+        """Bring machines up to date that are not."""
+        if not self.on:
+            return
+        if len(machines) > 8:
+            self._update_many(np.array(machines), self._stale.intersection(machines), now_s)
+            return
+        for machine in machines:
+            if self._last_s[machine] < now_s:
+                self.update(machine, now_s)
+
+    def update(self, machine: int, now_s: float) -> None:
+        """Bring a machine up to date and believe in its P-state."""
+        if not self.on:
+            return
+        last_s = float(self._last_s[machine])
+        if last_s < now_s:
+            if machine in self._stale:
+                self._refresh(machine)
+                self._stale.discard(machine)
+            self._total_j[machine] += self._power_w[machine] * (now_s - last_s)
+            self._last_s[machine] = now_s
+        self._believe(machine)
+
+    def update_all(self, now_s: float) -> None:
+        """Bring all machines up to date."""
+        if self._updated_s < now_s:
+            self._update_many(slice(None), list(self._stale), now_s)
+            self._updated_s = now_s
+
+    def first_outdated(self, machines: Sequence[int] | None, now_s: float) -> int:
+        """Return the first machine (of all, if ``None``) that is not up to date, or -1."""
+        if machines is None:
+            if self._updated_s == now_s:
+                return -1
+            outdated = self._last_s < now_s
+            first = int(outdated.argmax()) if len(outdated) else 0
+            if len(outdated) and outdated[first]:
+                return first
+            self._updated_s = now_s
+            return -1
+        for machine in machines:
+            if self._last_s[machine] < now_s:
+                return machine
+        return -1
+
+    def sum_j(self, machines: Sequence[int] | None = None) -> np.longdouble:
+        """Return the energy of machines (of all, if ``None``) as of their last updates, in joules."""
+        if machines is None:
+            values = self._total_j
+        else:
+            values = (
+                self._total_j[machines[0] : machines[-1] + 1] if _is_range(machines) else self._total_j[list(machines)]
+            )
+        return _sum(values)
+
+    def epsilon_w(self) -> np.longdouble:
+        """Return the power of all machines at nearly no load in their present P-states, in watts."""
+        return _sum(self._epsilon_w)
+
+    def _update_many(self, rows: NDArray[np.intp] | slice, stale: Iterable[int], now_s: float) -> None:
+        for machine in stale:
+            if self._last_s[machine] < now_s:
+                self._refresh(machine)
+                self._stale.discard(machine)
+                self._believe(machine)
+        self._total_j[rows] += self._power_w[rows] * (now_s - self._last_s[rows])
+        self._last_s[rows] = now_s
+
+    def _refresh(self, machine: int) -> None:
+        cpu = self._cpus[machine]
+        idle_w, epsilon_w, full_w = _watts(cpu.spec, self._pstate[machine])
+        speed = cpu.spec.speeds_flops[self._pstate[machine]]
+        if not cpu.users and speed > 0:
+            self._power_w[machine] = idle_w
+            return
+        load = 1.0 if speed <= 0 else min(1.0, cpu.load() / speed / cpu.spec.cores)
+        self._power_w[machine] = epsilon_w + load * (full_w - epsilon_w) if load > 0 else idle_w
+
+    def _believe(self, machine: int) -> None:
+        pstate = self._cpus[machine].pstate
+        if self._pstate[machine] != pstate:
+            self._pstate[machine] = pstate
+            self._stale.add(machine)
+
+
+def _watts(host: HostSpec, pstate: int) -> tuple[float, float, float]:
+    return host.watts[pstate] if host.watts is not None else (0.0, 0.0, 0.0)
+
+
+def _sum(values: NDArray[np.float64]) -> np.longdouble:
+    """Add numbers in 80 bits, one after the other in the order of the ids: numpy's own sum adds in pairs."""
+    return LongDouble(np.add.accumulate(values.astype(LongDouble))[-1] if len(values) else 0.0)
+
+
+def _is_range(machines: Sequence[int]) -> bool:
+    return bool(machines) and machines[-1] - machines[0] + 1 == len(machines)

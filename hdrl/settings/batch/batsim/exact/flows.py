@@ -1,0 +1,238 @@
+"""Flows, and what they take: CPUs and links.
+
+A flow is a parallel task or a message: one unit of work, done at one rate by all of its parts. Each of its demands
+takes ``weight * rate`` of a resource.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hdrl.settings.batch.batsim.exact.platform import HostSpec
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.batsim.exact.sharing import Network
+
+WINDOW_BYTES = 4194304.0
+"""TCP's window: a flow gets at most this much per round trip."""
+
+
+class Activity(Protocol):
+    """What stands behind an action of the engine."""
+
+    def end(self) -> None:
+        """Do what has to be done when the action is over."""
+
+
+class Resource:
+    """A CPU or a link.
+
+    Parameters
+    ----------
+    capacity
+        Flop/s (all cores) or bytes/s.
+    fatpipe
+        Whether flows do not share it.
+    """
+
+    __slots__ = ("capacity", "fatpipe", "users")
+
+    def __init__(self, capacity: float, *, fatpipe: bool = False) -> None:
+        self.capacity = capacity
+        self.fatpipe = fatpipe
+        self.users: dict[Flow, tuple[float, ...]] = {}
+        """Weights (positive) of the demands of each flow that works, in the order in which they began to work."""
+
+    def load(self) -> float:
+        """Return what its flows take of it, in the unit of its capacity."""
+        total = 0.0
+        for flow, weights in reversed(self.users.items()):
+            for weight in reversed(weights):
+                total += weight * flow.rate
+        return total
+
+    def taken(self, steps: Mapping[Flow, float]) -> list[float]:
+        """Return what each demand takes when rates rise by some steps; the newest first, as SimGrid adds them up."""
+        return [weight * steps[flow] for flow, weights in reversed(self.users.items()) for weight in reversed(weights)]
+
+
+class Cpu(Resource):
+    """The CPU of a host.
+
+    Parameters
+    ----------
+    host
+        The host.
+
+    Attributes
+    ----------
+    spec
+        The host.
+    pstate
+        Its P-state.
+    machine
+        The id of Batsim's machine on this host, or -1.
+    """
+
+    __slots__ = ("machine", "pstate", "spec")
+
+    def __init__(self, host: HostSpec) -> None:
+        self.spec = host
+        self.machine = -1
+        self.pstate = host.pstate
+        super().__init__(host.cores * host.speeds_flops[host.pstate])
+
+    @property
+    def speed_flops(self) -> float:
+        """Speed of one core, flop/s."""
+        return self.spec.speeds_flops[self.pstate]
+
+
+class Work:
+    """What a flow has to do: flop on hosts, and bytes between them.
+
+    Parameters
+    ----------
+    network
+        The shared resources.
+    cpus
+        The host of each executor; a host may come more than once.
+    flops
+        The work of each executor.
+    transfers
+        ``(from, to, bytes)`` for each pair of executors that exchange something.
+
+    Attributes
+    ----------
+    machines
+        The machines involved, those without work included.
+    demands
+        Weights (positive) on each shared resource.
+    latency_s
+        The latency of the longest route: it is waited for before any work is done.
+    latency_limit
+        The largest rate that latencies allow.
+    nothing
+        Whether there is nothing to do at all.
+    """
+
+    __slots__ = ("cpus", "demands", "flops", "latency_limit", "latency_s", "machines", "nothing")
+
+    def __init__(
+        self, network: Network, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Iterable[tuple[int, int, float]]
+    ) -> None:
+        self.cpus = cpus
+        self.flops = flops
+        self.machines = tuple({cpu.machine: None for cpu in cpus if cpu.machine >= 0})
+        on_cpus: dict[Resource, list[float]] = {}
+        for cpu, amount in zip(cpus, flops, strict=True):
+            if amount > 0:
+                on_cpus.setdefault(cpu, []).append(amount)
+        self.demands = [(resource, tuple(weights)) for resource, weights in on_cpus.items()]
+        self.latency_s = 0.0
+        self.latency_limit = math.inf
+        n_links = self._cross(network, transfers)
+        self.nothing = n_links == 0 and not on_cpus
+
+    def _cross(self, network: Network, transfers: Iterable[tuple[int, int, float]]) -> int:
+        """Collect what is asked of links; return how many are crossed."""
+        on_links: dict[Resource, float] = {}
+        worst = 0.0
+        n_links = 0
+        for source, target, size in transfers:
+            route = network.platform.route(self.cpus[source].spec, self.cpus[target].spec)
+            self.latency_s = max(self.latency_s, route.latency_s)
+            worst = max(worst, route.latency_s * size)
+            n_links += len(route.links)
+            for link in route.links:
+                resource = network.resource(link)
+                before = on_links.get(resource, 0.0)
+                on_links[resource] = max(before, size) if link.fatpipe else before + size
+        self.demands += [(resource, (size,)) for resource, size in on_links.items()]
+        if worst > 0:
+            self.latency_limit = WINDOW_BYTES / (2.0 * worst)
+        return n_links
+
+
+class Flow:
+    """Work that is being done: a parallel task or a message.
+
+    Parameters
+    ----------
+    work
+        What there is to do.
+
+    Attributes
+    ----------
+    latency_s
+        What is left to wait before any work is done.
+    flowing
+        Whether it can work, that is whether its latency is paid.
+    rate
+        Work per second, of the one unit that it has to do.
+    demands, machines
+        Those of its work.
+    owner
+        What ends with it.
+    serial
+        Its place in the order of creation of all actions.
+    """
+
+    __slots__ = (
+        "_speed_limit",
+        "_speeds_stale",
+        "demands",
+        "flowing",
+        "latency_s",
+        "machines",
+        "owner",
+        "rate",
+        "serial",
+        "work",
+    )
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.demands = work.demands
+        self.machines = work.machines
+        self.latency_s = work.latency_s
+        self.flowing = self.latency_s <= 0
+        self.rate = 0.0
+        self.serial = -1
+        self.owner: Activity | None = None
+        self._speed_limit = math.inf
+        self._speeds_stale = True
+
+    def enter(self) -> None:
+        """Register with the resources."""
+        for resource, weights in self.demands:
+            resource.users[self] = weights
+
+    def leave(self) -> None:
+        """Take the flow out of the resources."""
+        for resource, _ in self.demands:
+            resource.users.pop(self, None)
+
+    def forget_speeds(self) -> None:
+        """Note that the speed of a host has changed."""
+        self._speeds_stale = True
+
+    def limit(self) -> float:
+        """Return the largest rate that the flow could have if it were alone on shared resources."""
+        if self._speeds_stale:
+            self._speeds_stale = False
+            self._speed_limit = math.inf
+            for cpu, flops in zip(self.work.cpus, self.work.flops, strict=True):
+                if flops > 0:
+                    self._speed_limit = min(self._speed_limit, cpu.speed_flops / flops)
+        return min(self._speed_limit, self.work.latency_limit)
+
+
+def transfers_of_matrix(n: int, sizes: Sequence[float]) -> list[tuple[int, int, float]]:
+    """Return ``(from, to, bytes)`` of an ``n x n`` matrix, row by row, without the zeros."""
+    matrix = np.asarray(sizes, dtype=np.float64)
+    return [(int(k) // n, int(k) % n, float(matrix[k])) for k in np.flatnonzero(matrix > 0)]

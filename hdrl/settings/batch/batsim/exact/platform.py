@@ -1,0 +1,379 @@
+"""SimGrid platforms as Batsim uses them: hosts, links and the routes between hosts.
+
+Only what `routing="Full"` zones can say is read; everything else is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError
+
+import defusedxml.ElementTree as SafeTree
+from defusedxml.common import DefusedXmlException
+
+from hdrl.errors import PlatformError, ReadError, suggest
+from hdrl.files import read_text
+from hdrl.settings.batch.batsim.exact.zones import ClusterZone, Link, Route, VivaldiZone, Zone
+
+LOOPBACK_BYTES_PER_S = 1e10
+"""Bandwidth of the loopback that SimGrid adds where a host has no route to itself."""
+
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_SPEED_UNITS = {"": 1.0} | {f"{prefix}f": factor for prefix, factor in _PREFIXES.items()}
+_BANDWIDTH_UNITS = (
+    {"": 1.0}
+    | {f"{prefix}Bps": factor for prefix, factor in _PREFIXES.items()}
+    | {f"{prefix}bps": factor * 0.125 for prefix, factor in _PREFIXES.items()}
+)
+_LATENCY_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12, "m": 60.0, "h": 3600.0}
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
+
+_ZONE_TAGS = ("prop", "host", "router", "link", "zone", "cluster", "route", "zoneRoute")
+_NEW_TAGS = {"AS": "zone", "ASroute": "zoneRoute"}
+_ROUTINGS = {"Full": Zone, "None": Zone, "Vivaldi": VivaldiZone}
+_DEEPEST_ZONE = 50
+_MOST_CORES = 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class HostSpec:
+    """A host as the platform file describes it.
+
+    Attributes
+    ----------
+    index
+        Its place in the file, from 0.
+    name
+        Its name.
+    speeds_flops
+        Speed of one of its cores in each P-state, flop/s.
+    pstate
+        P-state at date 0.
+    cores
+        Its number of cores.
+    watts
+        Power at no load, at nearly no load and at full load in each P-state, or ``None`` if not given.
+    properties, zone_properties
+        Its own properties, and those of its zone.
+    """
+
+    index: int
+    name: str
+    speeds_flops: tuple[float, ...]
+    pstate: int
+    cores: int
+    watts: tuple[tuple[float, float, float], ...] | None
+    properties: dict[str, str]
+    zone_properties: dict[str, str]
+
+
+class SimGridPlatform:
+    """Hosts in the order of the file, and the routes between them.
+
+    Parameters
+    ----------
+    path
+        A SimGrid XML file, version 4 or 4.1.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read or is no well-formed XML.
+    PlatformError
+        If it describes what is not simulated, or makes no sense.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.hosts: list[HostSpec] = []
+        self.loopback = Link("__loopback__", LOOPBACK_BYTES_PER_S, 0.0, fatpipe=True)
+        self._links: dict[str, Link] = {}
+        self._zone_of: dict[str, Zone] = {}
+        self._cache: dict[tuple[int, int], Route] = {}
+        root = _parse(self.path)
+        for element in root:
+            if element.tag in ("zone", "AS"):
+                self._read_zone(element, None)
+            elif element.tag != "config":
+                raise self._error(f"<{element.tag}> is not simulated outside of a zone")
+        if not self.hosts:
+            raise self._error("has no host")
+
+    def host_named(self, name: str) -> HostSpec:
+        """Return a host by its name; raise `PlatformError` if there is none."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise self._error(f"no host {name!r}; {suggest(name, (host.name for host in self.hosts))}")
+
+    def route(self, source: HostSpec, target: HostSpec) -> Route:
+        """Return the route from one host to another; raise `PlatformError` if there is none."""
+        key = (source.index, target.index)
+        found = self._cache.get(key)
+        if found is None:
+            links = self._links_between(source.name, target.name)
+            latency_s = self._extra_latency_s(source.name, target.name)
+            for link in links:
+                latency_s += link.latency_s
+            found = self._cache[key] = Route(links, latency_s)
+        return found
+
+    def _extra_latency_s(self, source: str, target: str) -> float:
+        zone = self._zone_of[source]
+        return zone.extra_latency_s(source, target) if zone is self._zone_of[target] else 0.0
+
+    def _links_between(self, source: str, target: str) -> tuple[Link, ...]:
+        here, there = self._zone_of[source], self._zone_of[target]
+        if here is there:
+            links = here.links(source, target)
+            if links is None and source == target:
+                links = (self.loopback,)
+            if links is None:
+                raise self._error(f"zone {here.name!r} has no route from {source!r} to {target!r}")
+            return links
+        ours, theirs = here.ancestry(), there.ancestry()
+        depth = 0
+        while depth < min(len(ours), len(theirs)) and ours[depth] is theirs[depth]:
+            depth += 1
+        if depth in (0, len(ours), len(theirs)):
+            raise self._error(f"no route from {source!r} to {target!r}: their zones are not beside each other")
+        between = ours[depth - 1].zone_routes.get((ours[depth].name, theirs[depth].name))
+        if between is None:
+            raise self._error(f"zone {ours[depth - 1].name!r} has no route from {source!r} to {target!r}")
+        gateway, entrance, middle = between
+        head = () if gateway == source else self._links_between(source, gateway)
+        tail = () if entrance == target else self._links_between(entrance, target)
+        return head + middle + tail
+
+    def _read_zone(self, element: Element, parent: Zone | None) -> None:
+        name, routing = self._need(element, "id"), element.get("routing", "Full")
+        if routing not in _ROUTINGS:
+            raise self._error(
+                f"zone {name!r}: routing {routing!r} is not simulated, expected one of {', '.join(_ROUTINGS)}"
+            )
+        zone = _ROUTINGS[routing](name, parent)
+        if len(zone.ancestry()) > _DEEPEST_ZONE:
+            raise self._error(f"zone {zone.name!r} is nested too deeply")
+        definitions = {
+            "prop": lambda child: zone.properties.update({self._need(child, "id"): child.get("value", "")}),
+            "host": lambda child: self._read_host(child, zone),
+            "router": lambda child: self._add_point(self._need(child, "id"), zone),
+            "link": self._read_link,
+            "zone": lambda child: self._read_zone(child, zone),
+            "cluster": lambda child: self._read_cluster(child, zone),
+        }
+        # routes last: they may name links that are written below them
+        routes = {
+            "route": lambda child: self._read_route(child, zone),
+            "zoneRoute": lambda child: self._read_zone_route(child, zone),
+        }
+        self._read_children(element, {"prop": definitions["prop"]})
+        self._read_children(element, {tag: read for tag, read in definitions.items() if tag != "prop"})
+        self._read_children(element, routes)
+
+    def _read_children(self, element: Element, readers: Mapping[str, Callable[[Element], object]]) -> None:
+        for child in element:
+            tag = _NEW_TAGS.get(child.tag, child.tag)
+            if tag not in _ZONE_TAGS:
+                raise self._error(f"<{child.tag}> is not simulated")
+            if tag in readers:
+                readers[tag](child)
+
+    def _add_point(self, name: str, zone: Zone) -> None:
+        if name in self._zone_of:
+            raise self._error(f"two hosts or routers are called {name!r}")
+        self._zone_of[name] = zone
+
+    def _read_cluster(self, element: Element, parent: Zone) -> None:
+        zone = ClusterZone(self._need(element, "id"), parent)
+        where = f"cluster {zone.name!r}"
+        self._refuse(element, where, ("limiter_link", "state_file", "speed_file", "availability_file"))
+        if element.get("topology", "FLAT") != "FLAT":
+            raise self._error(f"{where}: topology {element.get('topology')!r} is not simulated, expected 'FLAT'")
+        prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+        zone.properties = {self._need(prop, "id"): prop.get("value", "") for prop in element if prop.tag == "prop"}
+        if "bb_bw" in element.attrib:
+            self._add_links(f"{zone.name}_backbone", element, ("bb_bw", "bb_lat", "bb_sharing_policy"), "SHARED")
+            zone.backbone = self._links[f"{zone.name}_backbone"]
+        for k in self._radical(element, where):
+            host, link = f"{prefix}{k}{suffix}", f"{zone.name}_link_{k}"
+            policy = self._add_links(link, element, ("bw", "lat", "sharing_policy"), "SPLITDUPLEX")
+            duplex = policy == "SPLITDUPLEX"
+            zone.up[host], zone.down[host] = (self._links[link + (end * duplex)] for end in ("_UP", "_DOWN"))
+            if "loopback_bw" in element.attrib:
+                self._add_links(f"{link}_loopback", element, ("loopback_bw", "loopback_lat", ""), "FATPIPE")
+                zone.loopback[host] = self._links[f"{link}_loopback"]
+            self._read_host(element, zone, host)
+        self._add_point(element.get("router_id") or f"{prefix}{zone.name}_router{suffix}", zone)
+
+    def _radical(self, element: Element, where: str) -> list[int]:
+        """Return the numbers of a cluster's hosts, as in ``0-3,7``."""
+        result: list[int] = []
+        text = self._need(element, "radical")
+        for part in text.split(","):
+            match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
+            if match is None or int(match[2] or match[1]) < int(match[1]):
+                raise self._error(f"{where}: radical is {text!r}, expected numbers and ranges such as '0-3,7'")
+            result += range(int(match[1]), int(match[2] or match[1]) + 1)
+        return result
+
+    def _read_host(self, element: Element, zone: Zone, name: str = "") -> None:
+        name = name or self._need(element, "id")
+        where = f"host {name!r}"
+        self._add_point(name, zone)
+        if isinstance(zone, VivaldiZone):
+            zone.places[name] = self._place(element, where)
+        self._refuse(element, where, ("availability_file", "state_file", "speed_file"))
+        speeds = tuple(
+            self._quantity(text, _SPEED_UNITS, f"{where}: speed") for text in self._need(element, "speed").split(",")
+        )
+        pstate = self._integer(element, "pstate", 0, where)
+        cores = self._integer(element, "core", 1, where)
+        if not 1 <= cores <= _MOST_CORES:
+            raise self._error(f"{where}: {cores} cores, expected 1 to {_MOST_CORES}")
+        if not 0 <= pstate < len(speeds):
+            raise self._error(f"{where}: P-state {pstate}, but only {len(speeds)} speeds are given")
+        properties = {self._need(prop, "id"): prop.get("value", "") for prop in element if prop.tag == "prop"}
+        watts = self._watts(properties["wattage_per_state"], where) if "wattage_per_state" in properties else None
+        around = zone.all_properties()
+        self.hosts.append(HostSpec(len(self.hosts), name, speeds, pstate, cores, watts, properties, around))
+
+    def _place(self, element: Element, where: str) -> tuple[float, float, float]:
+        try:
+            x, y, height = map(float, element.get("coordinates", "").split())
+        except ValueError:
+            x = y = height = math.nan
+        if not all(map(math.isfinite, (x, y, height))):
+            raise self._error(f"{where}: coordinates are {element.get('coordinates')!r}, expected three numbers")
+        return x, y, height
+
+    def _watts(self, text: str, where: str) -> tuple[tuple[float, float, float], ...]:
+        result = []
+        for part in text.split(","):
+            try:
+                values = [float(value) for value in part.split(":")]
+            except ValueError:
+                values = []
+            if len(values) not in (2, 3) or not all(math.isfinite(value) for value in values):
+                raise self._error(
+                    f"{where}: wattage_per_state {part.strip()!r}, expected idle:full or idle:epsilon:full"
+                )
+            result.append((values[0], values[-2], values[-1]))
+        return tuple(result)
+
+    def _read_link(self, element: Element) -> None:
+        name = self._need(element, "id")
+        where = f"link {name!r}"
+        self._refuse(element, where, ("bandwidth_file", "latency_file", "state_file"))
+        self._add_links(name, element, ("bandwidth", "latency", "sharing_policy"), "SHARED")
+
+    def _add_links(self, name: str, element: Element, attributes: tuple[str, str, str], default: str) -> str:
+        """Add a link, or both directions of one, whose attributes may have other names; return how it is shared."""
+        where = f"link {name!r}"
+        bandwidth_name, latency_name, policy_name = attributes
+        bandwidth = self._quantity(self._need(element, bandwidth_name), _BANDWIDTH_UNITS, f"{where}: {bandwidth_name}")
+        latency_s = self._quantity(element.get(latency_name, "0s"), _LATENCY_UNITS, f"{where}: {latency_name}")
+        policy = element.get(policy_name, default)
+        if policy not in ("SHARED", "FATPIPE", "SPLITDUPLEX"):
+            raise self._error(f"{where}: sharing_policy {policy!r} is not simulated")
+        for suffix in ("_UP", "_DOWN") if policy == "SPLITDUPLEX" else ("",):
+            if name + suffix in self._links:
+                raise self._error(f"two links are called {name!r}")
+            self._links[name + suffix] = Link(name + suffix, bandwidth, latency_s, policy == "FATPIPE")
+        return policy
+
+    def _read_route(self, element: Element, zone: Zone) -> None:
+        source, target = self._need(element, "src"), self._need(element, "dst")
+        for point in (source, target):
+            if self._zone_of.get(point) is not zone:
+                raise self._error(f"zone {zone.name!r}: a route names {point!r}, which is not in this zone")
+        links = tuple(self._crossed(element))
+        zone.routes[source, target] = links
+        if element.get("symmetrical", "YES").upper() != "NO":
+            zone.routes.setdefault((target, source), tuple(self._reverse(links)))
+
+    def _read_zone_route(self, element: Element, zone: Zone) -> None:
+        source, target = self._need(element, "src"), self._need(element, "dst")
+        gateway, entrance = self._need(element, "gw_src"), self._need(element, "gw_dst")
+        for point in (gateway, entrance):
+            if point not in self._zone_of:
+                raise self._error(f"zone {zone.name!r}: gateway {point!r} is no host and no router")
+        links = tuple(self._crossed(element))
+        zone.zone_routes[source, target] = (gateway, entrance, links)
+        if element.get("symmetrical", "YES").upper() != "NO":
+            zone.zone_routes.setdefault((target, source), (entrance, gateway, tuple(self._reverse(links))))
+
+    def _crossed(self, element: Element) -> Iterator[Link]:
+        for child in element:
+            name = self._need(child, "id")
+            direction = child.get("direction", "NONE")
+            full = name if direction == "NONE" else f"{name}_{direction}"
+            if full not in self._links:
+                if f"{name}_UP" in self._links:
+                    raise self._error(f"link {name!r} is split-duplex: a route must say direction UP or DOWN")
+                raise self._error(f"a route crosses link {full!r}, which is not defined")
+            yield self._links[full]
+
+    def _reverse(self, links: tuple[Link, ...]) -> Iterator[Link]:
+        """Yield the links of the way back; a split-duplex link is crossed in its other direction."""
+        for link in reversed(links):
+            name = link.name
+            if name.endswith("_UP") and name[:-3] + "_DOWN" in self._links:
+                yield self._links[name[:-3] + "_DOWN"]
+            elif name.endswith("_DOWN") and name[:-5] + "_UP" in self._links:
+                yield self._links[name[:-5] + "_UP"]
+            else:
+                yield link
+
+    def _need(self, element: Element, attribute: str) -> str:
+        value = element.get(attribute)
+        if not value:
+            raise self._error(f"<{element.tag}> has no {attribute!r}")
+        return value
+
+    def _refuse(self, element: Element, where: str, attributes: tuple[str, ...]) -> None:
+        for attribute in attributes:
+            if element.get(attribute):
+                raise self._error(f"{where}: {attribute} is not simulated")
+
+    def _integer(self, element: Element, attribute: str, default: int, where: str) -> int:
+        text = element.get(attribute, str(default))
+        if not re.fullmatch(r"[+-]?\d{1,9}", text):
+            raise self._error(f"{where}: {attribute} is {text!r}, expected an integer")
+        return int(text)
+
+    def _quantity(self, text: str, units: dict[str, float], where: str) -> float:
+        match = _QUANTITY.fullmatch(text)
+        if match is None or match[2] not in units:
+            known = ", ".join(unit for unit in units if unit)
+            raise self._error(f"{where} is {text.strip()!r}, expected a number and one of {known}")
+        value = float(match[1]) * units[match[2]]
+        if not (math.isfinite(value) and value >= 0):
+            raise self._error(f"{where} is {text.strip()!r}, expected a finite number that is not negative")
+        return value
+
+    def _error(self, problem: str) -> PlatformError:
+        return PlatformError(f"{self.path}: {problem}")
+
+
+def _parse(path: Path) -> Any:
+    text = read_text(path)
+    # SimGrid does not mind blank lines above the XML declaration
+    start = text.lstrip()
+    n_blank = text.count("\n") - start.count("\n")
+    try:
+        root = SafeTree.fromstring(start)
+    except ParseError as error:
+        raise ReadError(path, f"is no well-formed XML ({error.msg})", line=error.position[0] + n_blank) from None
+    except DefusedXmlException as error:
+        raise ReadError(path, f"holds XML that is never read ({type(error).__name__})") from None
+    except (ValueError, LookupError) as error:
+        raise ReadError(path, f"is no readable XML ({error})") from None
+    if root.tag != "platform":
+        raise ReadError(path, f"its root is <{root.tag}>, expected <platform>")
+    return root

@@ -1,0 +1,86 @@
+"""Parallel tasks: which executors compute how much, and exchange how many bytes, for each kind of profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hdrl.errors import BatsimError
+from hdrl.settings.batch.batsim.exact.context import Context
+from hdrl.settings.batch.batsim.exact.flows import Cpu, Work, transfers_of_matrix
+from hdrl.settings.batch.batsim.exact.jobs import Job
+from hdrl.settings.batch.batsim.exact.machines import Machine
+from hdrl.settings.batch.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.batsim.exact.execution import Run
+
+Transfers = list[tuple[int, int, float]]
+
+
+def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Work:
+    """Return the parallel task of a profile.
+
+    Raises
+    ------
+    BatsimError
+        If the profile does not fit the allocation, or names storage that the scheduler did not map.
+    """
+    cpus = run.cpus
+    if isinstance(profile, Parallel):
+        if len(cpus) != len(profile.flops):
+            raise BatsimError(
+                f"job {job.id!r} has {len(cpus)} executors, its profile {profile.name!r} is for {len(profile.flops)}: "
+                "Batsim would stop here"
+            )
+        # SimGrid takes a task of one executor for a plain computation, whatever bytes it has
+        transfers = transfers_of_matrix(len(cpus), profile.transfer_bytes) if len(cpus) > 1 else []
+        return Work(context.network, cpus, profile.flops, transfers)
+    if isinstance(profile, Homogeneous):
+        return _homogeneous(context, cpus, profile)
+    if isinstance(profile, ParallelStorage):
+        return _with_storage(context, run, profile)
+    if isinstance(profile, DataStaging):
+        ends = [_mapped(context, run, label, profile).cpu for label in (profile.source, profile.target)]
+        return Work(context.network, ends, (0.0, 0.0), [(0, 1, profile.n_bytes)] if profile.n_bytes > 0 else [])
+    raise AssertionError(profile)
+
+
+def _homogeneous(context: Context, cpus: list[Cpu], profile: Homogeneous) -> Work:
+    n = len(cpus)
+    flops, size = profile.flops, profile.transfer_bytes
+    if profile.total:
+        flops, size = flops / n, size / n
+    transfers = [(k, other, size) for k in range(n) for other in range(n) if other != k] if size > 0 else []
+    return Work(context.network, cpus, [flops] * n, transfers)
+
+
+def _with_storage(context: Context, run: Run, profile: ParallelStorage) -> Work:
+    if run.storage_mapping:
+        storage = _mapped(context, run, profile.storage, profile)
+    elif len(context.machines.storage) == 1:
+        storage = context.machines.storage[0]
+    else:
+        raise BatsimError(
+            f"job {run.job.id!r}: the scheduler gave no storage_mapping, and the platform has "
+            f"{len(context.machines.storage)} storage hosts: Batsim would stop here"
+        )
+    cpus = [*run.cpus, storage.cpu]
+    last = len(cpus) - 1
+    transfers: Transfers = []
+    if profile.write_bytes > 0:
+        transfers += [(k, last, profile.write_bytes) for k in range(last)]
+    if profile.read_bytes > 0:
+        transfers += [(last, k, profile.read_bytes) for k in range(last)]
+    return Work(context.network, cpus, [0.0] * len(cpus), transfers)
+
+
+def _mapped(context: Context, run: Run, label: str, profile: Profile) -> Machine:
+    machine_id = run.storage_mapping.get(label)
+    if machine_id is None:
+        raise BatsimError(
+            f"job {run.job.id!r}: storage_mapping has no {label!r}, which profile {profile.name!r} needs: "
+            "Batsim would stop here"
+        )
+    if not 0 <= machine_id < len(context.machines) or not context.machines[machine_id].is_storage:
+        raise BatsimError(f"job {run.job.id!r}: storage_mapping: machine {machine_id} is no storage host")
+    return context.machines[machine_id]

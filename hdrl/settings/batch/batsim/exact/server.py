@@ -1,0 +1,226 @@
+"""Batsim's server: it receives internal messages one by one, and tells the scheduler what has happened."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from hdrl.errors import BatsimError
+from hdrl.settings.batch.batsim.exact.actors import Sleep, Spawn, Steps
+from hdrl.settings.batch.batsim.exact.context import Context, Scheduler
+from hdrl.settings.batch.batsim.exact.idsets import format_ids, parse_ids
+from hdrl.settings.batch.batsim.exact.jobs import KILLED, SUBMITTED, Job
+from hdrl.settings.batch.batsim.exact.messages import (
+    Asked,
+    Called,
+    Completed,
+    ExternalEvents,
+    FromJob,
+    Goodbye,
+    Hello,
+    Killed,
+    Message,
+    Ready,
+    Registered,
+    Submitted,
+    Switched,
+)
+from hdrl.settings.batch.batsim.exact.protocol import dump, parse_reply, with_id
+from hdrl.settings.batch.batsim.exact.rapidjson import reread
+from hdrl.settings.batch.batsim.exact.requests import Requests
+from hdrl.settings.batch.batsim.exact.submission import MACHINE_EVENTS
+
+
+class Server:
+    """The server of a simulation, with what it counts.
+
+    Parameters
+    ----------
+    context
+        The simulation.
+    scheduler
+        Who decides.
+    n_event_submitters
+        Number of files of external events.
+
+    Attributes
+    ----------
+    finished
+        Whether the scheduler has acknowledged SIMULATION_ENDS.
+    scheduling_s
+        Wall-clock seconds spent in the scheduler.
+    """
+
+    def __init__(self, context: Context, scheduler: Scheduler, n_event_submitters: int) -> None:
+        self.context = context
+        self.counts = Counts(n_job_submitters=len(context.workloads), n_event_submitters=n_event_submitters)
+        self.finished = False
+        self.scheduling_s = 0.0
+        self._scheduler = scheduler
+        self._requests = Requests(context, self.counts, self.emit)
+        self._pending: list[dict[str, Any]] = []
+        self._ready = False
+        self._ending = False
+        self._told: list[Job] = []
+
+    def emit(self, kind: str, data: dict[str, Any]) -> None:
+        """Note an event for the scheduler, at the present date."""
+        self._pending.append({"timestamp": float(self.context.now_s), "type": kind, "data": data})
+
+    def run(self, begins: dict[str, Any]) -> Steps[None]:
+        """Be the server, from SIMULATION_BEGINS until the reply to SIMULATION_ENDS has been applied."""
+        self.emit("SIMULATION_BEGINS", begins)
+        yield from self._send()
+        while not self.finished:
+            message = yield from self.context.server.get(self.context.master)
+            yield from self._handle(message)
+            if self._ready and not self.finished and self.context.server.empty:
+                if self._pending:
+                    yield from self._send()
+                elif self._is_over():
+                    self.emit("SIMULATION_ENDS", {})
+                    self._ending = True
+                    yield from self._send()
+        if self.counts.waiters:
+            raise BatsimError("the reply to SIMULATION_ENDS asked for a call at a later date: Batsim would stop here")
+
+    def _is_over(self) -> bool:
+        counts, options = self.counts, self.context.options
+        return (
+            not self._ending
+            and counts.n_job_submitters == 0
+            and counts.n_event_submitters == 0
+            and (not options.dynamic_jobs or counts.registration_finished)
+            and counts.completed == counts.submitted
+            and counts.running == counts.switching == counts.waiters == counts.killers == 0
+        )
+
+    def _send(self) -> Steps[None]:
+        """Send everything that is pending; whatever jobs have been told to be complete is then forgotten."""
+        text = dump({"now": float(self.context.now_s), "events": self._pending})
+        self._pending = []
+        self._ready = False
+        yield Spawn(self._exchange(text), self.context.master)
+        for job in self._told:
+            job.workload.jobs.pop(job.id, None)
+            if not self.context.options.profile_reuse:
+                job.workload.drop_profile(job.profile.name)
+        self._told = []
+
+    def _exchange(self, text: str) -> Steps[None]:
+        """Be the actor of one exchange: apply the requests of the reply one after the other, at their dates."""
+        context = self.context
+        began_s = time.perf_counter()
+        reply = parse_reply(self._scheduler.exchange(text))
+        self.scheduling_s += time.perf_counter() - began_s
+        for request in reply.requests:
+            message = self._requests.register(request)
+            if request.timestamp_s > context.now_s:
+                yield Sleep(request.timestamp_s - context.now_s)
+            yield from context.server.put(context.master, message)
+        if reply.now_s > context.now_s:
+            yield Sleep(reply.now_s - context.now_s)
+        yield from context.server.put(context.master, Ready())
+
+    def _handle(self, message: Message) -> Steps[None]:
+        """Handle an internal message."""
+        match message:
+            case Asked(request):
+                yield from self._requests.apply(request)
+            case Switched(machine_id, pstate):
+                yield from self._requests.switched(machine_id, pstate)
+            case Ready():
+                self._ready = True
+                self.finished = self._ending
+            case Submitted(jobs):
+                for job in jobs:
+                    job.state = SUBMITTED
+                    self._submitted(job, tell=True)
+            case Registered(job):
+                self._submitted(job, tell=self.context.options.acknowledge_dynamic_jobs)
+            case ExternalEvents(events):
+                for event in events:
+                    self._happened(dict(event))
+            case Completed(job):
+                self._completed(job)
+            case _:
+                self._handle_rest(message)
+
+    def _handle_rest(self, message: Message) -> None:
+        match message:
+            case Killed():
+                self._killed(message)
+            case Called():
+                self.counts.waiters -= 1
+                self.emit("REQUESTED_CALL", {})
+            case FromJob(job, text):
+                self.emit("FROM_JOB_MSG", {"job_id": job.id, "msg": text})
+            case Goodbye(of_jobs):
+                self._goodbye(of_jobs=of_jobs)
+            case _:
+                assert isinstance(message, Hello)  # noqa: S101 - the last kind there is
+
+    def _submitted(self, job: Job, *, tell: bool) -> None:
+        self.counts.submitted += 1
+        if tell:
+            data: dict[str, Any] = {"job_id": job.id, "job": with_id(reread(job.description), job.id)}
+            if self.context.options.forward_profiles:
+                data["profile"] = reread(job.profile.description)
+            self.emit("JOB_SUBMITTED", data)
+
+    def _completed(self, job: Job) -> None:
+        self.counts.running -= 1
+        self.counts.completed += 1
+        self._told.append(job)
+        data = {"job_id": job.id, "job_state": job.state, "return_code": job.return_code}
+        self.emit("JOB_COMPLETED", data | {"alloc": format_ids(job.allocation)})
+        self.context.outputs.add_job(job)
+
+    def _killed(self, message: Killed) -> None:
+        for job in message.jobs:
+            if job.state == KILLED:
+                self._completed(job)
+        progress = {job.id: task.report() for job, task in message.tasks}
+        self.emit("JOB_KILLED", {"job_ids": [job.id for job in message.jobs], "job_progress": progress})
+        self.counts.killers -= 1
+
+    def _goodbye(self, *, of_jobs: bool) -> None:
+        counts = self.counts
+        if of_jobs:
+            counts.n_job_submitters -= 1
+            if counts.n_job_submitters == 0:
+                self.emit("NOTIFY", {"type": "no_more_static_job_to_submit"})
+        else:
+            counts.n_event_submitters -= 1
+            if counts.n_event_submitters == 0:
+                self.emit("NOTIFY", {"type": "no_more_external_event_to_occur"})
+
+    def _happened(self, event: dict[str, Any]) -> None:
+        """Apply an external event and tell it."""
+        kind = event["type"]
+        if kind not in MACHINE_EVENTS:
+            self.emit("NOTIFY", event)
+            return
+        machines = self.context.machines
+        ids = parse_ids(event["resources"], len(machines))
+        for machine_id in ids:
+            machine = machines[machine_id]
+            back = "computing" if machine.jobs else "idle"
+            machines.set_state(machine, "unavailable" if kind == "machine_unavailable" else back, self.context.now_s)
+        self.emit("NOTIFY", {"type": f"event_{kind}", "resources": format_ids(ids)})
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has to come to an end before the simulation does."""
+
+    n_job_submitters: int
+    n_event_submitters: int
+    submitted: int = 0
+    completed: int = 0
+    running: int = 0
+    switching: int = 0
+    waiters: int = 0
+    killers: int = 0
+    registration_finished: bool = False

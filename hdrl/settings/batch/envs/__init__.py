@@ -1,0 +1,1 @@
+"""Environments of batch jobs: ``hdrl/JobPick-v0`` and ``hdrl/PolicyPair-v0``."""

@@ -1,0 +1,405 @@
+"""``hdrl/JobPick-v0``: pick waiting jobs on a machine of identical processors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.compiled.counts import ALL_LEGAL
+from hdrl.compiled.lend import Lent
+from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
+from hdrl.errors import OptionsError
+from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, RELATIVE, job_pick_options
+from hdrl.settings.batch.envs.job_pick_pay import PickPay
+from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
+from hdrl.settings.batch.envs.pool_trace import pool_trace
+from hdrl.settings.batch.envs.rewards import GivenObjective
+from hdrl.settings.batch.order import entries
+from hdrl.settings.batch.order.state import OUTPUTS, SHARED, OrderState, new_order_state, set_episode
+from hdrl.settings.batch.order.table import job_table, row_templates
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.workload.model import Workload
+
+DEFAULT_N_JOBS = 256
+"""Jobs of an episode unless chosen, as in RLScheduler's training."""
+
+
+class JobPickVectorEnv(RowPickVectorEnv):
+    """A batch of environments in which waiting jobs are picked on a machine of identical processors.
+
+    **Description.** Jobs are submitted to a machine of ``n_procs`` identical processors. Whenever a decision is due,
+    the agent picks one of the jobs that wait. Agents see requested times; how long jobs really run they do not see.
+
+    **Action space.** ``Discrete(max_jobs)``: the row of the job; with ``skip`` one more, last, that starts nothing
+    until the next event. ``info["row_mask"]`` says which rows hold a job, ``info["action_mask"]`` which may be picked.
+
+    **Observation space.** ``Box(0, 1, (max_jobs, n_features), float32)``: a row for each waiting job, in ``order``. If
+    more wait than there are rows, the first are seen. Values end at 1 - 1e-5; a row without a job is
+    0 1 1 1 1 1 1 0 (and 0 in further columns).
+
+    ======  =================================================================================
+    column  meaning
+    ======  =================================================================================
+    0       time waited / 12 h
+    1       requested time / longest run time of the workload
+    2       processors / processors of the machine
+    3       memory / largest of the workload (1 if absent)
+    4-6     user, group, executable / largest number (1 if absent)
+    7       1 - 1e-5 if the job can start now, 1e-5 if not
+    8...    further ``features``, in the order in which they are named
+    ======  =================================================================================
+
+    **Rewards.** Minus the objective (plus where more is better): ``"end"``: 0 until the last step, which gets all;
+    ``"shaped"``: each step what it adds to the objective over the jobs that have been started, so that the sum is
+    the same; ``"relative"``: the last step minus the logarithm of the objective divided by what the priority
+    ``reference`` makes of the same jobs (both at least 1; plus, without the bound, where more is better), since windows
+    of jobs differ by orders of magnitude.
+
+    **Starting state.** The first job of the episode has just been submitted to the empty machine.
+
+    **Episode end.** When the last job has been started: everything is known then.
+
+    Parameters
+    ----------
+    num_envs
+        Number of rows of the batch.
+    workload
+        A workload, a file, the name of a shipped one, or several of these; ``None``: 4,096 jobs of the
+        Lublin-Feitelson model.
+    platform
+        The machine, its file or its name; all cores must be equally fast. Memory and bandwidth are not modelled.
+    n_procs
+        The number of processors instead of a platform; ``None``: what the header of a log says.
+    n_jobs
+        Jobs of an episode; ``"all"``: all of the part.
+    start, part
+        Which windows of the workload, see `hdrl.envs.episodes.plan_episodes`.
+    commitment
+        ``"block"``: the picked job is the next to start; if it does not fit, time passes until it does, and nobody is
+        asked meanwhile. ``"repick"`` (the default): it is the first of the queue until the next event, then another may
+        be picked: the agent is the priority function of EASY.
+    backfilling
+        Which jobs may overtake a picked job that does not fit: ``"none"``; ``"easy"`` (the default), ``"easy_sjbf"``:
+        those that do not delay it, tried in the order of submission or of requested time; ``"easy_priority"``: of
+        those, the agent picks (only they are legal then); ``"rlscheduler"``: RLScheduler's rule, with ``"block"`` only.
+    objective
+        A name of `envs.job_pick_options.OBJECTIVES`, or a custom one: `hdrl.envs.own_objective`.
+    reward
+        ``"end"``, ``"shaped"`` or ``"relative"``.
+    reference
+        The priority that a relative reward refers to.
+    max_jobs
+        Rows of the observation.
+    order
+        In which order waiting jobs are shown: a priority such as ``"fcfs"`` or ``"f4"``.
+    features
+        Names of further features, see `envs.job_pick_options.FEATURES`.
+    skip
+        Whether there is an action that starts nothing.
+    kill
+        Kept for options of older versions: jobs are killed at the walltimes that the workload gives them. ``False`` is
+        refused where that happens.
+    compatibility
+        ``"rlscheduler"``: as RLScheduler has it. Blocking, simultaneous events looked at one after the other, dates as
+        in the log, and its inverted WFP3 and UNICEF in `run_priorities`.
+    autoreset_mode, copy, n_threads
+        See `NativeVectorEnv`.
+    **choices
+        How logs become jobs, see `workload.workload_from_swf`.
+
+    Raises
+    ------
+    OptionsError
+        If an argument is wrong.
+    PlatformError
+        If the cores of the platform are not equally fast.
+    WorkloadError
+        If the machine can never run a job.
+    ReadError
+        If a file cannot be read.
+
+    Notes
+    -----
+    Version 0.
+
+    References
+    ----------
+    D. Zhang, D. Dai, Y. He, F. Bao, B. Xie, "RLScheduler: An Automated HPC Batch Job Scheduler Using Reinforcement
+    Learning", SC'20 (features, blocking, its backfilling).
+    """
+
+    _option_names: ClassVar[frozenset[str]] = frozenset({"start"})
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        workload: WorkloadLike | Sequence[WorkloadLike] | None = None,
+        platform: Platform | str | Path | None = None,
+        n_procs: int | None = None,
+        n_jobs: int | str = DEFAULT_N_JOBS,
+        start: Start = None,
+        part: Part = "all",
+        commitment: str | None = None,
+        backfilling: str | None = None,
+        objective: GivenObjective = "mean_bounded_slowdown",
+        reward: str = "end",
+        reference: str = "f4",
+        max_jobs: int = 128,
+        order: str = "fcfs",
+        features: Iterable[str] = (),
+        skip: bool = False,
+        kill: bool | None = None,
+        compatibility: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+        render_mode: None = None,
+        **choices: Any,
+    ) -> None:
+        check_render_mode(render_mode)
+        check_flags(skip=skip, **({} if kill is None else {"kill": kill}))
+        self.options = job_pick_options(
+            commitment=commitment,
+            backfilling=backfilling,
+            objective=objective,
+            reward=reward,
+            reference=reference,
+            order=order,
+            features=features,
+            skip=skip,
+            max_jobs=max_jobs,
+            compatibility=compatibility,
+        )
+        check_choices(choices, signature(JobPickVectorEnv).parameters)
+        keeps_dates = compatibility == COMPATIBILITY
+        self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=keeps_dates, **choices)
+        if kill is False and self.inputs.is_killed.any():
+            raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
+        self.platform = self.inputs.platform
+        self.plan = plan_episodes(
+            [one.n_jobs for one in self.inputs.workloads],
+            n_jobs=n_jobs,
+            start=start,
+            part=part,
+            names=[one.name for one in self.inputs.workloads],
+        )
+        super().__init__(
+            num_envs,
+            self.options.layout,
+            autoreset_mode=autoreset_mode,
+            copy=copy,
+            n_threads=n_threads,
+        )
+        columns, n_procs = self.inputs.columns, self.platform.n_cores
+        self._shared: dict[str, NDArray[Any]] = {
+            "jobs": job_table(columns),
+            "templates": row_templates(columns, n_procs),
+            "settings": self.options.settings(n_procs, columns.requested_time_s),
+            "columns": np.array(self.options.columns, dtype=np.int64),
+        }
+        self._pool = self._new_pool(
+            self.num_envs,
+            self.plan.max_jobs,
+            observations=self._observations,
+            masks=self._masks,
+            row_masks=self._row_masks,
+            rewards=self._rewards,
+            is_over=self._terminations,
+        )
+        self._lent = Lent(self._pool)
+        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
+        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+        self._pay = PickPay(self.options, self.num_envs)
+
+    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
+        return new_order_state(n_envs, n_jobs, **self._shared, **outputs)
+
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        return why_not_pool(machine, load)
+
+    # ------------------------------------------------------------------ hooks of the batch
+
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        window = options["start"][row] if "start" in options else self.plan.window(episode, seed)
+        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        self._pay.begin(row)
+        self._set_window(self._pool, row, window)
+
+    def _read_options(self, options: Options, rows: list[int]) -> Options:
+        return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
+
+    def _asked_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
+        """Return the window of each of some rows; what is asked for the others is not looked at."""
+        starts = np.asarray(start)
+        if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
+            raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
+        places = np.broadcast_to(starts, self.num_envs)[rows].tolist()
+        sizes = [one.n_jobs for one in self.inputs.workloads[:1]]
+        names = [one.name for one in self.inputs.workloads[:1]]
+        windows = plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=places, names=names).windows
+        return dict(zip(rows, windows, strict=True))
+
+    def _set_window(self, pool: OrderState, row: int, window: Window) -> None:
+        first = self.inputs.first_jobs[window.workload] + window.start
+        set_episode(pool, row, first, window.n_jobs)
+
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        entries.reset_rows(self._lent, self._team, chosen)
+
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        illegal, n_ended = entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        paid = self._pay.due(chosen, self._terminations) if illegal == ALL_LEGAL else None
+        if paid is not None:
+            self._pay.pay_own(paid, entries.objectives(self._lent, paid), self._rewards, self._returns)
+        if n_ended > 0 and self.options.reward == RELATIVE:
+            rows = np.flatnonzero(self._terminations & chosen)
+            windows = [self.window(row) for row in rows.tolist()]
+            self._pay.compare(rows, windows, self.run_priorities, self._rewards, self._returns)
+        return illegal, n_ended
+
+    def _help(self, number: int) -> None:
+        entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
+
+    def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        for row in np.flatnonzero(ended).tolist():
+            window = self.window(row)
+            self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
+        return self._pay.told(entries.objectives(self._lent, ended), ended)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # A view, which does not stay one when it is copied together with what it shows.
+        self._observations = self._pool.observations.reshape(self._observations.shape)
+
+    def _after_load(self) -> None:
+        self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
+
+    def _state_arrays(self) -> StateDict:
+        arrays = self._pool._asdict()
+        own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS)}
+        scalars = own.pop("scalars")
+        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in self._pay.unused}
+        return own | {"windows": self._windows} | self._pay.arrays()
+
+    # ------------------------------------------------------------------ more than Gymnasium asks for
+
+    def window(self, row: int) -> Window:
+        """Return which jobs the episode of a row holds.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
+        """
+        return window_of_row(self._windows, row)
+
+    def trace(self, row: int = 0) -> Trace:
+        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If none has ended (in this process: it is not part of `state_dict`).
+        """
+        if row not in self._finished:
+            raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
+        window, start_s, n_decisions = self._finished[row]
+        first = self.inputs.first_jobs[window.workload] + window.start
+        places = slice(first, first + window.n_jobs)
+        order = self.inputs.orders[window.workload]
+        return pool_trace(
+            self.platform,
+            self.inputs.workloads[window.workload].take(order[window.start : window.start + window.n_jobs]),
+            start_s,
+            self.inputs.columns.run_s[places],
+            is_killed=self.inputs.is_killed[places],
+            n_decisions=n_decisions,
+        )
+
+    def run_priorities(
+        self, priorities: str | Sequence[str], windows: Sequence[Window] | None = None
+    ) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """Run whole episodes under fixed priorities in the same simulator: what an agent is compared with.
+
+        Among all waiting jobs, also those that do not fit into the observation, the first by the priority is picked.
+
+        Parameters
+        ----------
+        priorities
+            Names of priorities such as ``"sjf"`` or ``"f4"``, or one of them.
+        windows
+            The episodes; ``None``: those of the plan, if they are not drawn.
+
+        Returns
+        -------
+        dict
+            For each priority, all objectives by name, and what the environment rewards as ``objective``, each of shape
+            ``(n_windows,)``.
+
+        Raises
+        ------
+        OptionsError
+            If there is no such priority, or no windows are given though the plan draws them.
+        """
+        names = [priorities] if isinstance(priorities, str) else list(priorities)
+        keys = [self.options.priority(name) for name in names]
+        chosen = list(self.plan.windows if windows is None else windows)
+        if not chosen:
+            raise OptionsError("windows is missing: the plan of episodes draws them, so there is no list of them")
+        pool = self._new_pool(len(chosen), max(window.n_jobs for window in chosen))
+        lent = Lent(pool)
+        results = {}
+        for name, key in zip(names, keys, strict=True):
+            for row, window in enumerate(chosen):
+                self._set_window(pool, row, window)
+            values = entries.run_keys(lent, [key] * len(chosen))
+            results[name] = self._pay.named(values, np.arange(len(chosen)))
+        return results
+
+
+class JobPickEnv(RowPickEnv):
+    """One environment in which waiting jobs are picked: see `JobPickVectorEnv`.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `JobPickVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
+    """
+
+    batch: JobPickVectorEnv
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(JobPickVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+
+    def trace(self) -> Trace:
+        """Return what happened in the last episode that has ended: see `JobPickVectorEnv.trace`."""
+        return self.batch.trace(0)

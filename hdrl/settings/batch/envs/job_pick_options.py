@@ -1,0 +1,249 @@
+"""The options of JobPick by name, and their numbers in the compiled simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.envs.requests import checked_count
+from hdrl.envs.row_pick import RowLayout
+from hdrl.errors import OptionsError, suggest
+from hdrl.settings.batch.envs.rewards import NO_CODE, AnyObjective, GivenObjective, Objective, read_objective
+from hdrl.settings.batch.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
+from hdrl.settings.batch.kernel import codes as kernel_codes
+from hdrl.settings.batch.order import codes
+from hdrl.settings.batch.order.state import SETTINGS_DTYPE
+from hdrl.settings.batch.policies.pairs import BACKFILLINGS as KINDS
+from hdrl.settings.batch.policies.pairs import PRIORITIES
+
+OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.items() if one.pool_code != NO_CODE}
+"""The objectives of `envs.rewards` that a pool knows, by the names of their metrics."""
+
+TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
+"""What ``info["episode"]`` holds at every end; others are there if they are rewarded."""
+
+COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
+"""What choosing a job means, see `order.engine`."""
+
+BACKFILLINGS: dict[str, int] = {
+    "none": kernel_codes.NO_BACKFILLING,
+    **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
+    "rlscheduler": kernel_codes.STRICT_FCFS,
+}
+"""Who may overtake a job that does not fit, see `order.backfill`."""
+
+SHAPED = "shaped"
+"""The reward of each step that is what it adds to the objective."""
+
+RELATIVE = "relative"
+"""The reward that compares an episode with what a fixed priority makes of it."""
+
+REWARDS: dict[str, bool] = {"end": False, SHAPED: True, RELATIVE: False}
+"""When rewards are given, and whether each step gets what it adds."""
+
+FEATURES: dict[str, tuple[int, ...]] = {
+    "free_processors": (codes.FREE_PROCESSORS,),
+    "queue_length": (codes.QUEUE_LENGTH,),
+    "running": (codes.RUNNING_JOBS, codes.RUNNING_REMAINING),
+    "log_wait": (codes.LOG_WAIT,),
+    "log_requested_time": (codes.LOG_REQUESTED_TIME,),
+    "log_processors": (codes.LOG_PROCESSORS,),
+    "expected_slowdown": (codes.EXPECTED_SLOWDOWN,),
+    "earliest_start": (codes.EARLIEST_START,),
+    "is_chosen": (codes.IS_CHOSEN,),
+    "profile": tuple(range(codes.PROFILE, codes.PROFILE + codes.N_PROFILE)),
+}
+"""Further features, and the columns that each takes."""
+
+SKIP = "skip"
+"""The extra action that starts nothing."""
+
+COMPATIBILITY = "rlscheduler"
+"""The compatibility mode."""
+
+INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": kernel_codes.JOB_UNICEF_INVERTED}
+"""Priorities that are something else in the compatibility mode."""
+
+
+def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
+    """Return what a name stands for.
+
+    Parameters
+    ----------
+    what
+        Name of the option, for the message.
+    name
+        What was given.
+    numbers
+        What each name stands for.
+
+    Raises
+    ------
+    OptionsError
+        If the name is unknown.
+    """
+    if not isinstance(name, str) or name not in numbers:
+        raise OptionsError(f"{what} is {name!r}; {suggest(str(name), numbers)}")
+    return numbers[name]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPickOptions:
+    """What is decided, and what is seen.
+
+    Attributes
+    ----------
+    commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility
+        See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
+    """
+
+    commitment: str
+    backfilling: str
+    objective: AnyObjective
+    reward: str
+    reference: str
+    order: str
+    features: tuple[str, ...]
+    has_skip: bool
+    max_jobs: int
+    compatibility: str | None
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of the observation beyond RLScheduler's eight."""
+        return tuple(code for name in self.features for code in FEATURES[name])
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of the observation."""
+        return codes.N_TEMPLATE + len(self.columns)
+
+    @property
+    def layout(self) -> RowLayout:
+        """The table that is seen, and the actions."""
+        return RowLayout(self.max_jobs, self.n_features, (SKIP,) if self.has_skip else ())
+
+    def priority(self, name: str) -> int:
+        """Return the job key of a priority.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Raises
+        ------
+        OptionsError
+            If there is no such priority.
+        """
+        inverted = INVERTED if self.compatibility == COMPATIBILITY else {}
+        return int(number_of("priority", name, PRIORITIES | inverted))
+
+    def settings(self, n_procs: int, requested_time_s: NDArray[np.float64]) -> NDArray[np.void]:
+        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`.
+
+        Parameters
+        ----------
+        n_procs
+            Processors of the machine.
+        requested_time_s
+            Requested times of all jobs, in seconds.
+        """
+        result = np.zeros(1, dtype=SETTINGS_DTYPE)
+        s = result[0]
+        s["n_procs"] = n_procs
+        s["commitment"] = COMMITMENTS[self.commitment]
+        s["backfilling"] = BACKFILLINGS[self.backfilling]
+        s["has_skip"] = self.has_skip
+        s["is_one_by_one"] = self.compatibility == COMPATIBILITY
+        s["has_expectations"] = self.backfilling != "none" or len(self.columns) > 0
+        s["order_key"] = PRIORITIES[self.order]
+        s["objective"] = self.objective.pool_code if isinstance(self.objective, Objective) else codes.OWN
+        s["is_shaped"] = REWARDS[self.reward]
+        s["max_jobs"] = self.max_jobs
+        s["n_features"] = self.n_features
+        s["log_requested_scale"] = 1.0 / math.log1p(max(float(requested_time_s.max(initial=1.0)), 1.0))
+        return result
+
+
+def job_pick_options(
+    *,
+    commitment: str | None,
+    backfilling: str | None,
+    objective: GivenObjective,
+    reward: str,
+    reference: str,
+    order: str,
+    features: Iterable[str],
+    skip: bool,
+    max_jobs: int,
+    compatibility: str | None,
+) -> JobPickOptions:
+    """Check the options and fill in what depends on the compatibility mode.
+
+    Parameters
+    ----------
+    commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility
+        See `envs.job_pick.JobPickVectorEnv`.
+
+    Raises
+    ------
+    OptionsError
+        If one is unknown, or some contradict each other.
+    HdrlError
+        If there is no such objective.
+    """
+    if compatibility not in (None, COMPATIBILITY):
+        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")
+    is_compatible = compatibility is not None
+    if commitment is None:
+        commitment = "block" if is_compatible or backfilling == "rlscheduler" else "repick"
+    if backfilling is None:
+        backfilling = "none" if is_compatible else "easy"
+    for what, name, known in (
+        ("commitment", commitment, COMMITMENTS),
+        ("backfilling", backfilling, BACKFILLINGS),
+        ("reward", reward, REWARDS),
+        ("reference", reference, PRIORITIES),
+        ("order", order, PRIORITIES),
+    ):
+        number_of(what, name, known)
+    checked_count("max_jobs", max_jobs)
+    if backfilling == "rlscheduler" and commitment != "block":
+        raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
+    if is_compatible:
+        _check_compatible(commitment, backfilling, has_skip=skip)
+    return JobPickOptions(
+        commitment=commitment,
+        backfilling=backfilling,
+        objective=read_objective(objective, OBJECTIVES),
+        reward=reward,
+        reference=reference,
+        order=order,
+        features=_features(features),
+        has_skip=bool(skip),
+        max_jobs=int(max_jobs),
+        compatibility=compatibility,
+    )
+
+
+def _check_compatible(commitment: str, backfilling: str, *, has_skip: bool) -> None:
+    if commitment != "block" or backfilling not in ("none", "rlscheduler") or has_skip:
+        raise OptionsError(
+            f"compatibility is {COMPATIBILITY!r}, which means commitment 'block', backfilling 'none' or 'rlscheduler'"
+            " and no skip"
+        )
+
+
+def _features(features: Iterable[str]) -> tuple[str, ...]:
+    names: Sequence[str] = [features] if isinstance(features, str) else list(features)
+    for name in names:
+        number_of("features", name, FEATURES)
+    if len(set(names)) < len(names):
+        raise OptionsError(f"features holds {max(names, key=names.count)!r} more than once")
+    return tuple(names)

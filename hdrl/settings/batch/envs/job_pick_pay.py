@@ -1,0 +1,150 @@
+"""What picks are paid beyond what compiled code pays: custom objectives, and relative rewards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.envs.episodes import Window
+from hdrl.envs.hooks import BoolArray, FloatArray, StateDict
+from hdrl.envs.own_objective import OwnObjective, OwnPay
+from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SHAPED, TOLD, JobPickOptions
+from hdrl.settings.batch.order.state import LARGEST
+
+RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str, FloatArray]]]
+"""`envs.job_pick.JobPickVectorEnv.run_priorities`."""
+
+
+class PickPay:
+    """The results and the rewards of a batch that compiled code leaves to Python.
+
+    Parameters
+    ----------
+    options
+        What is rewarded, and how.
+    n_rows
+        Rows of the batch.
+
+    Attributes
+    ----------
+    unused
+        Names of the scalars of a pool that the objective does not need.
+    """
+
+    def __init__(self, options: JobPickOptions, n_rows: int) -> None:
+        self._objective, self._reward, self._reference = options.objective, options.reward, options.reference
+        self._own = OwnPay(options.objective, n_rows) if isinstance(options.objective, OwnObjective) else None
+        self._references: dict[Window, float] = {}
+        self.unused = frozenset(LARGEST) - {options.objective.metric} if self._own is None else frozenset()
+
+    def begin(self, row: int) -> None:
+        """Forget what has been paid, at the beginning of an episode.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        if self._own is not None:
+            self._own.value[row] = 0.0
+
+    def arrays(self) -> StateDict:
+        """Return what is to be saved, by name."""
+        return {} if self._own is None else {"own_value": self._own.value}
+
+    def named(self, values: FloatArray, rows: NDArray[np.int64]) -> dict[str, FloatArray]:
+        """Return objectives by name, and the one that is rewarded as ``objective``.
+
+        Parameters
+        ----------
+        values
+            By their numbers, shape ``(n_objectives, n_rows)``.
+        rows
+            In which rows they are known.
+        """
+        named = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
+        if not isinstance(self._objective, OwnObjective):
+            return {"objective": named[self._objective.metric].copy(), **named}
+        own = np.zeros(values.shape[1])
+        own[rows] = self._objective.values(rows, named)
+        return {"objective": own, **named}
+
+    def told(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
+        """Return what the info holds at the end of episodes.
+
+        Parameters
+        ----------
+        values
+            All objectives by their numbers, shape ``(n_objectives, n_rows)``.
+        ended
+            Which rows have ended.
+        """
+        named = self.named(values, np.flatnonzero(ended))
+        names = ("objective", *TOLD, self._objective.metric)
+        return {name: named[name] for name in dict.fromkeys(names) if name in named}
+
+    def due(self, chosen: BoolArray, ended: BoolArray) -> BoolArray | None:
+        """Return which rows a user's own objective is to be paid in now; ``None`` if in none.
+
+        Parameters
+        ----------
+        chosen, ended
+            Which rows have continued, and which have ended.
+        """
+        if self._own is None:
+            return None
+        paid = chosen if self._reward == SHAPED else chosen & ended
+        return paid if paid.any() else None
+
+    def pay_own(self, paid: BoolArray, values: FloatArray, rewards: FloatArray, returns: FloatArray) -> None:
+        """Pay a user's own objective.
+
+        Parameters
+        ----------
+        paid
+            In which rows.
+        values
+            All objectives by their numbers, shape ``(n_objectives, n_rows)``.
+        rewards, returns
+            Where to write.
+        """
+        if self._own is not None:
+            columns = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
+            self._own.pay(np.flatnonzero(paid), columns, rewards, returns)
+
+    def compare(
+        self,
+        rows: NDArray[np.int64],
+        windows: Sequence[Window],
+        run_priorities: RunPriorities,
+        rewards: FloatArray,
+        returns: FloatArray,
+    ) -> None:
+        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference.
+
+        Parameters
+        ----------
+        rows
+            Which rows have ended.
+        windows
+            The jobs of each of them.
+        run_priorities
+            Simulates the reference.
+        rewards, returns
+            Where to write.
+        """
+        missing = list(dict.fromkeys(window for window in windows if window not in self._references))
+        if missing:
+            values = run_priorities(self._reference, missing)[self._reference]["objective"]
+            self._references.update(zip(missing, values.tolist(), strict=True))
+        for row, window in zip(rows.tolist(), windows, strict=True):
+            value, reference = abs(float(rewards[row])), self._references[window]
+            if self._objective.sign > 0:
+                rewards[row] = math.log(value / reference)
+            else:
+                rewards[row] = -math.log(max(value, 1.0) / max(reference, 1.0))
+            returns[row] = rewards[row]

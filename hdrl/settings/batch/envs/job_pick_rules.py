@@ -1,0 +1,201 @@
+"""What the picks of an agent start on a machine of any kind: `order.engine` in terms of View and decisions.
+
+Where processors are identical and memory is plentiful, the same picks start the same jobs at the same dates as in a
+pool. Elsewhere a job fits if there are cores with memory for it, its expected end depends on its cores, and
+a reservation holds cores and memory of nodes: `policies.backfilling.Easy`, of which this is made, has these rules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
+from hdrl.settings.batch.order.codes import CHOOSE, OVERTAKE
+from hdrl.settings.batch.policies.backfilling import Easy
+from hdrl.settings.batch.policies.machine import Machine
+from hdrl.settings.batch.simulation.view import News, View
+
+NOBODY = -1
+"""No job, where a job is expected."""
+
+
+class PickRules(Easy):
+    """The commitments of an agent that picks waiting jobs.
+
+    Parameters
+    ----------
+    options
+        What a pick means.
+    core_selection
+        Which free cores a job gets: ``"high_gflops"`` or ``"low_power"``.
+
+    Attributes
+    ----------
+    machine
+        What is free now, and what has been started by the present answer.
+    queue
+        The waiting jobs, in the order in which they came.
+    chosen
+        The job that waits for its start or its reservation, `NOBODY` without.
+    n_submitted
+        How many jobs have come.
+    """
+
+    machine: Machine
+
+    def __init__(self, options: JobPickOptions, core_selection: str = "high_gflops") -> None:
+        super().__init__(core_selection=core_selection)
+        self._backfilling = options.backfilling
+        self._blocks = options.commitment == "block"
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.queue: list[int] = []
+        self.chosen = NOBODY
+        self.n_submitted = 0
+        self._is_reserved = False
+        self._shadow_s = 0.0
+        self._cores_then = np.zeros(0, dtype=np.int64)
+        self._memory_then_mib = np.zeros(0, dtype=np.float64)
+
+    @property
+    def expected_ends(self) -> list[tuple[float, int]]:
+        """Date in seconds at which each running job is expected to end, and its index, in the order of the dates."""
+        return sorted(((end_s, job) for job, (end_s, _) in self._running.items()), key=lambda one: one[0])
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether anything will happen if nothing is started."""
+        return bool(self._running) or self.n_submitted < len(self.machine.jobs)
+
+    def see(self, view: View) -> bool:
+        """Take in a message; return whether jobs have arrived or ended.
+
+        Parameters
+        ----------
+        view
+            What the scheduler sees.
+        """
+        is_due = False
+        for kind, subject in view.news:
+            if kind == News.SIMULATION_BEGINS:
+                self._begin()
+            elif kind == News.JOB_COMPLETED:
+                self._forget(subject)
+            elif kind == News.JOB_SUBMITTED:
+                self.n_submitted += 1
+            is_due = is_due or kind in (News.JOB_SUBMITTED, News.JOB_COMPLETED)
+        if is_due:
+            self.machine = Machine(view, self.core_selection)
+            self.queue = view.waiting.tolist()
+            self._is_reserved = False
+            if not self._blocks:
+                self.chosen = NOBODY
+        return is_due
+
+    def stage(self) -> int | None:
+        """Start what is committed; return what is to be decided then (`CHOOSE`, `OVERTAKE`), ``None`` if nothing is."""
+        if self.chosen != NOBODY:
+            cores = self.machine.choose(self.chosen)
+            if cores is None:
+                return self._keep_chosen()
+            self._start_waiting(self.chosen, cores)
+            self.chosen = NOBODY
+        return CHOOSE if self.queue and (self._blocks or self.fitting().any()) else None
+
+    def _keep_chosen(self) -> int | None:
+        """Let others overtake the chosen job, which does not fit; return whether somebody is to be asked who."""
+        asks = self._backfilling == "easy_priority"
+        if self._backfilling != "none" and not self._is_reserved:
+            self._is_reserved = True
+            if self._backfilling != "rlscheduler":
+                self._reserve_chosen()
+            if not asks:
+                self._backfill()
+        return OVERTAKE if asks else None
+
+    def pick(self, job: int) -> None:
+        """Carry out a pick at the stage at hand.
+
+        Parameters
+        ----------
+        job
+            Index of a waiting job; at the stage `OVERTAKE` one that may overtake.
+        """
+        if self.chosen != NOBODY:
+            self._overtake(job)
+            return
+        cores = self.machine.choose(job)
+        if cores is not None:
+            self._start_waiting(job, cores)
+            return
+        self.chosen = job
+        self._is_reserved = False
+        if self._backfilling == "rlscheduler":
+            self._reserve_chosen()
+
+    def fitting(self) -> NDArray[np.bool_]:
+        """Tell of each job of the queue whether it could start now, shape ``(len(queue),)``."""
+        jobs = self.machine.jobs[self.queue]
+        fits = jobs["cores"] <= self.machine.n_free
+        hungry = np.flatnonzero(fits & (jobs["memory_mib"] > 0)).tolist()
+        if hungry:
+            free = self.machine.cores_per_node(np.flatnonzero(self.machine.free))
+            for place in hungry:
+                room = self.machine.room(self.queue[place], free, self.machine.free_memory_mib)
+                fits[place] = room.sum() >= jobs["cores"][place]
+        return np.asarray(fits)
+
+    def overtakers(self) -> list[int]:
+        """Return the waiting jobs that may start now although the chosen one waits."""
+        fits = self.fitting().tolist()
+        return [job for job, fit in zip(self.queue, fits, strict=True) if fit and self._may_overtake(job) is not None]
+
+    # ------------------------------------------------------------------ parts
+
+    def _start_waiting(self, job: int, cores: NDArray[np.int64]) -> None:
+        self._start(self.machine, job, cores)
+        self.queue.remove(job)
+
+    def _reserve_chosen(self) -> None:
+        self._shadow_s, self._cores_then, self._memory_then_mib = self._reserve(self.machine, self.chosen)
+
+    def _may_overtake(self, job: int) -> NDArray[np.int64] | None:
+        """Return the cores on which a job may start although the chosen one waits, ``None`` if it may not."""
+        cores = None if job == self.chosen else self.machine.choose(job)
+        if cores is None:
+            return None
+        end_s = self.machine.now_s + self.machine.duration_s(job, cores)
+        if self._backfilling == "rlscheduler":
+            return cores if end_s < self._shadow_s else None
+        if end_s <= self._shadow_s:
+            return cores
+        taken, taken_mib = self._taken(job, cores)
+        left = self.machine.room(self.chosen, self._cores_then - taken, self._memory_then_mib - taken_mib)
+        return cores if left.sum() >= self.machine.jobs["cores"][self.chosen] else None
+
+    def _taken(self, job: int, cores: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return what a job takes of each node on some cores: cores, and memory in MiB."""
+        taken = self.machine.cores_per_node(cores)
+        return taken, taken.astype(np.float64) * float(self.machine.jobs["memory_mib"][job])
+
+    def _overtake(self, job: int) -> None:
+        """Start a job before the chosen one, if it may."""
+        cores = self._may_overtake(job)
+        if cores is None:
+            return
+        if self._backfilling != "rlscheduler" and (
+            self.machine.now_s + self.machine.duration_s(job, cores) > self._shadow_s
+        ):
+            taken, taken_mib = self._taken(job, cores)
+            self._cores_then, self._memory_then_mib = self._cores_then - taken, self._memory_then_mib - taken_mib
+        self._start_waiting(job, cores)
+
+    def _backfill(self) -> None:
+        """Start the jobs that may overtake the chosen one, in the order of their submission or requested time."""
+        jobs = [job for job, fit in zip(self.queue, self.fitting().tolist(), strict=True) if fit]
+        if self._backfilling == "easy_sjbf":
+            jobs.sort(key=lambda job: float(self.machine.jobs["requested_time_s"][job]))
+        for job in jobs:
+            self._overtake(job)

@@ -1,0 +1,210 @@
+"""From what users name (a workload, a platform, a number of processors) to the jobs of a pool of processors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.envs.requests import checked_count
+from hdrl.errors import OptionsError, PlatformError, suggest
+from hdrl.settings.batch.order.table import JobColumns
+from hdrl.settings.batch.platform import read_platform
+from hdrl.settings.batch.platform.homogeneous import PREFIX
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload import check_fits, file_format, lublin_log, read_swf, read_workload, workload_from_swf
+from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
+from hdrl.settings.batch.workload.read import find_workload
+from hdrl.settings.batch.workload.statistics import reference_run_times
+from hdrl.settings.batch.workload.swf import SwfChoices
+
+WorkloadLike: TypeAlias = Workload | str | Path
+
+_HEADER_PROCESSORS = ("MaxProcs", "MaxNodes")
+
+DEFAULT_N_JOBS = 4096
+DEFAULT_N_PROCS = 256
+DEFAULT_SEED = 2009
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInputs:
+    """The machine and the jobs of one or more workloads, one after the other.
+
+    Attributes
+    ----------
+    platform
+        The machine; all of its cores are equally fast.
+    workloads
+        The workloads.
+    orders
+        For each, the indices of its jobs in the order of submission.
+    first_jobs
+        Place of the first job of each workload in the columns.
+    columns
+        All jobs.
+    is_killed
+        Whether each job ends because its walltime does.
+    """
+
+    platform: Platform
+    workloads: tuple[Workload, ...]
+    orders: tuple[NDArray[np.int64], ...]
+    first_jobs: tuple[int, ...]
+    columns: JobColumns
+    is_killed: NDArray[np.bool_]
+
+
+def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
+    """Refuse arguments that nobody knows.
+
+    Parameters
+    ----------
+    choices
+        Names of what is given in addition to the arguments: choices of how logs become jobs.
+    arguments
+        Names of the arguments that could be meant.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such choice.
+    """
+    for name in choices:
+        if name not in SwfChoices.__annotations__:
+            known = {*SwfChoices.__annotations__, *arguments} - {"choices"}
+            raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
+
+
+def pool_inputs(
+    workload: WorkloadLike | Sequence[WorkloadLike] | None,
+    platform: Platform | str | Path | None,
+    n_procs: int | None,
+    *,
+    needs_identical: bool = True,
+    keeps_dates: bool = False,
+    **choices: Any,
+) -> PoolInputs:
+    """Return the jobs of workloads on a machine of identical processors; jobs are killed at their walltimes.
+
+    Parameters
+    ----------
+    workload
+        A workload, a file, the name of a shipped one, or several of these; ``None``: jobs of the Lublin-Feitelson
+        model.
+    platform
+        The machine, its file or its name.
+    n_procs
+        The number of processors instead of a platform; ``None``: what the header of a log says.
+    needs_identical
+        Whether all cores must be equally fast.
+    keeps_dates
+        Whether a log that is read here keeps its dates, unless ``choices`` say something else.
+    **choices
+        How logs become jobs, see `workload.workload_from_swf`; by default without bandwidth.
+
+    Raises
+    ------
+    OptionsError
+        If the machine is unknown, or contradicts itself; or if a workload that has been read is to be read
+        otherwise.
+    PlatformError
+        If its cores are not equally fast.
+    WorkloadError
+        If it can never run a job.
+    """
+    given = [workload] if workload is None or isinstance(workload, (Workload, str, Path)) else list(workload)
+    if not given:
+        raise OptionsError("no workload, expected at least one")
+    if choices and any(isinstance(one, Workload) for one in given):
+        raise OptionsError(f"{next(iter(choices))}: it says how a log is read, but a Workload has been read already")
+    machine = _machine(given, platform, n_procs)
+    if needs_identical and len(np.unique(machine.peak_flops)) > 1:
+        raise PlatformError(f"{machine.name}: its cores differ in speed, expected identical ones")
+    choices = {"bandwidth": "none", **({"shift": False} if keeps_dates else {})} | choices
+    workloads = tuple(check_fits(_read(one, machine, choices), machine) for one in given)
+    orders = tuple(np.argsort(one.jobs["submit_s"], kind="stable").astype(np.int64) for one in workloads)
+    sizes = [one.n_jobs for one in workloads]
+    jobs = np.concatenate([one.jobs[order] for one, order in zip(workloads, orders, strict=True)])
+    run_s = np.concatenate(
+        [reference_run_times(one, machine)[order] for one, order in zip(workloads, orders, strict=True)]
+    )
+    is_killed = (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
+    columns = JobColumns(
+        submit_s=jobs["submit_s"],
+        run_s=np.where(is_killed, jobs["walltime_s"], run_s),
+        requested_time_s=jobs["requested_time_s"],
+        n_requested=jobs["cores"],
+        memory_mib=jobs["memory_mib"],
+        bandwidth_gbps=jobs["bandwidth_gbps"],
+        user=jobs["user"],
+        group=jobs["group"],
+        executable=jobs["executable"],
+    )
+    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return PoolInputs(machine, workloads, orders, tuple(firsts.tolist()), columns, np.asarray(is_killed))
+
+
+def _machine(
+    workloads: Sequence[WorkloadLike | None], platform: Platform | str | Path | None, n_procs: int | None
+) -> Platform:
+    if platform is not None:
+        machine = platform if isinstance(platform, Platform) else read_platform(platform)
+        if n_procs is not None and n_procs != machine.n_cores:
+            raise OptionsError(f"n_procs is {n_procs}, but platform {machine.name} has {machine.n_cores} cores")
+        return machine
+    if any(isinstance(one, Workload) for one in workloads):
+        raise OptionsError("platform is missing: a Workload needs the one that it was made for")
+    n = _processors_of(workloads[0]) if n_procs is None else n_procs
+    return read_platform(f"{PREFIX}{checked_count('n_procs', n)}")
+
+
+def _processors_of(workload: WorkloadLike | None) -> int:
+    """Return how many processors the header of a log names."""
+    if workload is None:
+        return DEFAULT_N_PROCS
+    path = find_workload(str(workload))
+    if file_format(path) == "swf":
+        header = read_swf(path, max_rows=1).header
+        for name in _HEADER_PROCESSORS:
+            text = header.get(name, "").strip()
+            if text.isdigit() and int(text) > 0:
+                return int(text)
+    raise OptionsError(f"n_procs is missing, and {path} does not name it ({' or '.join(_HEADER_PROCESSORS)})")
+
+
+def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, Any]) -> Workload:
+    if isinstance(workload, Workload):
+        return workload
+    if workload is None:
+        log = lublin_log(DEFAULT_N_JOBS, machine.n_cores, seed=DEFAULT_SEED)
+        return workload_from_swf(log, machine, **choices)
+    return read_workload(workload, machine, **choices)
+
+
+def why_not_pool(platform: Platform, workload: Workload) -> str | None:
+    """Return why a pool of processors does not simulate a machine and jobs exactly; ``None`` if it does.
+
+    A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;
+    what could matter counts.
+
+    Parameters
+    ----------
+    platform, workload
+        The two.
+    """
+    if len(np.unique(platform.peak_flops)) > 1:
+        return f"the cores of {platform.name} differ in speed"
+    most_mib, most_gbps = (float(workload.jobs[name].max(initial=0.0)) for name in ("memory_mib", "bandwidth_gbps"))
+    cores_of_processor = np.bincount(platform.processor_of_core, minlength=platform.n_processors)
+    cores_of_node = np.bincount(platform.node_of_processor[platform.processor_of_core], minlength=platform.n_nodes)
+    if np.any(most_mib * cores_of_node > platform.memory_mib):
+        return f"jobs of {workload.name} take up to {most_mib:g} MiB per core, so that nodes may run short of memory"
+    has_contention = platform.rules is not None and len(platform.rules.contention.speed_factors) > 0
+    if has_contention and np.any(most_gbps * cores_of_processor > platform.bandwidth_gbps):
+        return f"jobs of {workload.name} take up to {most_gbps:g} GB/s per core, so that they may slow each other down"
+    return None

@@ -1,0 +1,406 @@
+"""`hdrl/PolicyPair-v0`: choose how jobs are chosen and placed, decision by decision, on a heterogeneous cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.compiled.counts import ALL_LEGAL
+from hdrl.compiled.team import LEADER
+from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.native import NativeVectorEnv
+from hdrl.envs.own_objective import OwnObjective, OwnPay
+from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.single import SingleEnv
+from hdrl.errors import SimulationError, UnknownName
+from hdrl.settings.batch.envs.observations import job_limits, largest_fractions, pstate_shares
+from hdrl.settings.batch.envs.policy_pair_arguments import (
+    Actions,
+    action_names,
+    observation_space,
+    platform_of,
+    watch_scalars,
+    workloads_of,
+)
+from hdrl.settings.batch.envs.policy_pair_rows import PairRows, window_workload
+from hdrl.settings.batch.envs.policy_pair_trace import replay
+from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, GivenObjective, read_objective
+from hdrl.settings.batch.kernel import codes, episodes
+from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
+from hdrl.settings.batch.options import COMPATIBILITY_MODES
+from hdrl.settings.batch.platform import read_platform
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.pairs import VOID, read_pair
+from hdrl.settings.batch.simulation.embedded import HDEEPRM, check_platform
+from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.workload import read_workload
+from hdrl.settings.batch.workload.model import Workload
+
+_TOLD = tuple(ALIASES.values())
+"""What ``info["episode"]`` holds at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
+
+DEFAULT_PLATFORM = "gaia"
+DEFAULT_WORKLOAD = "lublin_gaia_1000"
+
+
+class PolicyPairVectorEnv(NativeVectorEnv):
+    """A batch of environments in which an agent chooses policy pairs.
+
+    Description
+        Jobs arrive at a cluster of cores that differ in speed, power, memory and memory bandwidth. Whenever jobs were
+        submitted or have ended, and jobs wait, the agent chooses a *policy pair*: which job is next, and which cores it
+        gets. Jobs are started by that pair, one after the other, until the next one does not fit. Everything else is
+        as in `hdrl.simulate`: an agent that always chooses the same pair gives the same trace.
+
+    Action Space
+        ``Discrete(n)``: the policies of `actions` in their order, HDeepRM's 36 pairs by default, and *void* last if it
+        is on: start nothing and wait for news. Void is legal as long as news can come: while a job runs, or while
+        jobs are still to be submitted; the mask says so. (In the compatibility mode void counts as action 0 otherwise.)
+
+    Observation Space
+        ``Box(0, 1, (size,), float32)``; see `observation_names` for every value, in order. Of each node its free
+        memory, of each of its processors its free memory bandwidth (0 if over-committed), and of each of its cores
+        present speed and power, and the part of the requested work of its job that is left, all as fractions
+        (``normal``); minimum, quartiles and maximum over the waiting jobs of requested time, cores, memory and memory
+        bandwidth, as fractions of the largest of all jobs; the change of the queue's length since the last decision,
+        relative to the smaller of both lengths: 0.5 is none, 0 and 1 are a change by `queue_sensitivity` or more (1
+        also if it was empty). ``small`` leaves out the cores, ``minimal`` all of the platform. Sizes:
+        ``nodes + processors + 3 cores + 21``, ``nodes + processors + 21`` and 21.
+
+    Rewards
+        At the next decision point, for the last action. By ``"growth"`` it is what the objective has grown by since
+        then, negative where less is better: the rewards of an episode add up to the metric of `hdrl.metrics`. By
+        ``"hdeeprm"`` it is what HDeepRM pays, a property of the moment at which the scheduler next hears of something.
+        `envs.rewards.OBJECTIVES` has the formulas.
+
+    Starting State
+        The first decision point: the whole cluster is free, the first job waits.
+
+    Episode End
+        Terminated when all jobs have ended; never truncated.
+
+    Parameters
+    ----------
+    num_envs
+        Number of environments.
+    platform
+        The platform, or the name or file of one.
+    workload
+        The jobs, or the name or file of a workload, or several of either, among which episodes are chosen.
+    n_jobs, start, part
+        Which jobs an episode holds, see `hdrl.envs.episodes.plan_episodes`; by default a whole workload. The first job
+        of a window is submitted at date 0.
+    actions, void
+        What there is to choose from, see `action_names`.
+    observation
+        ``"normal"``, ``"small"`` or ``"minimal"``.
+    objective
+        A name of `envs.rewards.OBJECTIVES` or of its aliases, or a custom one: `hdrl.envs.own_objective`.
+    reward
+        ``"growth"`` or ``"hdeeprm"``; ``None``: the latter in the compatibility mode.
+    queue_sensitivity
+        Relative change of the queue's length that saturates its observation, above 0.
+    energy
+        Whether energy is accounted for.
+    compatibility
+        ``None``, or ``"hdeeprm-0.3.1"``: decide, observe and reward as HDeepRM 0.3.1 does. Fractions are then of the
+        99th percentiles of the workload and exceed 1, the part of work left is 1 for every busy core, and after a void
+        the agent is asked again at once when no more jobs come, up to 10,000 times. A platform or a workload
+        that is given as an object must have been read in the same mode.
+    autoreset_mode, copy, n_threads
+        As in `NativeVectorEnv`.
+
+    Attributes
+    ----------
+    platform, workloads
+        What is simulated.
+    actions
+        The names of the actions.
+
+    Raises
+    ------
+    HdrlError
+        If an argument is wrong; one line says which, what was found and what was expected.
+
+    Notes
+    -----
+    At the end ``info["episode"]`` holds the return ``r``, the length ``l``, the ``objective``, and all objectives of
+    HDeepRM by the names of their metrics.
+
+    Version History
+    ---------------
+    v0: first version.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        platform: Platform | str | Path = DEFAULT_PLATFORM,
+        workload: Workload | str | Path | Sequence[Workload | str | Path] = DEFAULT_WORKLOAD,
+        n_jobs: int | str | None = None,
+        start: Start = None,
+        part: Part = "all",
+        actions: Actions | None = None,
+        void: bool = True,
+        observation: str = "normal",
+        objective: GivenObjective = "avg_job_slowdown",
+        reward: str | None = None,
+        queue_sensitivity: float = 0.05,
+        energy: bool = True,
+        compatibility: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+        render_mode: None = None,
+    ) -> None:
+        check_render_mode(render_mode)
+        check_flags(void=void, energy=energy)
+        if compatibility not in (None, *COMPATIBILITY_MODES):
+            raise UnknownName("compatibility mode", str(compatibility), COMPATIBILITY_MODES)
+        self._compatibility = compatibility
+        self._energy = energy
+        is_compatible = compatibility == HDEEPRM
+        self.platform = platform_of(platform, compatibility)
+        self.workloads = workloads_of(workload, self.platform, compatibility)
+        check_platform(self.platform, energy=energy)
+        self.actions = action_names(actions, void=void)
+        limits = job_limits(self.workloads, compatible=is_compatible)
+        largest = largest_fractions(self.workloads, limits) if is_compatible else None
+        space = observation_space(self.platform, observation, largest)
+        super().__init__(
+            num_envs,
+            space,
+            spaces.Discrete(len(self.actions)),
+            autoreset_mode=autoreset_mode,
+            copy=copy,
+            n_threads=n_threads,
+        )
+        self._plan = plan_episodes(
+            [one.n_jobs for one in self.workloads],
+            n_jobs=n_jobs,
+            start=start,
+            part=part,
+            names=[one.name for one in self.workloads],
+        )
+        policies = [read_pair(name) for name in self.actions if name != VOID]
+        self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
+        self._void = len(policies) if void else -1
+        self._objective = read_objective(objective)
+        self._rows = PairRows(
+            self.platform,
+            self.workloads,
+            self._plan,
+            self.num_envs,
+            self.n_threads,
+            energy=energy,
+            compatible=is_compatible,
+            watch=watch_scalars(
+                self._void, observation, self._objective, reward, queue_sensitivity, compatibility, energy
+            ),
+            pairs=np.array([[one.job_key, one.core_key, one.backfilling] for one in policies], dtype=np.int64),
+            limits=limits,
+            shares=pstate_shares(self.platform),
+        )
+        self._windows = np.zeros((self.num_envs, 3), dtype=np.int64)
+        self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
+        self._results = np.zeros((self.num_envs, N_OBJECTIVES))
+        self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
+        self._finished: list[tuple[Window, int, NDArray[np.int16]] | None] = [None] * self.num_envs
+
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        del load
+        try:
+            check_platform(machine, energy=False)
+        except SimulationError as error:
+            return str(error)
+        return None
+
+    # ------------------------------------------------------------------ the hooks of the base
+
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        del options
+        window = self._plan.window(episode, seed)
+        self._windows[row] = window.workload, window.start, window.n_jobs
+        self._policy_seeds[row] = seed
+        if self._own_pay is not None:
+            self._own_pay.value[row] = 0.0
+        self._rows.begin(row, window, seed, has_random=self._has_random)
+
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        self._lead(episodes.BEGIN, chosen, self._actions)
+
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        return self._lead(episodes.STEP, chosen, actions)
+
+    def _help(self, number: int) -> None:
+        self._play(episodes.STEP, number, self._chosen, self._actions)
+
+    def _lead(self, request: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        illegal, stopped, n_ended = self._play(request, LEADER, chosen, actions)
+        if stopped >= 0:
+            raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
+        if request == episodes.STEP and illegal == ALL_LEGAL and self._own_pay is not None:
+            self._own_pay.pay(np.flatnonzero(chosen), self._known(), self._rewards, self._returns)
+        return illegal, n_ended
+
+    def _play(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int, int]:
+        told: tuple[int, int, int] = episodes.play(
+            self._rows.lent[member].places,
+            self._rows.lent_watches.places,
+            self._rows.lent_beginning.places,
+            self._rows.lent_origin.places,
+            self._counts.places,
+            self._team,
+            request,
+            member,
+            chosen,
+            actions,
+            self._observations,
+            self._results,
+        )
+        return told
+
+    def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        for row in np.flatnonzero(ended).tolist():
+            n_actions = int(self._rows.watches.rows["n_actions"][row, 0])
+            history = self._rows.watches.history[row, :n_actions].copy()
+            self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
+        known = {name: np.where(ended, column, 0.0) for name, column in self._known().items()}
+        told = [name for name in dict.fromkeys((*_TOLD, self._objective.metric)) if name in known]
+        own = None if self._own_pay is None else np.where(ended, self._own_pay.value, 0.0)
+        objective = known[self._objective.metric].copy() if own is None else own
+        return {"objective": objective, **{name: known[name] for name in told}}
+
+    def _known(self) -> dict[str, NDArray[np.float64]]:
+        """Return what compiled code has computed for all rows, by the names of the metrics."""
+        codes_of = {name: one.pair_code for name, one in OBJECTIVES.items() if self._energy or not one.needs_energy}
+        return {name: self._results[:, code] for name, code in codes_of.items()}
+
+    def _state_arrays(self) -> StateDict:
+        own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results[:, : len(_TOLD)]}
+        if self._objective.metric not in _TOLD:
+            own |= {"more_results": self._results[:, len(_TOLD) :], "sums": self._rows.watches.sums}
+        if self._own_pay is not None:
+            own["own_value"] = self._own_pay.value
+        return own | self._rows.arrays()
+
+    # ------------------------------------------------------------------ what happened
+
+    def window(self, row: int = 0) -> Window:
+        """Return which jobs the present episode of a row holds.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
+        """
+        return window_of_row(self._windows, row)
+
+    def policy_seed(self, row: int = 0) -> int:
+        """Return the seed of the random policies in the present episode of a row.
+
+        ``hdrl.simulate`` with this seed makes the same draws.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        return int(self._policy_seeds[row])
+
+    def trace(self, row: int = 0) -> Trace:
+        """Return everything that happened in the last episode of a row that has ended.
+
+        The episode is simulated again, by the actions that were taken, with all logs.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        SimulationError
+            If no episode of the row has ended since the environment was made, or it took more actions than are kept.
+        """
+        finished = self._finished[row] if 0 <= row < self.num_envs else None
+        if finished is None:
+            raise SimulationError(f"row {row}: no episode has ended yet, so that there is no trace")
+        window, seed, actions = finished
+        return replay(
+            self.platform,
+            window_workload(self.workloads, window),
+            actions,
+            self._rows.watches,
+            row,
+            seed=seed,
+            energy=self._energy,
+            compatibility=self._compatibility,
+        )
+
+
+class PolicyPairEnv(SingleEnv):
+    """One environment in which an agent chooses policy pairs: see `PolicyPairVectorEnv`.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `PolicyPairVectorEnv`, but for ``num_envs``, ``autoreset_mode`` and ``n_threads``.
+    """
+
+    batch: PolicyPairVectorEnv
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(PolicyPairVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+
+    @property
+    def actions(self) -> list[str]:
+        """The names of the actions."""
+        return self.batch.actions
+
+    def trace(self) -> Trace:
+        """Return everything that happened in the last episode that has ended: see `PolicyPairVectorEnv.trace`."""
+        return self.batch.trace(0)
+
+
+def warm_up(message: Callable[[str], None]) -> None:
+    """Compile these environments if they have never been compiled here; later processes load them from the cache.
+
+    Parameters
+    ----------
+    message
+        Message callback, called before anything takes long.
+    """
+    from hdrl.compiled.cache import compile_once
+    from hdrl.settings.batch.kernel.jit import CACHE_FOLDER
+
+    def play() -> None:
+        platform = read_platform("learning")
+        workload = read_workload("learning", platform, custom=True)
+        env = PolicyPairEnv(platform=platform, workload=workload, observation="minimal")
+        env.reset(seed=0)
+        env.step(0)
+
+    text = "compiling the environment (the first time only, about half a minute)"
+    compile_once(CACHE_FOLDER, "policy-pair", text, play, message)

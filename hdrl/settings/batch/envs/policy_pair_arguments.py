@@ -1,0 +1,171 @@
+"""The arguments of `hdrl/PolicyPair-v0`: what they may be, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.settings.batch.envs.observations import observation_size, read_observation
+from hdrl.settings.batch.envs.rewards import ALIASES, FORMS, GROWTH, INSTANTANEOUS, AnyObjective, Objective
+from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
+from hdrl.settings.batch.kernel.reward import OWN
+from hdrl.settings.batch.platform import pstate_rules, read_platform
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
+from hdrl.settings.batch.policies.simulation import is_conservative
+from hdrl.settings.batch.workload import check_fits, read_workload
+from hdrl.settings.batch.workload.model import Workload
+
+Actions: TypeAlias = Sequence[str | Mapping[str, Sequence[str]]]
+"""Names of policies (`policies.read_pair`), or HDeepRM's ``{job selection: [core selections]}``."""
+
+_MAX_ACTIONS = 2**15 - 1
+
+
+def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
+    """Return the actions of an environment by name, in their order: policies, and void last.
+
+    Parameters
+    ----------
+    actions
+        What there is to choose from; ``None``: HDeepRM's 36 pairs.
+    void
+        Whether starting nothing is an action.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy.
+    OptionsError
+        If there is nothing to choose from, or a policy backfills conservatively.
+    """
+    if actions is None:
+        return action_table(None, void=void)
+    names: list[str] = []
+    for one in actions:
+        if isinstance(one, str) and is_conservative(one):
+            raise OptionsError(
+                f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
+            )
+        names += [read_pair(one).name] if isinstance(one, str) else action_table([one], void=False)
+    if not 0 < len(names) < _MAX_ACTIONS:
+        raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")
+    return [*names, VOID] if void else names
+
+
+def platform_of(platform: Platform | str | Path, compatibility: str | None) -> Platform:
+    """Return a platform, reading it if it is not one already.
+
+    Parameters
+    ----------
+    platform
+        It, or its name or file.
+    compatibility
+        ``None``, or the mode to read it in.
+    """
+    if isinstance(platform, Platform):
+        return platform
+    return read_platform(platform, rules=pstate_rules(compatibility=compatibility))
+
+
+def workloads_of(
+    workload: Workload | str | Path | Sequence[Workload | str | Path], platform: Platform, compatibility: str | None
+) -> list[Workload]:
+    """Return workloads that fit the platform, reading those that are not workloads already.
+
+    Parameters
+    ----------
+    workload
+        One or several, or their names or files.
+    platform
+        The platform.
+    compatibility
+        ``None``, or the mode to read them in.
+
+    Raises
+    ------
+    OptionsError
+        If there is none, or one has no jobs.
+    """
+    several = [workload] if isinstance(workload, (Workload, str, Path)) else list(workload)
+    if not several:
+        raise OptionsError("workload is empty, expected at least one")
+    read = [
+        one if isinstance(one, Workload) else read_workload(one, platform, compatibility=compatibility)
+        for one in several
+    ]
+    for one in read:
+        if one.n_jobs == 0:
+            raise OptionsError(f"workload {one.name!r} has no jobs, expected at least one")
+    return [check_fits(one, platform) for one in read]
+
+
+def observation_space(platform: Platform, observation: str, largest: NDArray[np.float32] | None = None) -> spaces.Box:
+    """Return the space of an observation.
+
+    Parameters
+    ----------
+    platform
+        What is observed.
+    observation
+        The name of the observation.
+    largest
+        The largest value that each attribute of waiting jobs can show; ``None``: 1. HDeepRM's exceed 1.
+    """
+    size = observation_size(platform, observation)
+    high = np.ones(size, dtype=np.float32)
+    if largest is not None:
+        high[size - N_QUEUE_VALUES : -1] = np.repeat(largest, N_QUARTILES)
+    return spaces.Box(np.zeros(size, dtype=np.float32), high, dtype=np.float32)
+
+
+def watch_scalars(
+    void_action: int,
+    observation: str,
+    objective: AnyObjective,
+    reward: str | None,
+    queue_sensitivity: float,
+    compatibility: str | None,
+    energy: bool,  # noqa: FBT001
+) -> dict[str, float]:
+    """Return the scalars of a watch that never change, after a look at them.
+
+    Parameters
+    ----------
+    void_action
+        The number of void, -1 without it.
+    observation, objective, reward, queue_sensitivity, compatibility, energy
+        As in `envs.policy_pair.PolicyPairVectorEnv`.
+
+    Raises
+    ------
+    OptionsError
+        If a number is out of range, or energy is missing where it is needed.
+    UnknownName
+        If there is no such reward.
+    """
+    if objective.needs_energy and not energy:
+        raise OptionsError(f"objective {objective.metric!r} needs energy, which is switched off")
+    form = (GROWTH if compatibility is None else INSTANTANEOUS) if reward is None else reward
+    if form not in FORMS:
+        raise UnknownName("reward", form, FORMS)
+    if form == INSTANTANEOUS and not (isinstance(objective, Objective) and objective.instantaneous):
+        known = ", ".join(ALIASES)
+        raise OptionsError(
+            f"reward is {form!r}, which HDeepRM does not define for {objective.metric}; it does for {known}"
+        )
+    if not 0 < queue_sensitivity < np.inf:
+        raise OptionsError(f"queue_sensitivity is {queue_sensitivity!r}, expected a number above 0")
+    return {
+        "void_action": void_action,
+        "detail": read_observation(observation),
+        "objective": objective.pair_code if isinstance(objective, Objective) else OWN,
+        "instantaneous": form == INSTANTANEOUS,
+        "queue_sensitivity": queue_sensitivity,
+    }

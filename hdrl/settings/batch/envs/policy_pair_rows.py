@@ -1,0 +1,256 @@
+"""The arrays behind a batch of policy-pair environments, and how a row of them begins an episode.
+
+Episodes begin often, so that little may happen then in Python: the rows of all jobs are made once, and compiled code
+picks from them (`kernel.origin`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.fields import Role, copied, for_another_thread, names_of, repeated
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.twister import python_twister_state, twister_state
+from hdrl.envs.episodes import EpisodePlan, Window
+from hdrl.errors import WorkloadError
+from hdrl.settings.batch.kernel import episodes, observe
+from hdrl.settings.batch.kernel.observe import new_watches
+from hdrl.settings.batch.kernel.origin import Origin, Section, new_origin
+from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.model import Workload
+
+
+def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
+    """Return the jobs of an episode as a workload.
+
+    A window that is all of a workload is the workload itself; the first job of any other is submitted at date 0.
+
+    Parameters
+    ----------
+    workloads
+        All workloads.
+    window
+        Which jobs of which.
+    """
+    workload = workloads[window.workload]
+    if window.start == 0 and window.n_jobs == workload.n_jobs:
+        return workload
+    return workload.window(window.start, window.n_jobs)
+
+
+class JobTable:
+    """The jobs of some workloads at date 0, as the kernel keeps them.
+
+    Of each workload there are two sections: its jobs in their own order, for episodes of all of them, and by date, for
+    windows.
+
+    Parameters
+    ----------
+    platform
+        The platform.
+    workloads
+        The workloads; they have the same number of sources.
+
+    Attributes
+    ----------
+    steps
+        The steps of all profiles, one workload's after the other's.
+
+    Raises
+    ------
+    WorkloadError
+        If the numbers of sources differ.
+    """
+
+    def __init__(self, platform: Platform, workloads: Sequence[Workload]) -> None:
+        for one in workloads:
+            if len(one.sources) != len(workloads[0].sources):
+                raise WorkloadError(
+                    f"{one.name} has {len(one.sources)} sources and {workloads[0].name} {len(workloads[0].sources)};"
+                    " workloads of one environment must have the same number"
+                )
+        states = [new_state(platform, one, twister=np.zeros(625, dtype=np.uint32), logging=False) for one in workloads]
+        self.steps = np.concatenate([state.steps for state in states])
+        self._sections: list[Section] = []
+        n_steps = 0
+        for one, state in zip(workloads, states, strict=True):
+            state.jobs["first_step"] += n_steps
+            state.jobs["end_step"] += n_steps
+            n_steps += len(state.steps)
+            whole = Section(state.jobs, one.jobs["source"], one.submission_order())
+            self._sections += whole, _by_date(whole)
+        self._begins = np.cumsum([0, *(len(section.jobs) for section in self._sections)])
+
+    def n_allocated(self, plan: EpisodePlan) -> int:
+        """Return how many cores the jobs of a window ask for altogether, at most.
+
+        Parameters
+        ----------
+        plan
+            Which windows there may be.
+        """
+        most = 0
+        for section in self._sections:
+            cores = np.sort(section.jobs["n_requested"].astype(np.int64))
+            most = max(most, int(cores[-plan.max_jobs :].sum()))
+        return most
+
+    def origin(self, n_environments: int) -> Origin:
+        """Return what environments with these jobs begin with.
+
+        Parameters
+        ----------
+        n_environments
+            How many there are.
+        """
+        return new_origin(self._sections, n_environments)
+
+    def choose(self, origin: Origin, environment: int, window: Window) -> None:
+        """Choose which jobs an environment begins with.
+
+        Parameters
+        ----------
+        origin
+            What `origin` returned.
+        environment
+            Which environment.
+        window
+            Which jobs. If these are not all of a workload, the first one is to be submitted at date 0.
+        """
+        section = 2 * window.workload
+        is_shifted = window.n_jobs < len(self._sections[section].jobs)
+        begin = int(self._begins[section + is_shifted])
+        origin.windows[environment] = begin, window.start, window.n_jobs, is_shifted
+
+
+def _by_date(section: Section) -> Section:
+    """Return the same jobs by date of submission."""
+    chosen = np.argsort(section.jobs["submit_s"], kind="stable")
+    place = np.argsort(chosen)
+    return Section(section.jobs[chosen], section.sources[chosen], place[section.by_rank])
+
+
+class PairRows:
+    """The arrays of a batch.
+
+    Parameters
+    ----------
+    platform, workloads
+        What is simulated.
+    plan
+        Which jobs each episode holds.
+    n_rows
+        Number of environments.
+    n_threads
+        Number of threads that step them.
+    energy, compatible
+        As in `kernel.state.new_state`.
+    watch
+        Scalars of `WATCH_DTYPE` that never change, by name.
+    pairs, limits, shares
+        ``pairs``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
+
+    Attributes
+    ----------
+    batch, watches
+        The arrays of the environments, and what accompanies them, with a leading axis.
+    lent
+        The same for compiled code, and for each thread.
+    lent_watches
+        What accompanies them, for compiled code.
+    lent_beginning
+        The machine that they begin with, for compiled code.
+    origin, lent_origin
+        The jobs that they begin with, and the same for compiled code.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        workloads: Sequence[Workload],
+        plan: EpisodePlan,
+        n_rows: int,
+        n_threads: int,
+        *,
+        energy: bool,
+        compatible: bool,
+        watch: dict[str, float],
+        pairs: NDArray[np.int64],
+        limits: NDArray[np.float64],
+        shares: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ) -> None:
+        self._jobs = JobTable(platform, workloads)
+        self._compatible = compatible
+        longest = max(workloads, key=lambda one: one.n_jobs)
+        sample = longest if longest.n_jobs == plan.max_jobs else longest.window(0, plan.max_jobs)
+        twister = np.zeros(625, dtype=np.uint32)
+        birth = new_state(
+            platform, sample, twister=twister, energy=energy, compatible=compatible, logging=False
+        )._replace(
+            steps=self._jobs.steps,
+            allocated=np.zeros(self._jobs.n_allocated(plan), dtype=np.int32),
+        )
+        # Following what is left of each job is a tenth of all work, and one observation alone shows it.
+        birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
+        self.batch = repeated(birth, n_rows)
+        n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
+        self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(
+            pairs=np.ascontiguousarray(pairs),
+            limits=limits,
+            speed_share=shares[0],
+            power_share=shares[1],
+        )
+        for name, value in watch.items():
+            self.watches.rows[name] = value
+        others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
+        self.lent = [Lent(self.batch), *map(Lent, others)]
+        self.lent_watches = Lent(self.watches)
+        self.lent_beginning = Lent(copied(birth))
+        self.origin = self._jobs.origin(n_rows)
+        self.lent_origin = Lent(self.origin)
+
+    def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
+        """Choose what a row begins with: `kernel.episodes.BEGIN` brings it back to date 0.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        window
+            Which jobs.
+        seed
+            Seed of what is random in the policies.
+        has_random
+            Whether anything is; without, no random numbers are seeded.
+        """
+        self._jobs.choose(self.origin, row, window)
+        self.watches.rows["n_jobs"][row] = window.n_jobs
+        if has_random:
+            self.batch.twister[row] = twister_of(seed, compatible=self._compatible)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all arrays that change, by name; the structured ones as bytes."""
+        own = {name: getattr(self.batch, name) for name in names_of(State, Role.OWN)}
+        arrays = {name: array for name, array in own.items() if array.size}
+        arrays |= {f"watch_{name}": getattr(self.watches, name) for name in ("rows", "ordered", "history")}
+        return {
+            name: array.view(np.uint8).reshape(len(array), -1) if array.dtype.names else array
+            for name, array in arrays.items()
+        }
+
+
+def twister_of(seed: int, *, compatible: bool) -> NDArray[np.uint32]:
+    """Return the random stream of policies, as `hdrl.simulate` seeds it.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    compatible
+        Whether it is Python's, as in HDeepRM.
+    """
+    return python_twister_state(seed) if compatible else twister_state(seed, "policy")

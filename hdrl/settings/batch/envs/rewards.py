@@ -1,0 +1,270 @@
+"""What agents can be rewarded for: metrics that are known from running sums, and custom objectives.
+
+An objective is a metric by the name that it has in `hdrl.metrics`, in both environments, in options and in validations.
+HDeepRM's names are aliases. What an episode returns by the rewards of either environment is the metric, with a minus
+where less is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+from hdrl.envs.own_objective import OwnObjective, is_objective_file, load_objective
+from hdrl.errors import UnknownName
+from hdrl.settings.batch.kernel import reward
+from hdrl.settings.batch.order import codes as pool
+
+GROWTH = "growth"
+"""What the objective has grown by since the last decision: the undiscounted return is the objective itself."""
+
+INSTANTANEOUS = "hdeeprm"
+"""HDeepRM's: a property of the moment at which the scheduler next hears of anything."""
+
+FORMS = (GROWTH, INSTANTANEOUS)
+"""The two ways to pay for an objective."""
+
+_JSSPP_1997 = "Feitelson et al., JSSPP 1997"
+_QUEUEING = "queueing theory"
+_EDP = "Horowitz et al., 1994"
+_HDEEPRM = "HDeepRM"
+_OWN = "hdrl"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What an objective means and how it is paid for.
+
+    Attributes
+    ----------
+    metric
+        The metric of `hdrl.metrics` that it is.
+    unit
+        The unit of the metric and of the rewards by growth.
+    sign
+        Sign of the metric in the return: -1 where less is better.
+    source
+        Where the metric comes from.
+    so_far
+        What stands for the metric before the end, in PolicyPair.
+    pair_code
+        Its number in `kernel.reward`.
+    pool_code
+        Its number in `order.codes`; `NO_CODE` where a pool knows nothing of it.
+    alias
+        HDeepRM's name, empty without.
+    instantaneous
+        HDeepRM's reward, empty without.
+    needs_energy
+        Whether it exists only where energy is accounted for.
+    """
+
+    metric: str
+    unit: str
+    sign: int
+    source: str
+    so_far: str
+    pair_code: int
+    pool_code: int
+    alias: str = ""
+    instantaneous: str = ""
+    needs_energy: bool = False
+
+
+NO_CODE = -1
+"""The number of what is not known."""
+
+_TABLE = (
+    Objective(
+        "mean_slowdown",
+        "1",
+        -1,
+        _QUEUEING,
+        "slowdowns of ended jobs, (now - submission) / max(requested time, 1 s) of the others; their sum / jobs",
+        reward.SLOWDOWN,
+        pool.MEAN_SLOWDOWN,
+        "avg_job_slowdown",
+        "-sum(1 / requested time) over jobs in the system (requests for 0 s left out)",
+    ),
+    Objective(
+        "mean_turnaround_s",
+        "s",
+        -1,
+        _QUEUEING,
+        "turnaround times of ended jobs, now - submission of the others; their sum / jobs",
+        reward.COMPLETION,
+        pool.MEAN_TURNAROUND,
+        "avg_job_completion",
+        "-(jobs in the system)",
+    ),
+    Objective(
+        "utilization",
+        "1",
+        1,
+        _QUEUEING,
+        "core-seconds served until now / (cores * time since the first submission)",
+        reward.UTILIZATION,
+        pool.UTILIZATION,
+        "avg_utilization",
+        "busy cores (HDeepRM 0.3.1 fails here; its documentation says this)",
+    ),
+    Objective(
+        "makespan_s",
+        "s",
+        -1,
+        _QUEUEING,
+        "time since the first submission",
+        reward.MAKESPAN,
+        pool.MAKESPAN,
+        "makespan",
+        "Gflop/s of all serving cores",
+    ),
+    Objective(
+        "energy_j",
+        "J",
+        -1,
+        _HDEEPRM,
+        "energy since the first submission",
+        reward.ENERGY,
+        NO_CODE,
+        "energy_consumption",
+        "-(power of all cores in W)",
+        needs_energy=True,
+    ),
+    Objective(
+        "energy_delay_product_js",
+        "J s",
+        -1,
+        _EDP,
+        "energy * time since the first submission",
+        reward.EDP,
+        NO_CODE,
+        "edp",
+        "-(power of all cores in W) * seconds since the first submission (HDeepRM 0.3.1 gives none here; ours)",
+        needs_energy=True,
+    ),
+    Objective(
+        "mean_bounded_slowdown",
+        "1",
+        -1,
+        _JSSPP_1997,
+        "bounded slowdowns of ended jobs, (now - submission) / max(requested time, 10 s) of the others; sum / jobs",
+        reward.BOUNDED_SLOWDOWN,
+        pool.MEAN_BOUNDED_SLOWDOWN,
+        "avg_bounded_slowdown",
+        "-sum(1 / max(requested time, 10 s)) over jobs in the system (not in HDeepRM; ours)",
+    ),
+    Objective(
+        "mean_wait_s",
+        "s",
+        -1,
+        _QUEUEING,
+        "waiting times of started jobs, now - submission of the others; their sum / jobs",
+        reward.WAIT,
+        pool.MEAN_WAIT,
+    ),
+    Objective(
+        "max_wait_s", "s", -1, _QUEUEING, "longest waiting time of a started job", reward.MAX_WAIT, pool.MAX_WAIT
+    ),
+    Objective(
+        "max_turnaround_s",
+        "s",
+        -1,
+        _QUEUEING,
+        "longest turnaround time of an ended job",
+        reward.MAX_TURNAROUND,
+        pool.MAX_TURNAROUND,
+    ),
+    Objective(
+        "max_slowdown",
+        "1",
+        -1,
+        _QUEUEING,
+        "largest slowdown of an ended job",
+        reward.MAX_SLOWDOWN,
+        pool.MAX_SLOWDOWN,
+    ),
+    Objective(
+        "max_bounded_slowdown",
+        "1",
+        -1,
+        _JSSPP_1997,
+        "largest bounded slowdown of an ended job",
+        reward.MAX_BOUNDED_SLOWDOWN,
+        pool.MAX_BOUNDED_SLOWDOWN,
+    ),
+    Objective(
+        "throughput_jobs_per_h",
+        "1/h",
+        1,
+        _QUEUEING,
+        "ended jobs / hours since the first submission",
+        reward.THROUGHPUT,
+        pool.THROUGHPUT,
+    ),
+    Objective(
+        "mean_power_w",
+        "W",
+        -1,
+        _OWN,
+        "energy / time since the first submission",
+        reward.MEAN_POWER,
+        NO_CODE,
+        needs_energy=True,
+    ),
+)
+
+OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.metric: one for one in _TABLE})
+"""The objectives by the names of their metrics."""
+
+ALIASES: Mapping[str, str] = MappingProxyType({one.alias: one.metric for one in _TABLE if one.alias})
+"""The metrics by HDeepRM's names of objectives."""
+
+AnyObjective: TypeAlias = Objective | OwnObjective
+GivenObjective: TypeAlias = str | Callable[[Mapping[str, float]], float]
+"""A name of `OBJECTIVES` or `ALIASES`, a Python file and a function in it (``"my.py:objective"``), or a function."""
+
+
+def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJECTIVES) -> AnyObjective:
+    """Return an objective in any form in which it may be given.
+
+    Parameters
+    ----------
+    given
+        See `GivenObjective`.
+    known
+        The objectives that there are.
+
+    Raises
+    ------
+    UnknownName
+        If there is none of that name.
+    HdrlError
+        If a Python file defines none.
+    """
+    if callable(given):
+        return OwnObjective(given, getattr(given, "__name__", type(given).__name__))
+    if isinstance(given, str) and is_objective_file(given):
+        return load_objective(given)
+    name = ALIASES.get(str(given), str(given))
+    if name not in known:
+        aliases = [alias for alias, metric in ALIASES.items() if metric in known]
+        raise UnknownName("objective", str(given), (*known, *aliases))
+    return known[name]
+
+
+def rewards_table() -> str:
+    """Return `OBJECTIVES` as a Markdown table, the one in docs/environments.md."""
+    lines = [
+        "| objective | alias | return = | unit | the objective before the end | HDeepRM's reward | source |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, one in OBJECTIVES.items():
+        sign, alias = "-" if one.sign < 0 else "", f"`{one.alias}`" if one.alias else ""
+        lines.append(
+            f"| `{name}` | {alias} | {sign}`{one.metric}` | {one.unit} | {one.so_far} | {one.instantaneous or 'none'} "
+            f"| {one.source} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,200 @@
+"""EASY backfilling: jobs may overtake the first of the queue as long as they do not delay it.
+
+When the first job does not fit, it gets a reservation: the *shadow* date at which, by the expected ends of the jobs
+that hold cores, enough cores with enough memory will be free. Another job may start now if it is expected to end by
+then, or if the first job still fits at the shadow date with what the other one takes from it. Both are judged node by
+node, so that memory counts; on a machine without memory limits this is the rule of spare processors.
+
+Expected ends come from requested times, longer on slower cores. A job that has overrun its requested time is expected
+to end at once.
+
+References
+----------
+D. Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995. A. Mu'alem, D. Feitelson, "Utilization, Predictability,
+Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.cluster import unlock
+from hdrl.settings.batch.kernel.plan import leave_plan, length_s
+from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
+
+
+@jit
+def expected_run_s(state, job, first, n):
+    """Return how long a job is expected to run on the cores ``pool[first:first + n]``, in seconds."""
+    slowest_gflops = np.inf
+    for i in range(first, first + n):
+        slowest_gflops = min(slowest_gflops, state.processors[state.processor_of[state.pool[i]]].peak_gflops)
+    return length_s(state, job, slowest_gflops)
+
+
+@jit
+def expect_end(state, job, first, n):
+    """Note when a job that is being started on ``pool[first:first + n]`` is expected to end."""
+    s = state.scalars[0]
+    end_s = s.message_s + expected_run_s(state, job, first, n)
+    state.jobs[job].expected_end_s = end_s
+    place = s.n_expected
+    while place > 0 and state.jobs[state.expected[place - 1]].expected_end_s > end_s:
+        state.expected[place] = state.expected[place - 1]
+        place -= 1
+    state.expected[place] = job
+    s.n_expected += 1
+    s.has_plan = 0  # whoever plans says so afterwards
+
+
+@jit
+def forget_end(state, job):
+    """Forget the expected end of a job that has ended."""
+    s = state.scalars[0]
+    place = 0
+    while place < s.n_expected and state.expected[place] != job:
+        place += 1
+    if place == s.n_expected:
+        return
+    s.n_expected -= 1
+    for i in range(place, s.n_expected):
+        state.expected[i] = state.expected[i + 1]
+    if s.has_plan == 1:
+        leave_plan(state, job)
+
+
+@jit
+def _room(forecast, head):
+    """Return how many cores of the first job fit on a node at the shadow date."""
+    room = np.int64(forecast.shadow_cores)
+    if head.memory_mib > 0.0:
+        by_memory = math.floor(forecast.shadow_memory_mib / head.memory_mib)
+        room = min(room, np.int64(min(by_memory, 1e9)))
+    return max(room, np.int64(0))
+
+
+@jit
+def _give_back(state, core, job, head, sign):
+    """Add a core and its memory to what is free at the shadow date (take it: ``sign`` -1); return the room gained."""
+    forecast = state.forecasts[state.processors[state.processor_of[core]].node]
+    forecast.shadow_cores += sign
+    forecast.shadow_memory_mib += sign * state.jobs[job].memory_mib
+    before = forecast.shadow_room
+    forecast.shadow_room = _room(forecast, head)
+    return forecast.shadow_room - before
+
+
+@jit
+def reserve(state, head_job):
+    """Give the first job of the queue its reservation; return the shadow date and the room for the job then."""
+    s = state.scalars[0]
+    head = state.jobs[head_job]
+    room = np.int64(0)
+    for i in range(len(state.nodes)):
+        forecast = state.forecasts[i]
+        forecast.shadow_cores = state.n_free_on[i]
+        forecast.shadow_memory_mib = state.free_memory_mib[i]
+        forecast.shadow_room = _room(forecast, head)
+        room += forecast.shadow_room
+    shadow_s = s.message_s
+    for i in range(s.n_expected):
+        job = state.expected[i]
+        row = state.jobs[job]
+        if room >= head.n_requested and row.expected_end_s > shadow_s:
+            break
+        shadow_s = max(shadow_s, row.expected_end_s)
+        # A job that was started in this very answer has its cores in the pool only; its op knows where.
+        first, n, in_pool = row.first_core, row.n_cores, False
+        if n == 0:
+            first, n, in_pool = cores_in_answer(state, job)
+        for k in range(first, first + n):
+            core = state.pool[k] if in_pool else state.allocated[k]
+            room += _give_back(state, core, job, head, 1)
+    return shadow_s, room
+
+
+@jit
+def cores_in_answer(state, job):
+    """Return where in the pool the cores of a job are that was started in this very answer, and True."""
+    for i in range(state.scalars[0].n_ops):
+        op = state.ops[i]
+        if op.kind == codes.EXECUTE and op.subject == job:
+            return op.first, op.n, True
+    return 0, 0, True
+
+
+@jit
+def _candidate_key(state, job, order):
+    row = state.jobs[job]
+    if order == codes.EASY_FCFS:
+        return np.float64(row.rank)
+    if order == codes.EASY_SJBF:
+        return row.requested_time_s
+    if order == codes.EASY_PRIORITY:
+        return row.priority
+    return np.nan
+
+
+@jit
+def gather_candidates(state, order):
+    """Gather the jobs that may overtake the first of the sorted queue, as they are to be tried; return how many."""
+    s = state.scalars[0]
+    n = 0
+    for i in range(1, s.n_queue):
+        job = state.queue[i]
+        if state.jobs[job].n_requested > s.n_free_cores:
+            continue
+        key, rank = _candidate_key(state, job, order), state.jobs[job].rank
+        place = n
+        while place > 0:
+            other = state.candidates[place - 1]
+            other_key = _candidate_key(state, other, order)
+            if other_key < key or (other_key == key and state.jobs[other].rank < rank):
+                break
+            state.candidates[place] = other
+            place -= 1
+        state.candidates[place] = job
+        n += 1
+    return n
+
+
+@jit
+def _may_overtake(state, job, first, n, head_job, shadow_s, room):
+    """Tell whether a job may start on the cores ``pool[first:first + n]``; return the room left for the first job."""
+    s = state.scalars[0]
+    if s.message_s + expected_run_s(state, job, first, n) <= shadow_s:
+        return True, room
+    head = state.jobs[head_job]
+    left = room
+    for i in range(first, first + n):
+        left += _give_back(state, state.pool[i], job, head, -1)
+    if left >= head.n_requested:
+        return True, left
+    for i in range(first, first + n):
+        _give_back(state, state.pool[i], job, head, 1)
+    return False, room
+
+
+@jit
+def choose_overtaking(state, job, core_key, head_job, shadow_s, room):
+    """Choose and lock cores for a job that may overtake the first one.
+
+    Returns
+    -------
+    tuple
+        Whether it may start (its cores are the last ones of the pool then), and the room left for the first job.
+    """
+    s = state.scalars[0]
+    first = s.n_pool
+    if choose_cores(state, job, core_key) != CHOSEN:
+        return False, room
+    allowed, room = _may_overtake(state, job, first, s.n_pool - first, head_job, shadow_s, room)
+    if not allowed:
+        for i in range(first, s.n_pool):
+            unlock(state, state.pool[i], job)
+        s.n_pool = first
+    return allowed, room

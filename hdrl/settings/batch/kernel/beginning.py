@@ -1,0 +1,129 @@
+"""What the rows of a state are at date 0: the platform and the workload as the kernel keeps them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.dtypes import (
+    CORE_DTYPE,
+    FORECAST_DTYPE,
+    JOB_STATE_DTYPE,
+    NODE_DTYPE,
+    OVERCOMMITMENT_DTYPE,
+    PROCESSOR_DTYPE,
+    RUNG_DTYPE,
+    SCALAR_DTYPE,
+    SUBMITTER_DTYPE,
+)
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.model import Workload
+
+
+def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Return the P-states of the distinct kinds of cores, one kind after the other, and of which kind each core is."""
+    host_flops = platform.speed_flops * platform.host_cores[:, None]
+    all_rungs = np.stack(
+        [platform.speed_flops, host_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2
+    )
+    flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
+    # `np.unique` compares rows as structures, while which NumPy turns Ctrl-C into a TypeError.
+    order = np.lexsort(flat.T[::-1])
+    ordered = flat[order]
+    is_first = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    kind = np.empty(platform.n_cores, dtype=np.int64)
+    kind[order] = np.cumsum(is_first) - 1
+    return ordered[is_first].reshape(-1).view(RUNG_DTYPE), kind
+
+
+def jobs(workload: Workload) -> NDArray[np.void]:
+    """Return the job rows, before anything happened."""
+    rows = np.zeros(workload.n_jobs, dtype=JOB_STATE_DTYPE)
+    for name in ("submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"):
+        rows[name] = workload.jobs[name]
+    rows["n_requested"] = workload.jobs["cores"]
+    rows["first_step"] = workload.first_step[workload.jobs["profile"]]
+    rows["end_step"] = workload.first_step[workload.jobs["profile"] + 1]
+    rows["start_s"] = rows["run_s"] = rows["energy_j"] = rows["reserved_s"] = -1.0
+    rows["return_code"] = -1
+    return rows
+
+
+def cores(platform: Platform) -> NDArray[np.void]:
+    """Return the core rows at date 0."""
+    rows = np.zeros(platform.n_cores, dtype=CORE_DTYPE)
+    rows["owner"] = rows["job"] = -1
+    return rows
+
+
+def processors(platform: Platform) -> NDArray[np.void]:
+    """Return the processor rows."""
+    rows = np.zeros(platform.n_processors, dtype=PROCESSOR_DTYPE)
+    rows["node"] = platform.node_of_processor
+    rows["first_core"] = platform.first_core_of_processor[:-1]
+    rows["end_core"] = platform.first_core_of_processor[1:]
+    rows["bandwidth_gbps"] = platform.bandwidth_gbps
+    rows["peak_gflops"] = platform.peak_flops / 1e9
+    rows["peak_power_w"] = platform.peak_power_w
+    return rows
+
+
+def nodes(platform: Platform) -> NDArray[np.void]:
+    """Return the node rows."""
+    rows = np.zeros(platform.n_nodes, dtype=NODE_DTYPE)
+    rows["first_processor"] = platform.first_processor_of_node[:-1]
+    rows["end_processor"] = platform.first_processor_of_node[1:]
+    rows["memory_mib"] = platform.memory_mib
+    return rows
+
+
+def forecasts(platform: Platform) -> NDArray[np.void]:
+    """Return what backfilling knows of the nodes before it has looked at them."""
+    rows = np.zeros(platform.n_nodes, dtype=FORECAST_DTYPE)
+    rows["slowest_gflops"] = np.minimum.reduceat(platform.peak_flops / 1e9, platform.first_processor_of_node[:-1])
+    return rows
+
+
+def overcommitments(platform: Platform) -> NDArray[np.void]:
+    """Return that no processor has ever been over-committed."""
+    rows = np.zeros(platform.n_processors, dtype=OVERCOMMITMENT_DTYPE)
+    rows["open_span"] = rows["last_span"] = -1
+    return rows
+
+
+def submitters(workload: Workload) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Return one submitter per source, and the order in which they submit."""
+    order = workload.submission_order()
+    source = workload.jobs["source"][order]
+    order = order[np.argsort(source, kind="stable")]
+    rows = np.zeros(len(workload.sources), dtype=SUBMITTER_DTYPE)
+    counts = np.bincount(workload.jobs["source"], minlength=len(workload.sources))
+    rows["end"] = np.cumsum(counts)
+    rows["next"] = rows["batch"] = rows["end"] - counts
+    return rows, np.ascontiguousarray(order, dtype=np.int64)
+
+
+def scalars(
+    platform: Platform, workload: Workload, *, energy: bool, compatible: bool, logging: bool
+) -> NDArray[np.void]:
+    """Return the scalars at date 0."""
+    rows = np.zeros(1, dtype=SCALAR_DTYPE)
+    flat = (platform.idle_w == platform.full_w) & (platform.idle_w == platform.epsilon_w)
+    first = np.arange(platform.n_cores), platform.initial_pstate
+    rows["loopback_s"] = platform.loopback_s
+    rows["transfer_end_s"] = np.inf
+    rows["n_idle"] = rows["n_free_cores"] = platform.n_cores
+    rows["energy"] = energy
+    rows["flat_power"] = bool(flat.all())
+    rows["power_w"] = platform.idle_w[:, 0].sum()
+    rows["epsilon_w"] = platform.epsilon_w[first].sum()
+    rows["logging"] = logging
+    rows["layer"] = platform.rules is not None
+    rows["reference_flops"] = platform.reference_gflops * 1e9
+    rows["compatible"] = compatible
+    rows["follows_progress"] = 1
+    rows["queue_key"] = codes.QUEUE_BY_ARRIVAL
+    rows["n_submitters_left"] = len(workload.sources)
+    rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0
+    return rows

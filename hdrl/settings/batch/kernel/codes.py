@@ -1,0 +1,181 @@
+"""Small integers by which the kernel knows things, and their names outside it.
+
+No two things that may stand in one place have the same number: what `order` knows beyond the kernel, and the
+kernel beyond it, are numbered here, too. What is in no table is an error (`check_code`, ``ERROR_UNKNOWN_CODE``) or NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hdrl.errors import SimulationError
+
+# What `kernel.engine.advance` stopped for.
+MESSAGE = 0  # the scheduler is to be asked
+ENDED = 1  # the simulation is over
+STUCK = 2  # nothing will ever happen again, but jobs are waiting
+GROW = 3  # a log is nearly full
+PAUSED = 4  # the budget of engine steps is used up
+ILLEGAL = 5  # the scheduler asked for something impossible
+
+# Steps of a job: the values of `workload.model.StepKind`.
+STEP_DELAY = 0
+STEP_COMPUTE = 1
+STEP_COMPUTE_TOTAL = 2
+STEP_RETURN = 3
+
+# States of a job: the values of `simulation.trace.JobState`.
+NOT_SUBMITTED = 0
+WAITING = 1
+RUNNING = 2
+SUCCEEDED = 3
+FAILED = 4
+WALLTIME_REACHED = 5
+KILLED_BY_REQUEST = 6
+REJECTED = 7
+
+# Letters to the server.
+HELLO = 0
+READY = 1
+SUBMITTED = 2
+BYE = 3
+OP = 4
+COMPLETED = 5
+CALLED = 6
+KILLED = 7
+
+# What the scheduler is told (events) ...
+TOLD_BEGINS = 0
+TOLD_SUBMITTED = 1
+TOLD_COMPLETED = 2
+TOLD_KILLED = 3
+TOLD_PSTATE = 4
+TOLD_CALLED = 5
+TOLD_NO_MORE_JOBS = 6
+TOLD_ENDS = 7
+TOLD_ENERGY = 8
+TOLD = tuple(range(TOLD_BEGINS, TOLD_ENERGY + 1))
+
+# ... and what it answers (ops).
+EXECUTE = 0
+REJECT = 1
+KILL = 2
+CALL = 3
+SET_PSTATE = 4
+ANNOTATE = 5  # takes its turn in the mailbox; the text is kept outside the kernel
+ASK_ENERGY = 6
+
+# What ended in an engine step.
+END_TRANSFER = 0
+END_SLEEP = 1
+END_TASK = 2
+
+# Why a job sleeps.
+SLEEP_DELAY = 0  # a delay that is shorter than the walltime
+SLEEP_WALLTIME = 1  # a delay that the walltime cuts
+SLEEP_TIMER = 2  # the walltime of a computation
+
+# How the queue is kept, unless as a heap by a job key.
+QUEUE_BY_ARRIVAL = -1
+QUEUE_BY_PRIORITY = -2  # a list that is sorted again at every decision
+
+# Job keys, in HDeepRM's order.
+JOB_RANDOM = 0
+JOB_FIRST = 1
+JOB_SHORTEST = 2
+JOB_SMALLEST = 3
+JOB_LOW_MEM = 4
+JOB_LOW_MEM_BW = 5
+
+# Further job keys: the priorities of the literature.
+JOB_LONGEST = 6
+JOB_LARGEST = 7
+JOB_SAF = 8
+JOB_LXF = 9
+JOB_WFP3 = 10
+JOB_UNICEF = 11
+JOB_F1 = 12
+JOB_F2 = 13
+JOB_F3 = 14
+JOB_F4 = 15
+JOB_F1_RELATIVE = 16
+JOB_F2_RELATIVE = 17
+JOB_F3_RELATIVE = 18
+JOB_F4_RELATIVE = 19
+JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
+
+JOB_KEYS = tuple(range(JOB_RANDOM, JOB_GIVEN + 1))
+"""The job keys of the kernel."""
+
+# Job keys of the simulator of identical processors alone: RLScheduler's WFP3 and UNICEF, in which every job has waited
+# -1 - s.
+JOB_WFP3_INVERTED = 100
+JOB_UNICEF_INVERTED = 101
+
+ORDER_JOB_KEYS = (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED)
+"""The job keys of the simulator of identical processors."""
+
+# Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
+NO_BACKFILLING = 0
+EASY_FCFS = 1
+EASY_SJBF = 2
+EASY_PRIORITY = 3
+CONSERVATIVE = 4  # every waiting job has a reservation
+
+# Backfilling of the simulator of identical processors alone: in the order of submission, what is expected to end before
+# the chosen job can start (strictly, as it was expected when the job was chosen).
+STRICT_FCFS = 5
+
+EASY = (EASY_FCFS, EASY_SJBF, EASY_PRIORITY)
+"""The kinds of EASY."""
+
+BACKFILLINGS = (NO_BACKFILLING, *EASY, CONSERVATIVE)
+"""The backfilling of the kernel."""
+
+ORDER_BACKFILLINGS = (NO_BACKFILLING, *EASY, STRICT_FCFS)
+"""The backfilling of the simulator of identical processors."""
+
+# Core keys, in HDeepRM's order.
+CORE_RANDOM = 0
+CORE_HIGH_GFLOPS = 1
+CORE_HIGH_CORES = 2
+CORE_HIGH_MEM = 3
+CORE_HIGH_MEM_BW = 4
+CORE_LOW_POWER = 5
+
+CORE_KEYS = tuple(range(CORE_RANDOM, CORE_LOW_POWER + 1))
+"""The core keys."""
+
+# Errors of an op.
+ERROR_JOB_NOT_WAITING = 1
+ERROR_CORE_BUSY = 2
+ERROR_WRONG_SIZE = 3
+ERROR_CALL_IN_PAST = 4
+ERROR_TOO_MANY_TIMERS = 5
+ERROR_UNKNOWN_CORE = 6
+ERROR_MEMORY = 8
+ERROR_DUPLICATE_CORE = 9
+ERROR_KILL_UNKNOWN = 10
+ERROR_KILL_ENDED = 11
+ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where otherwise the core does
+
+
+def check_code(what: str, code: int, table: Sequence[int]) -> None:
+    """Raise an error if a code is in no table.
+
+    Parameters
+    ----------
+    what
+        What it is the number of, for the message.
+    code
+        The number.
+    table
+        The numbers that are known.
+
+    Raises
+    ------
+    SimulationError
+        If it is not among them.
+    """
+    if code not in table:
+        raise SimulationError(f"{what} is {code}; expected one of {', '.join(map(str, table))}")

@@ -1,0 +1,324 @@
+"""Conservative backfilling: every waiting job has a reservation, and nobody may delay anybody.
+
+A job gets its reservation when it comes: the earliest hole in the plan (`kernel.plan`) that is there without
+moving anybody. When something becomes free earlier than expected, the jobs are taken in the order of their priority,
+and each moves to the earliest hole that the reservations of all others leave; this is repeated, in the order of the
+dates, until no job can move. So a reservation never becomes later as long as no job takes longer than expected. Where
+one does, it is expected to end at once, and reservations that are possible no more are made anew in the order of their
+dates.
+
+A job that may start now gets the cores that the core selection chooses, if those delay no reservation, and is judged by
+how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
+
+References
+----------
+D. Feitelson, A. Mu'alem Weil, "Utilization and Predictability in Scheduling the IBM SP2 with Backfilling", IPPS/SPDP
+1998. S. Srinivasan, R. Kettimuthu, V. Subramani, P. Sadayappan, "Characterization of Backfilling Strategies for
+Parallel Job Scheduling", ICPP Workshops 2002 (priorities under conservative backfilling).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel.backfill import cores_in_answer, expected_run_s
+from hdrl.settings.batch.kernel.cluster import lock, unlock
+from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
+from hdrl.settings.batch.kernel.plan import (
+    NOT_FOUND,
+    ROUNDING_S,
+    add_event,
+    fastest_gflops,
+    hide,
+    length_s,
+    show,
+    withdraw,
+)
+from hdrl.settings.batch.kernel.plan_nodes import nodes_stay_free, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
+from hdrl.settings.batch.kernel.sorting import sort_cores
+from hdrl.settings.batch.kernel.starting import note_failure, start_job
+from hdrl.settings.batch.kernel.waiting import find, sort_by_priority
+
+_NO_RESERVATION = -1.0
+
+
+@jit
+def schedule_conservative(state, job_key, core_key):
+    """Start the jobs whose time has come, and give all others reservations."""
+    s = state.scalars[0]
+    s.n_decisions += 1
+    s.news = 0
+    _prepare(state, core_key)
+    sort_by_priority(state, job_key)
+    reason = _settle(state, core_key)
+    if s.n_expected == 0 and s.n_queue > 0:  # with nothing on the machine, nobody would be asked again
+        _begin_plan(state)
+        reason = _settle(state, core_key)
+    if reason != CHOSEN:
+        note_failure(state, reason)
+    s.has_plan = 1
+
+
+@jit
+def _settle(state, core_key):
+    """Let jobs start and move until none can any more; return why the first did not start."""
+    s = state.scalars[0]
+    for i in range(s.n_queue):
+        state.candidates[i] = state.queue[i]
+    freed_s, s.freed_s = s.freed_s, NOT_FOUND
+    reason = _go_through(state, s.n_queue, core_key, freed_s)
+    while s.freed_s > s.message_s:
+        freed_s, s.freed_s = s.freed_s, NOT_FOUND
+        _go_through(state, _by_date(state), core_key, freed_s)
+    s.freed_s = NOT_FOUND
+    return reason
+
+
+@jit
+def _by_date(state):
+    """Gather the jobs with reservations, in the order of their dates; return how many they are."""
+    n = 0
+    for i in range(state.scalars[0].n_plan):
+        job = state.plan[i]
+        if job < 0:
+            continue
+        place = n
+        while place > 0 and _comes_before(state.jobs[job], state.jobs[state.candidates[place - 1]]):
+            state.candidates[place] = state.candidates[place - 1]
+            place -= 1
+        state.candidates[place] = job
+        n += 1
+    return n
+
+
+# ------------------------------------------------------------------ the plan before the decision
+
+
+@jit
+def _prepare(state, core_key):
+    """Bring the plan up to date: begin one, or mend it where jobs take longer than expected, or did."""
+    s = state.scalars[0]
+    if s.has_plan == 0:
+        _begin_plan(state)
+        return
+    place = 0
+    while place < s.n_plan and state.plan_s[place] <= s.message_s:
+        if state.plan[place] < 0 or state.plan_s[place] < s.message_s:
+            _mend(state, core_key)
+            return
+        place += 1
+
+
+@jit
+def _begin_plan(state):
+    """Begin a plan with the jobs that hold cores; those that wait have no reservation."""
+    s = state.scalars[0]
+    s.n_plan = 0
+    s.freed_s = NOT_FOUND
+    s.plans_nodes = 0
+    n_places = 0
+    for job in range(len(state.jobs)):
+        row = state.jobs[job]
+        row.first_planned = n_places
+        n_places += row.n_requested
+        if row.memory_mib > 0.0:
+            s.plans_nodes = 1
+    for i in range(s.n_expected):
+        job = state.expected[i]
+        row = state.jobs[job]
+        _expect(state, job)
+        if s.plans_nodes == 0:
+            continue
+        if row.n_cores > 0:
+            plan_cores_of(state, job, state.allocated, row.first_core, row.n_cores)
+        else:  # started in this very answer
+            first, n, _ = cores_in_answer(state, job)
+            plan_cores_of(state, job, state.pool, first, n)
+    for i in range(s.n_queue):
+        state.jobs[state.queue[i]].reserved_s = _NO_RESERVATION
+
+
+@jit
+def _expect(state, job):
+    """Put the end of a job that holds cores into the plan; one that has overrun is expected to end at once."""
+    row = state.jobs[job]
+    row.reserved_s = _NO_RESERVATION
+    add_event(state, max(row.expected_end_s, np.nextafter(state.scalars[0].message_s, np.inf)), -1 - job)
+
+
+@jit
+def _mend(state, core_key):
+    """Make the reservations anew, in the order of their dates: the old ones where they still are possible."""
+    s = state.scalars[0]
+    s.n_plan = 0
+    for i in range(s.n_expected):
+        _expect(state, state.expected[i])
+    n = 0
+    for i in range(s.n_queue):
+        job = state.queue[i]
+        row = state.jobs[job]
+        if row.reserved_s == _NO_RESERVATION:
+            continue
+        place = n
+        while place > 0 and _comes_before(row, state.jobs[state.candidates[place - 1]]):
+            state.candidates[place] = state.candidates[place - 1]
+            place -= 1
+        state.candidates[place] = job
+        n += 1
+    for i in range(n):
+        job = state.candidates[i]
+        date_s, end_s = _postponed(state, state.jobs[job])
+        if not is_hole(state, job, date_s, end_s):
+            date_s, end_s = find_hole(state, job, core_key, np.inf)
+            if s.plans_nodes == 1:
+                plan_chosen_nodes(state, job)
+        _reserve(state, job, date_s, end_s)
+    s.freed_s = np.inf
+
+
+@jit
+def _postponed(state, row):
+    """Return when a job with a reservation can start and is expected to end now that its date may have gone by."""
+    soon_s = np.nextafter(state.scalars[0].message_s, np.inf)
+    if row.reserved_s >= soon_s:
+        return row.reserved_s, row.reserved_end_s
+    late_s = soon_s - row.reserved_s
+    # Dates are told with six decimals: those who come next need not know of it.
+    return soon_s, row.reserved_end_s if late_s <= ROUNDING_S else row.reserved_end_s + late_s
+
+
+@jit
+def _comes_before(row, other):
+    return row.reserved_s < other.reserved_s or (row.reserved_s == other.reserved_s and row.rank < other.rank)
+
+
+# ------------------------------------------------------------------ the decision
+
+
+@jit
+def _go_through(state, n, core_key, freed_s):
+    """Let each of the ``n`` candidates start or move to the earliest hole; return why the first did not start.
+
+    What was freed until ``freed_s`` has not been offered to anybody yet; ``scalars.freed_s`` becomes the same for what
+    is freed on the way.
+    """
+    s = state.scalars[0]
+    reason = CHOSEN
+    for i in range(n):
+        job = state.candidates[i]
+        row = state.jobs[job]
+        old_s, old_end_s = row.reserved_s, row.reserved_end_s
+        limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
+        if old_s > s.message_s and limit_s <= s.message_s:
+            continue
+        if old_s != _NO_RESERVATION:
+            hide(state, job)
+        outcome = _start_or_move(state, job, core_key, limit_s)
+        if i == 0:
+            reason = outcome
+        if old_s != _NO_RESERVATION and _has_freed(state, row, old_s, old_end_s):
+            s.freed_s = max(s.freed_s, old_end_s)
+    return reason
+
+
+@jit
+def _has_freed(state, row, old_s, old_end_s):
+    """Tell whether a job leaves something free of what was reserved for it."""
+    s = state.scalars[0]
+    if row.reserved_s == _NO_RESERVATION:  # it has started, maybe on other nodes
+        return s.plans_nodes == 1 or old_s > s.message_s or row.expected_end_s < old_end_s
+    return row.reserved_s < old_s
+
+
+@jit
+def _start_or_move(state, job, core_key, limit_s):
+    """Start a job, or give it the earliest reservation before a limit, or show its old one again."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    outcome = _start_on_chosen_cores(state, job, core_key)
+    if outcome == CHOSEN:
+        return outcome
+    date_s, end_s = find_hole(state, job, core_key, limit_s)
+    if date_s == NOT_FOUND:
+        date_s = row.reserved_s
+    elif s.plans_nodes == 1:
+        plan_chosen_nodes(state, job)
+    if date_s <= s.message_s and s.plans_nodes == 1:
+        _start_on_planned_nodes(state, job)
+    elif date_s == row.reserved_s:
+        show(state, job)
+        return outcome
+    else:
+        _withdraw(state, job)
+        _reserve(state, job, date_s, end_s)
+        return outcome
+    return CHOSEN
+
+
+@jit
+def _withdraw(state, job):
+    """Take the reservation of a job, if it has one, out of the plan."""
+    if state.jobs[job].reserved_s != _NO_RESERVATION:
+        withdraw(state, job)
+
+
+@jit
+def _reserve(state, job, date_s, end_s):
+    """Give a job its reservation."""
+    row = state.jobs[job]
+    row.reserved_s, row.reserved_end_s = date_s, end_s
+    add_event(state, date_s, job)
+    add_event(state, end_s, -1 - job)
+
+
+@jit
+def _start_on_chosen_cores(state, job, core_key):
+    """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing."""
+    s = state.scalars[0]
+    n = state.jobs[job].n_requested
+    if n > s.n_free_cores or not stays_free(state, n, s.message_s + length_s(state, job, fastest_gflops(state))):
+        return NO_CORES
+    first = s.n_pool
+    outcome = choose_cores(state, job, core_key)
+    if outcome != CHOSEN:
+        return outcome
+    until_s = s.message_s + expected_run_s(state, job, first, n)
+    if stays_free(state, 0, until_s) and (s.plans_nodes == 0 or nodes_stay_free(state, until_s)):
+        _start(state, job, first, n)
+        return CHOSEN
+    for i in range(first, s.n_pool):
+        unlock(state, state.pool[i], job)
+    s.n_pool = first
+    return NO_CORES
+
+
+@jit
+def _start_on_planned_nodes(state, job):
+    """Start a job on the first free cores of the nodes that were planned for it."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    first = s.n_pool
+    for k in range(row.first_planned, row.first_planned + row.n_planned):
+        node = state.nodes[state.planned_nodes[k]]
+        missing = state.planned_cores[k]
+        last = state.processors[node.end_processor - 1].end_core
+        for core in range(state.processors[node.first_processor].first_core, last):
+            if missing > 0 and state.cores[core].owner < 0:
+                lock(state, core, job)
+                state.pool[s.n_pool] = core
+                s.n_pool += 1
+                missing -= 1
+    sort_cores(state, first, s.n_pool - first)
+    _start(state, job, first, s.n_pool - first)
+
+
+@jit
+def _start(state, job, first, n):
+    """Start a job on locked cores, and put its end into the plan."""
+    _withdraw(state, job)
+    start_job(state, job, find(state, job), first, n)
+    _expect(state, job)
+    if state.scalars[0].plans_nodes == 1:
+        plan_cores_of(state, job, state.pool, first, n)

@@ -1,0 +1,242 @@
+"""Batsim's event loop: a clock, one mailbox, and a scheduler that is told what happened.
+
+Everything that wants the server's attention (a submission, the end of a job, a timer, each request of the scheduler)
+is a *letter*. The server receives letters one at a time, first come first served, and each takes the time of one byte
+on the network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and no further
+letter waits, it is told all that has happened since it was told last, as one message. Its answer is applied request
+by request, each a letter again; a date in the future is slept until. This decides what a scheduler sees as
+simultaneous, and in which order.
+
+An engine step advances the clock to the next end of a transfer, a sleep or a computation. Sleeps that end within
+1e-9 s of it end with it, as in SimGrid; what ends together is handled in the order of its making.
+
+There are two times. The *clock* is a date, a double to which each step adds its length: above some 1e6 s a letter's
+1e-10 s do not advance it any more. The *engine's time*, in which ends are kept, is counted from a recent moment,
+so that letters take their time on any date; SimGrid counts down what is left of each action instead.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled import heap
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes, jobs
+from hdrl.settings.batch.kernel.mail import post, tell
+from hdrl.settings.batch.kernel.rounding import round6
+from hdrl.settings.batch.kernel.senders import (
+    WITH_ANSWER,
+    finish,
+    post_late,
+    post_reply,
+    rank_of_ends,
+    reply_slot,
+    sender_continues,
+    submit,
+)
+from hdrl.settings.batch.kernel.server import receive, send_if_due
+
+SLEEP_PRECISION_S = 1e-9
+WORK_PRECISION = 1e-14
+REBASE_S = 4096.0
+
+
+@jit
+def begin(state):
+    """Start the simulation: the submitters say hello and the scheduler is told that it begins."""
+    s = state.scalars[0]
+    for submitter in range(len(state.submitters)):
+        post(state, codes.HELLO, submitter, 0, s.loopback_s)
+    tell(state, codes.TOLD_BEGINS, 0)
+    s.message_ready = 1
+
+
+@jit
+def _deliver(state, box_was_empty):
+    s = state.scalars[0]
+    letter = state.box[s.box_head]
+    kind, a = letter.kind, letter.a
+    s.box_head = (s.box_head + 1) % len(state.box)
+    s.transferring = 0
+    s.transfer_end_s = np.inf
+    receive(state, kind, a)
+    if box_was_empty:
+        send_if_due(state)
+    sender_continues(state, kind, a)
+    if kind == codes.OP and state.ops[a].kind == codes.KILL and state.ops[a].n > 0:
+        # The killer is an actor of its own: the rest of the answer goes on before it begins.
+        post(state, codes.KILLED, a, 0, s.loopback_s)
+
+
+@jit
+def _start_transfer(state):
+    s = state.scalars[0]
+    if s.transferring == 1 or s.box_len == 0:
+        return
+    s.transferring = 1
+    s.box_len -= 1
+    s.transfer_end_s = s.engine_s + state.box[s.box_head].transfer_s
+    s.transfer_seq = jobs.next_seq(state)
+
+
+@jit
+def _collect(state, n, seq, kind, subject):
+    """Insert what ended into the list of this step, ordered by serial number."""
+    place = n
+    while place > 0 and state.finished[place - 1].seq > seq:
+        state.finished[place].seq = state.finished[place - 1].seq
+        state.finished[place].kind = state.finished[place - 1].kind
+        state.finished[place].subject = state.finished[place - 1].subject
+        place -= 1
+    row = state.finished[place]
+    row.seq = seq
+    row.kind = kind
+    row.subject = subject
+    return n + 1
+
+
+@jit
+def _collect_finished(state):
+    """Take all that ends now out of the heaps; return how many."""
+    s = state.scalars[0]
+    n = 0
+    if s.transfer_end_s <= s.engine_s:
+        n = _collect(state, n, s.transfer_seq, codes.END_TRANSFER, 0)
+    while s.n_sleeps > 0:
+        slot = state.sleeps[0].heap
+        if state.sleeps[slot].key - s.engine_s >= SLEEP_PRECISION_S:
+            break
+        s.n_sleeps = heap.remove(state.sleeps, s.n_sleeps, slot)
+        n = _collect(state, n, state.sleeps[slot].seq, codes.END_SLEEP, slot)
+    while s.n_tasks > 0:
+        job = state.tasks[0].heap
+        late_s = state.tasks[job].key - s.engine_s
+        if late_s > 0.0 and late_s * state.jobs[job].rate >= WORK_PRECISION:
+            break
+        s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
+        n = _collect(state, n, state.tasks[job].seq, codes.END_TASK, job)
+    return n
+
+
+@jit
+def _wake_sleeper(state, slot, seq):
+    s = state.scalars[0]
+    n_jobs = len(state.jobs)
+    if slot < n_jobs:
+        # A walltime that ends together with its computation comes too late: the slot has moved on.
+        current = state.jobs[slot].state == codes.RUNNING and state.sleeps[slot].seq == seq
+        if current and jobs.after_sleep(state, slot):
+            finish(state, slot)
+    elif slot < reply_slot(state):
+        submit(state, slot - n_jobs, 1)
+    elif slot == reply_slot(state):
+        post_reply(state)
+    else:
+        post(state, codes.CALLED, 0, 0, s.loopback_s)
+
+
+@jit
+def _rebase(state):
+    """Count the engine's time from now on: take whole seconds off it and off the dates of all ends."""
+    s = state.scalars[0]
+    past_s = math.floor(s.engine_s)
+    s.engine_s -= past_s
+    s.transfer_end_s -= past_s
+    for place in range(s.n_sleeps):
+        state.sleeps[state.sleeps[place].heap].key -= past_s
+    for place in range(s.n_tasks):
+        state.tasks[state.tasks[place].heap].key -= past_s
+
+
+@jit
+def _next_date(state):
+    s = state.scalars[0]
+    date_s = s.transfer_end_s
+    if s.n_sleeps > 0:
+        date_s = min(date_s, state.sleeps[state.sleeps[0].heap].key)
+    if s.n_tasks > 0:
+        date_s = min(date_s, state.tasks[state.tasks[0].heap].key)
+    return date_s
+
+
+@jit
+def _step(state):
+    """Advance to the next date at which something ends; return whether there is one."""
+    s = state.scalars[0]
+    post_late(state, s.n_late)
+    _start_transfer(state)
+    date_s = _next_date(state)
+    if date_s == np.inf:
+        return False
+    if date_s > s.engine_s:
+        s.now += date_s - s.engine_s
+        s.engine_s = date_s
+        if date_s > REBASE_S:
+            _rebase(state)
+    s.n_engine_steps += 1
+    box_was_empty = s.box_len == 0
+    n = _collect_finished(state)
+    s.end_rank = rank_of_ends(state, n)
+    n_before_answer = 0
+    for i in range(n):
+        kind, subject, seq = state.finished[i].kind, state.finished[i].subject, state.finished[i].seq
+        if kind == codes.END_TRANSFER:
+            n_before_answer = s.n_late
+            _deliver(state, box_was_empty)
+        elif kind == codes.END_SLEEP:
+            _wake_sleeper(state, subject, seq)
+        elif state.jobs[subject].state == codes.RUNNING and jobs.after_computation(state, subject):
+            finish(state, subject)
+    if s.end_rank == WITH_ANSWER:
+        post_late(state, n_before_answer)
+    return True
+
+
+@jit
+def _log_is_full(state):
+    s = state.scalars[0]
+    if s.logging == 0:
+        return False
+    n_lines = s.n_running + 16
+    full = s.n_machine_log + n_lines > len(state.machine_log)
+    if s.energy == 1:
+        full = full or s.n_energy_log + n_lines > len(state.energy_log)
+        full = full or s.n_pstate_log + 16 > len(state.pstate_log)
+        full = full or s.n_pstate_cores + len(state.cores) > len(state.pstate_cores)
+    return full
+
+
+@jit
+def advance(state, budget):
+    """Simulate until the scheduler is to be asked.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    budget
+        Engine steps after which to return in any case, so that the caller may show progress.
+
+    Returns
+    -------
+    int
+        ``MESSAGE`` (``events[:n_events]`` is what it is told, ``message_s`` the date as it is printed),
+        ``ENDED``, ``STUCK``, ``GROW``, ``PAUSED`` or ``ILLEGAL``.
+    """
+    s = state.scalars[0]
+    for _ in range(budget):
+        if s.message_ready == 1:
+            s.message_ready = 0
+            s.message_s = round6(s.now)
+            return codes.MESSAGE
+        if s.acknowledged == 1:
+            return codes.ENDED
+        if _log_is_full(state):
+            return codes.GROW
+        if not _step(state):
+            return codes.STUCK
+        if s.error != 0:
+            return codes.ILLEGAL
+    return codes.PAUSED

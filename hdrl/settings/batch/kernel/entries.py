@@ -1,0 +1,201 @@
+"""The kernel's face: the functions that Python calls. Each takes the `State` of one environment.
+
+They are one compiled function behind several names: what Python and the kernel need to talk to each other is then
+compiled, and loaded from the cache, once. Conservative backfilling, as large as half of the rest and rarely used, is a
+second one, compiled when it is first called. What the requests do is documented where they are carried out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
+from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
+from hdrl.settings.batch.kernel.conservative import schedule_conservative
+from hdrl.settings.batch.kernel.jit import entry
+from hdrl.settings.batch.kernel.starting import start_job
+from hdrl.settings.batch.kernel.state import State
+
+_BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
+_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION = range(6, 12)
+
+
+@jit
+def _advance(state, budget):
+    status = engine.advance(state, budget)
+    if status == codes.MESSAGE:
+        decide.hear(state)
+    return status
+
+
+@jit
+def _start(state, job, first, n):
+    place = waiting.find(state, job)
+    if place < 0:
+        return codes.ERROR_JOB_NOT_WAITING, -1
+    code, core = decide.lock_cores(state, job, first, n)
+    if code == 0:
+        start_job(state, job, place, first, n)
+    return code, core
+
+
+@jit
+def _reject(state, job):
+    place = waiting.find(state, job)
+    if place < 0:
+        return codes.ERROR_JOB_NOT_WAITING
+    waiting.take(state, place)
+    state.scalars[0].has_plan = 0
+    mail.add_op(state, codes.REJECT, job, 0, 0, 0.0)
+    return 0
+
+
+@jit
+def _add_op(state, kind, subject, first, n, value):
+    state.scalars[0].n_pool = max(state.scalars[0].n_pool, first + n)
+    if kind == codes.SET_PSTATE:
+        for i in range(first, first + n):
+            follow_owner(state, state.pool[i])
+    mail.add_op(state, kind, subject, first, n, value)
+
+
+@jit
+def _simulate(state, request, a, b, c, d):
+    """Carry out what lets time go on; return what the simulation stopped for."""
+    if request == _RUN_PAIR:
+        return decide.run_pair(state, a, b, c, d)
+    if request == _TO_DECISION:
+        return decide.to_decision(state, state.scalars[0].n_engine_steps + a, a)
+    return _advance(state, a)
+
+
+@jit
+def _other(state, request, a):
+    """Carry out what returns a real number, or nothing."""
+    if request == _REMAINING:
+        return remaining(state, a)
+    if request == _BEGIN:
+        engine.begin(state)
+        return 0.0
+    return np.nan
+
+
+@entry
+def _call(arrays, request, a, b, c, d, value):
+    """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
+    state = borrow(arrays)
+    first, second, real = 0, 0, 0.0
+    if request in (_RUN_PAIR, _TO_DECISION, _ADVANCE):
+        first = _simulate(state, request, a, b, c, d)
+    elif request == _ANSWER:
+        decide.answer(state)
+    elif request == _START:
+        first, second = _start(state, a, b, c)
+    elif request == _ADD_OP:
+        _add_op(state, a, b, c, d, value)
+    elif request == _REJECT:
+        first = _reject(state, a)
+    elif request == _HEAR:
+        first = 1 if decide.hear(state) else 0
+    elif request == _SCHEDULE_PAIR:
+        decide.schedule(state, a, b, c)
+    elif request == _HAND_OUT:
+        decide.hand_out(state)
+    else:
+        real = _other(state, request, a)
+    return first, second, real
+
+
+@entry
+def _call_conservative(arrays, job_key, core_key):
+    schedule_conservative(borrow(arrays), job_key, core_key)
+
+
+def begin(state: State) -> None:
+    """Start the simulation: see `kernel.engine.begin`."""
+    _call(state, _BEGIN, 0, 0, 0, 0, 0.0)
+
+
+def advance(state: State, budget: int) -> int:
+    """Simulate until the scheduler is to be asked, and take in what it is told: see `kernel.engine.advance`."""
+    return int(_call(state, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
+
+
+def to_decision(state: State, budget: int) -> int:
+    """Simulate until a compiled policy is to decide: see `kernel.decide.to_decision`."""
+    return int(_call(state, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
+
+
+def answer(state: State) -> None:
+    """Let the answer take effect: see `kernel.decide.answer`."""
+    _call(state, _ANSWER, 0, 0, 0, 0, 0.0)
+
+
+def start(state: State, job: int, first: int, n: int) -> tuple[int, int]:
+    """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
+    code, core, _ = _call(state, _START, job, first, n, 0, 0.0)
+    return int(code), int(core)
+
+
+def reject(state: State, job: int) -> int:
+    """Reject a waiting job; return an error code (0: none)."""
+    return int(_call(state, _REJECT, job, 0, 0, 0, 0.0)[0])
+
+
+def add_op(state: State, kind: int, subject: int, first: int, n: int, value: float) -> None:
+    """Append any other request to the answer; what it names is ``pool[first:first + n]``."""
+    _call(state, _ADD_OP, kind, subject, first, n, value)
+
+
+def hear(state: State) -> bool:
+    """Take in a message from a simulator outside the kernel; return whether a decision is due.
+
+    ``events[:n_events]`` and ``message_s`` must have been filled in; see `kernel.decide.hear`.
+    """
+    return bool(_call(state, _HEAR, 0, 0, 0, 0, 0.0)[0])
+
+
+def _check_policy(job_key: int, core_key: int, backfilling: int) -> None:
+    codes.check_code("the job key", job_key, codes.JOB_KEYS)
+    codes.check_code("the core key", core_key, codes.CORE_KEYS)
+    codes.check_code("the backfilling", backfilling, codes.BACKFILLINGS)
+
+
+def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
+    """Start jobs as a compiled policy does: see `kernel.decide.schedule` and `kernel.conservative`.
+
+    Raises
+    ------
+    SimulationError
+        If a number is in no table of `kernel.codes`.
+    """
+    _check_policy(job_key, core_key, backfilling)
+    if backfilling == codes.CONSERVATIVE:
+        _call_conservative(state, job_key, core_key)
+        return
+    _call(state, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
+
+
+def hand_out(state: State) -> None:
+    """Complete the answer for a simulator outside the kernel: see `kernel.decide.hand_out`."""
+    _call(state, _HAND_OUT, 0, 0, 0, 0, 0.0)
+
+
+def remaining_work(state: State, job: int) -> float:
+    """Return the part of its requested work that a running job has left: see `kernel.cluster.remaining`."""
+    return float(_call(state, _REMAINING, job, 0, 0, 0, 0.0)[2])
+
+
+def run_pair(state: State, job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING) -> int:
+    """Simulate under a compiled policy: see `kernel.decide.run_pair`.
+
+    Raises
+    ------
+    SimulationError
+        If a number is in no table of `kernel.codes`, or the backfilling is the conservative one.
+    """
+    _check_policy(job_key, core_key, backfilling)
+    codes.check_code("backfilling that runs without calls", backfilling, (codes.NO_BACKFILLING, *codes.EASY))
+    return int(_call(state, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

@@ -1,0 +1,248 @@
+"""The kernel's state: flat structured arrays, with a leading environment axis.
+
+`State` is what every kernel function takes: the arrays of *one* environment. A batch is the same tuple with one axis
+more in front, but for what all environments share. The functions of the kernel never allocate and never hold Python
+objects; what may grow (logs) is grown between two calls. All that is to be said of an array stands in one line of
+`State`; `hdrl.compiled.fields` makes batches, copies and new episodes of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled import bits
+from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
+from hdrl.compiled.heap import SLOT_DTYPE
+from hdrl.compiled.twister import N_TWISTER
+from hdrl.settings.batch.kernel import beginning
+from hdrl.settings.batch.kernel.dtypes import (
+    CORE_DTYPE,
+    DUE_PSTATE_DTYPE,
+    ENERGY_LOG_DTYPE,
+    EVENT_DTYPE,
+    FINISHED_DTYPE,
+    FORECAST_DTYPE,
+    HOST_DTYPE,
+    JOB_STATE_DTYPE,
+    LETTER_DTYPE,
+    MACHINE_LOG_DTYPE,
+    NODE_DTYPE,
+    OP_DTYPE,
+    OVERCOMMITMENT_DTYPE,
+    PROCESSOR_DTYPE,
+    PSTATE_LOG_DTYPE,
+    RUNG_DTYPE,
+    SCALAR_DTYPE,
+    SPAN_DTYPE,
+    STEP_DTYPE,
+    SUBMITTER_DTYPE,
+)
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import IDLE, SERVING
+from hdrl.settings.batch.workload.model import Workload
+
+Rows: TypeAlias = NDArray[np.void]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int32]
+Bits: TypeAlias = NDArray[np.uint64]
+
+N_TIMER_SLOTS = 256
+"""Calls (timers) that may be pending at one time."""
+
+
+class State(NamedTuple):
+    """The arrays of one environment (or of a batch: see `hdrl.compiled.fields`); `sizes_of` tells their lengths."""
+
+    scalars: Annotated[Rows, own(SCALAR_DTYPE, "one", is_restored=True)]
+    jobs: Annotated[Rows, own(JOB_STATE_DTYPE, "n_jobs")]
+    steps: Annotated[Rows, shared(STEP_DTYPE, "n_steps")]
+    order: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # submission order, one source after the other
+    submitters: Annotated[Rows, own(SUBMITTER_DTYPE, "n_sources")]
+    cores: Annotated[Rows, own(CORE_DTYPE, "n_cores", is_restored=True)]
+    hosts: Annotated[Rows, own(HOST_DTYPE, "n_hosts")]  # none without logs
+    pstates: Annotated[NDArray[np.int16], own(np.int16, "n_cores", is_restored=True)]  # of the simulated hosts
+    # A bit for each core: whether the simulated host runs no job
+    idle: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
+    processor_of: Annotated[Ints, shared(np.int32, "n_cores")]
+    first_rung_of: Annotated[Ints, shared(np.int32, "n_cores")]  # where the P-states of a core's kind begin in `rungs`
+    message_s: Annotated[Floats, shared(np.float64, "n_cores")]  # how long a message of a core takes
+    rungs: Annotated[Rows, shared(RUNG_DTYPE, "n_rungs")]  # the P-states of one kind after the other
+    # A bit for each core: whether no job holds it
+    free: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
+    # The same when P-states were last asked for
+    was_free: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
+    # A bit for each core: whether it was found since then that its P-state is to change
+    changed: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
+    processors: Annotated[Rows, shared(PROCESSOR_DTYPE, "n_processors")]
+    # How many cores of each processor no job holds
+    n_free: Annotated[Ints, own(np.int32, "n_processors", is_restored=True)]
+    # Negative if over-committed
+    free_bandwidth_gbps: Annotated[Floats, own(np.float64, "n_processors", is_restored=True)]
+    due_pstates: Annotated[Rows, own(DUE_PSTATE_DTYPE, "n_processors", is_restored=True)]
+    nodes: Annotated[Rows, shared(NODE_DTYPE, "n_nodes")]
+    n_free_on: Annotated[Ints, own(np.int32, "n_nodes", is_restored=True)]  # how many cores of each node no job holds
+    free_memory_mib: Annotated[Floats, own(np.float64, "n_nodes", is_restored=True)]
+    forecasts: Annotated[Rows, scratch(FORECAST_DTYPE, "n_nodes")]  # scratch of backfilling
+    overcommitments: Annotated[Rows, own(OVERCOMMITMENT_DTYPE, "n_processors")]
+    contention: Annotated[Floats, shared(np.float64, "n_levels")]  # contended speeds, falling fractions of the peak
+    by_speed: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, fastest first
+    by_power: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, most frugal first
+    sleeps: Annotated[Rows, own(SLOT_DTYPE, "n_slots", is_heap=True)]
+    tasks: Annotated[Rows, own(SLOT_DTYPE, "n_jobs", is_heap=True)]
+    box: Annotated[Rows, own(LETTER_DTYPE, "n_letters")]  # a ring
+    # Jobs whose last message is posted after everybody else's of the same date
+    late: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]
+    events: Annotated[Rows, scratch(EVENT_DTYPE, "n_events")]  # what the scheduler is about to be told
+    ops: Annotated[Rows, own(OP_DTYPE, "n_ops")]  # what it answered
+    pool: Annotated[Ints, own(np.int32, "n_named")]  # cores (or jobs) named in the answer
+    chosen: Annotated[Bits, scratch(np.uint64, "n_core_words")]  # a bit for each core: scratch for sorting
+    finished: Annotated[Rows, scratch(FINISHED_DTYPE, "n_endings")]  # scratch of one engine step
+    queue: Annotated[Ints, own(np.int32, "n_jobs")]  # waiting jobs
+    expected: Annotated[Ints, own(np.int32, "n_jobs")]  # jobs that hold cores, by expected end
+    candidates: Annotated[Ints, scratch(np.int32, "n_jobs")]  # scratch of backfilling
+    # Dates at which cores are expected to be taken or given back, ascending
+    plan_s: Annotated[Floats, own(np.float64, "n_planned_events")]
+    # The job that takes them, or -1 - the job that gives them back
+    plan: Annotated[Ints, own(np.int32, "n_planned_events")]
+    # The same: cores that are given back (taken, if negative); 0: to be passed over
+    plan_change: Annotated[Ints, own(np.int32, "n_planned_events")]
+    planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
+    planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
+    counts: Annotated[Ints, scratch(np.int32, "n_counts")]  # scratch of the core selection
+    group_keys: Annotated[Floats, scratch(np.float64, "n_groups")]  # the same
+    block_keys: Annotated[Floats, scratch(np.float64, "n_groups")]  # the same
+    switching: Annotated[Ints, scratch(np.int32, "n_switching")]  # scratch: cores that are to switch to each P-state
+    n_switching: Annotated[Ints, scratch(np.int32, "n_pstates")]  # how many these are
+    # A bit for each processor: whether its use has changed since the last answer
+    touched: Annotated[Bits, own(np.uint64, "n_processor_words", is_restored=True)]
+    # A bit for each processor: whether it has since the last observation
+    unseen: Annotated[Bits, own(np.uint64, "n_processor_words", is_restored=True)]
+    twister: Annotated[NDArray[np.uint32], own(np.uint32, "n_twister")]  # Mersenne twister, position last
+    completed: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # jobs in the order in which they ended
+    allocated: Annotated[Ints, own(np.int32, "n_places")]  # all allocations
+    machine_log: Annotated[Rows, log(MACHINE_LOG_DTYPE, "n_log", counted_by="n_machine_log")]
+    pstate_log: Annotated[Rows, log(PSTATE_LOG_DTYPE, "n_energy_log", counted_by="n_pstate_log")]
+    pstate_cores: Annotated[Ints, log(np.int32, "n_logged_cores", counted_by="n_pstate_cores")]
+    energy_log: Annotated[Rows, log(ENERGY_LOG_DTYPE, "n_energy_log", counted_by="n_energy_log")]
+    core_fails: Annotated[Floats, log(np.float64, "n_log", counted_by="n_core_fails")]
+    memory_fails: Annotated[Floats, log(np.float64, "n_log", counted_by="n_memory_fails")]
+    spans: Annotated[Rows, log(SPAN_DTYPE, "n_log", counted_by="n_spans")]
+
+
+def sizes_of(platform: Platform, workload: Workload, n_rungs: int, *, energy: bool, logging: bool) -> dict[str, int]:
+    """Return the sizes that the fields of `State` name.
+
+    Parameters
+    ----------
+    platform, workload, energy, logging
+        As in `new_state`.
+    n_rungs
+        How many P-states the kinds of cores have altogether.
+    """
+    n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
+    n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
+    n_log = 4 * n_jobs + 64 if logging else 0
+    # Without memory any free cores will do, and counting them is enough.
+    n_places = int(workload.jobs["cores"].sum(dtype=np.int64))
+    plans_nodes = bool(np.any(workload.jobs["memory_mib"] > 0))
+    return {
+        "one": 1,
+        "n_jobs": n_jobs,
+        "n_steps": len(workload.steps),
+        "n_sources": n_sources,
+        "n_cores": n_cores,
+        "n_core_words": len(bits.none_of(n_cores)),
+        "n_hosts": n_cores if logging else 0,
+        "n_rungs": n_rungs,
+        "n_pstates": platform.n_pstates,
+        "n_processors": platform.n_processors,
+        "n_processor_words": len(bits.none_of(platform.n_processors)),
+        "n_nodes": platform.n_nodes,
+        "n_groups": max(platform.n_processors, platform.n_nodes),
+        "n_levels": 0 if platform.rules is None else len(platform.rules.contention.speed_factors),
+        "n_counts": 2 << (platform.n_nodes - 1).bit_length(),  # twice a power of two that is at least n_nodes
+        "n_switching": platform.n_pstates * (n_cores + 1),
+        "n_slots": n_slots,
+        "n_letters": n_slots + n_jobs + 8,
+        "n_events": 4 * n_jobs + 4 * N_TIMER_SLOTS + 64,
+        "n_ops": n_jobs + N_TIMER_SLOTS + 64,
+        # An answer may name all cores three times where the agent is asked again at once: P-states before the decision,
+        # allocations, P-states after it.
+        "n_named": 3 * n_cores + n_jobs + 64,
+        "n_endings": n_slots + n_jobs + 1,
+        "n_planned_events": 2 * n_jobs,
+        "n_planned": n_places if plans_nodes else 0,
+        "n_places": n_places,
+        "n_twister": N_TWISTER,
+        "n_log": n_log,
+        "n_energy_log": n_log if energy else 0,
+        "n_logged_cores": 2 * n_cores + n_log if logging and energy else 0,
+    }
+
+
+def new_state(
+    platform: Platform,
+    workload: Workload,
+    *,
+    twister: NDArray[np.uint32],
+    energy: bool = True,
+    compatible: bool = False,
+    logging: bool = True,
+) -> State:
+    """Return the state of one environment at date 0.
+
+    Parameters
+    ----------
+    platform, workload
+        What to simulate; every job must fit the platform.
+    twister
+        State of the Mersenne twister that random keys draw from, shape ``(625,)``.
+    energy
+        Account for energy.
+    compatible
+        Behave as HDeepRM 0.3.1 does, bugs included.
+    logging
+        Keep the machine-state, P-state and energy logs, and account for the energy of single jobs and for the time that
+        hosts are busy (batches of environments do without).
+    """
+    rungs, kind = beginning.rungs(platform)
+    submitters, order = beginning.submitters(workload)
+    processors = beginning.processors(platform)
+    due_pstates = np.zeros(platform.n_processors, dtype=DUE_PSTATE_DTYPE)
+    due_pstates["serving"], due_pstates["unused"] = SERVING, IDLE
+    n_free = np.diff(platform.first_core_of_processor).astype(np.int32)
+    index = np.arange(platform.n_processors)
+    levels = () if platform.rules is None else platform.rules.contention.speed_factors
+    given = {
+        "scalars": beginning.scalars(platform, workload, energy=energy, compatible=compatible, logging=logging),
+        "jobs": beginning.jobs(workload),
+        "steps": np.array(workload.steps).view(STEP_DTYPE),
+        "order": order,
+        "submitters": submitters,
+        "cores": beginning.cores(platform),
+        "pstates": np.array(platform.initial_pstate, dtype=np.int16),
+        "idle": bits.all_of(platform.n_cores),
+        "processor_of": np.array(platform.processor_of_core, dtype=np.int32),
+        "first_rung_of": (kind * platform.n_pstates).astype(np.int32),
+        "message_s": np.array(platform.message_s, dtype=np.float64),
+        "rungs": rungs,
+        "free": bits.all_of(platform.n_cores),
+        "was_free": bits.all_of(platform.n_cores),
+        "processors": processors,
+        "n_free": n_free,
+        "free_bandwidth_gbps": np.array(platform.bandwidth_gbps, dtype=np.float64),
+        "due_pstates": due_pstates,
+        "nodes": beginning.nodes(platform),
+        "n_free_on": np.add.reduceat(n_free, platform.first_processor_of_node[:-1], dtype=np.int32),
+        "free_memory_mib": np.array(platform.memory_mib, dtype=np.float64),
+        "forecasts": beginning.forecasts(platform),
+        "overcommitments": beginning.overcommitments(platform),
+        "contention": np.array(levels, dtype=np.float64),
+        "by_speed": np.lexsort((index, -processors["peak_gflops"])).astype(np.int32),
+        "by_power": np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
+        "twister": np.array(twister, dtype=np.uint32),
+    }
+    return new_arrays(State, sizes_of(platform, workload, len(rungs), energy=energy, logging=logging), given)

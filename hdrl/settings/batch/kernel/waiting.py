@@ -1,0 +1,161 @@
+"""The queue of waiting jobs.
+
+With a static key the queue is a heap over (key, rank of arrival); by arrival, or by a priority that changes with time,
+it is a sorted list. In the
+compatibility mode it is always a list that is sorted again, stably, whenever the next job is looked for: as in HDeepRM,
+jobs with equal keys then stay in the order that earlier keys gave them.
+"""
+
+from __future__ import annotations
+
+from hdrl.compiled.jit import jit
+from hdrl.compiled.twister import draw_below
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
+
+
+@jit
+def _before(state, left, right, key):
+    """Tell whether job ``left`` comes before job ``right``."""
+    left_key, right_key = job_key(state, left, key), job_key(state, right, key)
+    if left_key != right_key:
+        return left_key < right_key
+    return state.jobs[left].rank < state.jobs[right].rank
+
+
+@jit
+def _sift_up(state, place, key):
+    job = state.queue[place]
+    while place > 0:
+        above = (place - 1) >> 1
+        if not _before(state, job, state.queue[above], key):
+            break
+        state.queue[place] = state.queue[above]
+        place = above
+    state.queue[place] = job
+
+
+@jit
+def _sift_down(state, place, key):
+    size = state.scalars[0].n_queue
+    job = state.queue[place]
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and _before(state, state.queue[below + 1], state.queue[below], key):
+            below += 1
+        if not _before(state, state.queue[below], job, key):
+            break
+        state.queue[place] = state.queue[below]
+        place = below
+    state.queue[place] = job
+
+
+@jit
+def _sort_stably(state, key):
+    """Sort the list by a key, equal jobs staying where they are (insertion sort: it is nearly sorted)."""
+    for i in range(1, state.scalars[0].n_queue):
+        job = state.queue[i]
+        value = job_key(state, job, key)
+        place = i
+        while place > 0 and job_key(state, state.queue[place - 1], key) > value:
+            state.queue[place] = state.queue[place - 1]
+            place -= 1
+        state.queue[place] = job
+
+
+@jit
+def enqueue(state, job):
+    """Add a job that has been submitted."""
+    s = state.scalars[0]
+    state.jobs[job].rank = s.next_rank
+    s.next_rank += 1
+    state.queue[s.n_queue] = job
+    s.n_queue += 1
+    if s.queue_key >= 0:
+        _sift_up(state, s.n_queue - 1, s.queue_key)
+
+
+@jit
+def order_by(state, key):
+    """Keep the queue as a heap by a job key from now on, or as a list by arrival."""
+    s = state.scalars[0]
+    if s.queue_key == key:
+        return
+    s.queue_key = key
+    if key == codes.QUEUE_BY_ARRIVAL:
+        key = codes.JOB_RANDOM  # its value is the rank of arrival
+    for place in range(s.n_queue // 2 - 1, -1, -1):
+        _sift_down(state, place, key)
+    if s.queue_key == codes.QUEUE_BY_ARRIVAL:  # from a heap to a sorted list: heap sort, by swapping from the end
+        n = s.n_queue
+        while s.n_queue > 1:
+            s.n_queue -= 1
+            state.queue[0], state.queue[s.n_queue] = state.queue[s.n_queue], state.queue[0]
+            _sift_down(state, 0, key)
+        s.n_queue = n
+        for i in range(n // 2):
+            state.queue[i], state.queue[n - 1 - i] = state.queue[n - 1 - i], state.queue[i]
+
+
+@jit
+def sort_by_priority(state, key):
+    """Keep the queue as a list sorted by a job key as it is now (insertion sort: the order changes slowly)."""
+    s = state.scalars[0]
+    s.queue_key = codes.QUEUE_BY_PRIORITY
+    for i in range(s.n_queue):
+        job = state.queue[i]
+        row = state.jobs[job]
+        if key != codes.JOB_GIVEN:
+            row.priority = job_key(state, job, key)
+        place = i
+        while place > 0:
+            other = state.jobs[state.queue[place - 1]]
+            if other.priority < row.priority or (other.priority == row.priority and other.rank < row.rank):
+                break
+            state.queue[place] = state.queue[place - 1]
+            place -= 1
+        state.queue[place] = job
+
+
+@jit
+def peek(state, key):
+    """Return the place in the queue of the job that a key chooses; the queue must not be empty."""
+    s = state.scalars[0]
+    if key == codes.JOB_RANDOM:
+        order_by(state, codes.QUEUE_BY_ARRIVAL)
+        return draw_below(state.twister, s.n_queue)
+    if key == codes.JOB_GIVEN or (changes_with_time(key) and s.compatible == 0):
+        sort_by_priority(state, key)
+        return 0
+    if s.compatible == 1:
+        order_by(state, codes.QUEUE_BY_ARRIVAL)
+        _sort_stably(state, key)
+        return 0
+    order_by(state, key)
+    return 0
+
+
+@jit
+def take(state, place):
+    """Remove the job at a place that `peek` returned."""
+    s = state.scalars[0]
+    s.n_queue -= 1
+    if s.queue_key < 0:
+        for i in range(place, s.n_queue):
+            state.queue[i] = state.queue[i + 1]
+        return
+    if place < s.n_queue:
+        state.queue[place] = state.queue[s.n_queue]
+        _sift_up(state, place, s.queue_key)
+        _sift_down(state, place, s.queue_key)
+
+
+@jit
+def find(state, job):
+    """Return the place of a waiting job, or -1."""
+    for place in range(state.scalars[0].n_queue):
+        if state.queue[place] == job:
+            return place
+    return -1

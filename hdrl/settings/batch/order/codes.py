@@ -1,0 +1,50 @@
+"""Small integers by which the simulator knows things; job keys and backfilling are those of `kernel.codes`."""
+
+from __future__ import annotations
+
+# What `order.engine.advance` stopped for.
+OVER = 0  # every job has been started
+CHOOSE = 1  # a waiting job is to be chosen
+OVERTAKE = 2  # a job that may overtake the one chosen before is to be chosen, or none
+
+# What choosing a job means.
+BLOCK = 0  # it is the next one to start (but for backfilling); nothing is chosen until it has started
+REPICK = 1  # it is the first of the queue until something happens; then another may be chosen
+
+COMMITMENTS = (BLOCK, REPICK)
+
+NO_KEY = -1  # the decision maker is asked
+
+# Objectives.
+MEAN_BOUNDED_SLOWDOWN = 0
+MEAN_SLOWDOWN = 1
+MEAN_WAIT = 2
+MEAN_TURNAROUND = 3
+UTILIZATION = 4
+MAKESPAN = 5
+MAX_WAIT = 6
+MAX_TURNAROUND = 7
+MAX_SLOWDOWN = 8
+MAX_BOUNDED_SLOWDOWN = 9
+THROUGHPUT = 10
+N_OBJECTIVES = 11
+OWN = -1  # one of which this simulator knows nothing: nothing is paid here
+OBJECTIVES = (*range(N_OBJECTIVES), OWN)
+
+N_TEMPLATE = 8
+"""RLScheduler's columns of an observation."""
+
+# Columns of an observation beyond these.
+FREE_PROCESSORS = 0
+QUEUE_LENGTH = 1
+RUNNING_JOBS = 2
+RUNNING_REMAINING = 3
+LOG_WAIT = 4
+LOG_REQUESTED_TIME = 5
+LOG_PROCESSORS = 6
+EXPECTED_SLOWDOWN = 7
+EARLIEST_START = 8
+IS_CHOSEN = 9
+PROFILE = 10  # and N_PROFILE - 1 more
+N_PROFILE = 8  # how many dates to come the profile of free processors has
+COLUMNS = tuple(range(PROFILE + N_PROFILE))

@@ -1,0 +1,238 @@
+"""All that the simulation of the order of jobs holds, one line of `OrderState` for each array."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, per_row, shared
+from hdrl.compiled.records import record_dtype
+from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, check_code
+from hdrl.settings.batch.order.codes import COLUMNS, COMMITMENTS, N_PROFILE, N_TEMPLATE, OBJECTIVES
+
+Rows: TypeAlias = NDArray[np.void]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int32]
+
+JOB_DTYPE = record_dtype(
+    [
+        ("submit_s", np.float64),
+        ("run_s", np.float64),
+        ("requested_time_s", np.float64),
+        ("n_requested", np.int64),
+        ("memory_mib", np.float64),
+        ("bandwidth_gbps", np.float64),
+        ("rank", np.int64),
+    ]
+)
+"""A job of the table, in the order of submission: ``run_s`` how long it really runs, ``requested_time_s`` how long
+its user says, ``n_requested`` its processors, ``rank`` its place. The other fields serve job keys alone."""
+
+SETTINGS_DTYPE = record_dtype(
+    [
+        ("n_procs", np.int64),
+        ("commitment", np.int64),
+        ("backfilling", np.int64),
+        ("has_skip", np.int64),
+        ("is_one_by_one", np.int64),
+        ("has_expectations", np.int64),
+        ("order_key", np.int64),
+        ("objective", np.int64),
+        ("is_shaped", np.int64),
+        ("max_jobs", np.int64),
+        ("n_features", np.int64),
+        ("log_requested_scale", np.float64),
+    ]
+)
+"""What all environments of a batch have in common.
+
+``commitment``, ``backfilling``, ``objective`` are numbers of `order.codes`; ``has_skip`` whether the last
+action waits for the next event; ``is_one_by_one`` whether simultaneous events are looked at one after the other, as
+RLScheduler does; ``has_expectations`` whether expected ends are kept, which backfilling and some columns need;
+``order_key`` the job key by which the queue is shown; ``is_shaped`` whether each step is rewarded by what it adds to
+the objective, or only the last by all of it; ``log_requested_scale`` what makes the logarithm of the longest requested
+time 1.
+"""
+
+SCALARS_DTYPE = record_dtype(
+    [
+        ("message_s", np.float64),
+        ("first_submit_s", np.float64),
+        ("first_job", np.int64),
+        ("end_job", np.int64),
+        ("next_job", np.int64),
+        ("n_free", np.int64),
+        ("n_waiting", np.int64),
+        ("n_running", np.int64),
+        ("n_started", np.int64),
+        ("stage", np.int64),
+        ("chosen", np.int64),
+        ("is_reserved", np.int64),
+        ("shadow_s", np.float64),
+        ("n_spare", np.int64),
+        ("bounded_slowdown", np.float64),
+        ("slowdown", np.float64),
+        ("wait_s", np.float64),
+        ("turnaround_s", np.float64),
+        ("area_s", np.float64),
+        ("last_end_s", np.float64),
+        ("told", np.float64),
+        ("n_shown", np.int64),
+        ("n_open", np.int64),
+        ("changed_from", np.int64),
+        ("moved_from", np.int64),
+        ("shown_s", np.float64),
+        ("shown_free", np.int64),
+        ("max_wait_s", np.float64),
+        ("max_turnaround_s", np.float64),
+        ("max_slowdown", np.float64),
+        ("max_bounded_slowdown", np.float64),
+    ]
+)
+"""One environment.
+
+``message_s`` the date (named as in the kernel's State, for the job keys); ``first_job``, ``end_job``, ``next_job``
+places in the table: the episode's first job, the one after its last, the next to be submitted; ``stage`` what is to be
+decided; ``chosen`` the job that waits for its start or its reservation, -1: none; ``is_reserved`` whether its
+reservation at this date is known: it can start at ``shadow_s`` with ``n_spare`` processors left over. The sums and
+the largest values are over started jobs;
+``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
+for the date ``shown_s`` and ``shown_free`` free processors, of which those from
+``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
+allow the first ``n_open`` of them.
+"""
+
+
+class OrderState(NamedTuple):
+    """The arrays of a batch, or without the leading axis of one environment."""
+
+    jobs: Annotated[Rows, shared(JOB_DTYPE, "n_table")]
+    # What does not change in a job's row of the observation
+    templates: Annotated[NDArray[np.float32], shared(np.float32, "n_table", "n_template")]
+    settings: Annotated[Rows, shared(SETTINGS_DTYPE, "one")]
+    columns: Annotated[NDArray[np.int64], shared(np.int64, "n_columns")]  # codes of further columns
+    scalars: Annotated[Rows, own(SCALARS_DTYPE, "one")]
+    # The jobs of the queue in the order in which they are shown; and for loops over all of them, their dates of
+    # submission and their processors
+    waiting: Annotated[Ints, own(np.int32, "n_jobs")]
+    waiting_submit_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    waiting_sizes: Annotated[Ints, own(np.int32, "n_jobs")]
+    # Of each job of the episode, by its place in it
+    priorities: Annotated[Floats, own(np.float64, "n_jobs")]
+    start_s: Annotated[Floats, own(np.float64, "n_jobs")]  # -1: not started
+    # A heap of the running jobs by their ends; and the same jobs sorted by the ends that their users expect
+    end_s: Annotated[Floats, own(np.float64, "n_running")]
+    end_jobs: Annotated[Ints, own(np.int32, "n_running")]
+    expected_s: Annotated[Floats, own(np.float64, "n_running")]
+    expected_jobs: Annotated[Ints, own(np.int32, "n_running")]
+    candidates: Annotated[Ints, own(np.int32, "n_jobs")]  # scratch
+    profile: Annotated[Floats, own(np.float64, "n_profile")]  # free processors at dates to come
+    observations: Annotated[NDArray[np.float32], own(np.float32, "n_observed", is_output=True)]
+    masks: Annotated[NDArray[np.int8], own(np.int8, "n_actions", is_output=True)]
+    row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
+    rewards: Annotated[Floats, per_row(np.float64, is_output=True)]
+    is_over: Annotated[NDArray[np.bool_], per_row(np.bool_, is_output=True)]
+
+
+LARGEST = ("max_wait_s", "max_turnaround_s", "max_slowdown", "max_bounded_slowdown")
+"""Scalars that only the objectives of their names need."""
+
+SHARED = names_of(OrderState, Role.SHARED)
+"""Names of the arrays that all environments of a batch share."""
+
+OUTPUTS = tuple(name for name, field in fields_of(OrderState).items() if field.is_output)
+"""Names of the arrays that are handed out."""
+
+
+def new_order_state(
+    n_envs: int,
+    n_jobs: int,
+    *,
+    jobs: NDArray[Any],
+    templates: NDArray[Any],
+    settings: NDArray[Any],
+    columns: NDArray[Any],
+    **outputs: NDArray[Any],
+) -> OrderState:
+    """Return the arrays of a batch; no episode has begun.
+
+    Parameters
+    ----------
+    n_envs
+        Number of environments.
+    n_jobs
+        Jobs of the longest episode.
+    jobs, templates, settings, columns
+        What they share, see `OrderState`.
+    outputs
+        Where to write what is handed out, by name; for others, the batch has arrays of its own.
+
+    Raises
+    ------
+    SimulationError
+        If a number of the settings or columns is in no table.
+    """
+    s = settings[0]
+    _check_codes(s, columns)
+    sizes = {
+        "one": 1,
+        "n_table": len(jobs),
+        "n_template": N_TEMPLATE,
+        "n_columns": len(columns),
+        "n_jobs": n_jobs,
+        "n_running": min(int(s["n_procs"]), n_jobs),
+        "n_profile": N_PROFILE,
+        "n_observed": int(s["max_jobs"]) * int(s["n_features"]),
+        "n_rows": int(s["max_jobs"]),
+        "n_actions": int(s["max_jobs"]) + int(s["has_skip"]),
+    }
+    if "observations" in outputs:
+        outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
+    shared_arrays = {"jobs": jobs, "templates": templates, "settings": settings, "columns": columns}
+    state = new_arrays(OrderState, sizes, shared_arrays | outputs, n_envs)
+    state.start_s[:] = -1.0
+    return state
+
+
+def _check_codes(settings: np.void, columns: NDArray[Any]) -> None:
+    check_code("the commitment", int(settings["commitment"]), COMMITMENTS)
+    check_code("the backfilling", int(settings["backfilling"]), ORDER_BACKFILLINGS)
+    check_code("the job key of the order", int(settings["order_key"]), ORDER_JOB_KEYS)
+    check_code("the objective", int(settings["objective"]), OBJECTIVES)
+    for column in columns.tolist():
+        check_code("a column", column, COLUMNS)
+
+
+def smallest_state() -> OrderState:
+    """Return a batch of one environment with one job on one processor; its arrays are of the types of all batches'."""
+    settings = np.ones(1, dtype=SETTINGS_DTYPE)
+    settings["n_features"] = 8
+    batch = new_order_state(
+        1,
+        1,
+        jobs=np.ones(1, dtype=JOB_DTYPE),
+        templates=np.zeros((1, 8), dtype=np.float32),
+        settings=settings,
+        columns=np.zeros(0, dtype=np.int64),
+    )
+    set_episode(batch, 0, 0, 1)
+    return batch
+
+
+def set_episode(batch: OrderState, row: int, first: int, n_jobs: int) -> None:
+    """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
+
+    Parameters
+    ----------
+    batch
+        Its arrays.
+    row
+        Which environment.
+    first, n_jobs
+        Place of the first job in the table, and how many there are.
+    """
+    scalars = batch.scalars[row, 0]
+    scalars["first_job"] = first
+    scalars["end_job"] = first + n_jobs

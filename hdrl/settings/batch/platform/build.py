@@ -1,0 +1,215 @@
+"""From the tree of a platform to its flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import PlatformError
+from hdrl.settings.batch.platform.model import Cluster, FloatArray, IntArray, Link, NodeType, Platform, ProcessorType
+from hdrl.settings.batch.platform.pstates import CONTENDED, FREE, IDLE, SERVING, STOPPED_FLOPS, PStateRules
+from hdrl.settings.batch.platform.quantities import GBIT_PER_S
+
+MAX_CORES = 2**24
+"""More cores are taken for a mistake in the description (Fugaku has 7.6 million)."""
+
+TCP_GAMMA_BYTES = 4194304.0
+"""SimGrid's largest TCP window: no flow is faster than this per two latencies."""
+
+
+def message_time_s(bandwidths: Iterable[float], latency_s: float) -> float:
+    """Return the time of one byte on an idle route, in seconds.
+
+    Parameters
+    ----------
+    bandwidths
+        Bandwidth of each link of the route in bytes per second.
+    latency_s
+        Sum of their latencies.
+    """
+    rate = min(bandwidths)
+    if latency_s > 0:
+        rate = min(rate, TCP_GAMMA_BYTES / (2.0 * latency_s))
+    return latency_s + 1.0 / rate
+
+
+def wattage_text(idle_w: FloatArray, epsilon_w: FloatArray, full_w: FloatArray) -> str:
+    """Return SimGrid's ``wattage_per_state`` of one host, numbers with full precision.
+
+    Parameters
+    ----------
+    idle_w, epsilon_w, full_w
+        Power in each P-state at no, nearly no and full load, shape ``(n_pstates,)``.
+    """
+    return ", ".join(
+        f"{idle!r}:{full!r}" if idle == epsilon else f"{idle!r}:{epsilon!r}:{full!r}"
+        for idle, epsilon, full in zip(idle_w.tolist(), epsilon_w.tolist(), full_w.tolist(), strict=True)
+    )
+
+
+def core_name(core: int, n_cores: int) -> str:
+    """Return the host name of a core, padded so that the order of the names is the order of the ids.
+
+    Parameters
+    ----------
+    core
+        Id of the core.
+    n_cores
+        Cores of the platform.
+    """
+    return f"cor_{core:0{max(4, len(str(n_cores - 1)))}d}"
+
+
+def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, FloatArray]:
+    """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``.
+
+    Parameters
+    ----------
+    kind
+        Type of its processor.
+    rules
+        Speeds and powers as fractions of the peak.
+    """
+
+    def rounded(value: float) -> float:
+        return value if rules.decimals is None else float(f"{value:.{rules.decimals}f}")
+
+    gflops = kind.clock_ghz * kind.flops_per_cycle
+    peak_w = kind.power_w / kind.cores
+    # without a contended speed P1 still exists, so that P-state numbers mean the same on every platform
+    contended = rules.contention.speed_factors or (1.0,)
+    speeds = np.array(
+        [
+            rounded(gflops) * 1e9,
+            rounded(contended[0] * gflops) * 1e9,
+            STOPPED_FLOPS,
+            STOPPED_FLOPS,
+            *(rounded(factor * gflops) * 1e9 for factor in contended[1:]),
+        ]
+    )
+    factors = rules.power_factors
+    order = [SERVING, CONTENDED, FREE, IDLE] + [CONTENDED] * (len(contended) - 1)
+    powers = np.array([rounded(factors[pstate] * peak_w) for pstate in order])
+    if not np.all(speeds > 0) or not np.all(np.isfinite(speeds)):
+        raise PlatformError(f"processor type {kind.name!r}: {gflops:g} Gflop/s a core is out of range")
+    return speeds, powers
+
+
+def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Link, rules: PStateRules) -> Platform:
+    """Return the platform of a tree.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    clusters, global_link
+        The tree.
+    rules
+        Speed and power of the P-states.
+
+    Raises
+    ------
+    PlatformError
+        If it has too many cores, or a core whose speed is out of range.
+    """
+    nodes, cluster_of_node = _nodes(clusters)
+    processors = [kind for node in nodes for kind, number in node.processors for _ in range(number)]
+    processors_of_node = np.array([sum(number for _, number in node.processors) for node in nodes])
+    cores = np.array([kind.cores for kind in processors])
+    n_cores = int(cores.sum())
+
+    kinds, kind_of_processor = _distinct(processors)
+    ladders = [pstate_ladder(kind, rules) for kind in kinds]
+    speeds = np.array([speed for speed, _ in ladders])
+    powers = np.array([power for _, power in ladders])
+    properties: list[dict[str, str]] = [
+        {"wattage_per_state": wattage_text(power, power, power), "role": ""} for power in powers
+    ]
+    times = [_message(cluster.local_link, global_link) for cluster in clusters]
+
+    processor_of_core = np.repeat(np.arange(len(processors)), cores)
+    node_of_processor = np.repeat(np.arange(len(nodes)), processors_of_node)
+    kind_of_core = kind_of_processor[processor_of_core]
+    cluster_of_core = cluster_of_node[node_of_processor[processor_of_core]]
+    power_w = frozen(powers[kind_of_core])
+    return Platform(
+        name=name,
+        clusters=clusters,
+        global_link=global_link,
+        rules=rules,
+        core_names=tuple(core_name(core, n_cores) for core in range(n_cores)),
+        cluster_of_node=_indices(cluster_of_node),
+        node_of_processor=_indices(node_of_processor),
+        processor_of_core=_indices(processor_of_core),
+        first_core_of_processor=_indices(_starts(cores)),
+        first_processor_of_node=_indices(_starts(processors_of_node)),
+        memory_mib=frozen(np.array([node.memory_gb * rules.mib_per_gb for node in nodes])),
+        bandwidth_gbps=frozen(np.array([kind.memory_bandwidth_gbps for kind in processors])),
+        peak_flops=frozen(np.array([kind.clock_ghz * kind.flops_per_cycle * 1e9 for kind in processors])),
+        peak_power_w=frozen(np.array([kind.power_w / kind.cores for kind in processors])),
+        speed_flops=frozen(speeds[kind_of_core]),
+        idle_w=power_w,
+        epsilon_w=power_w,
+        full_w=power_w,
+        initial_pstate=_indices(np.full(n_cores, IDLE)),
+        host_cores=_indices(np.ones(n_cores)),
+        message_s=frozen(np.array([time for time, _ in times])[cluster_of_core]),
+        message_latency_s=frozen(np.array([latency for _, latency in times])[cluster_of_core]),
+        properties=tuple(properties[kind] for kind in kind_of_core.tolist()),
+    )
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """Return an array of doubles after making it read-only.
+
+    Parameters
+    ----------
+    array
+        The array.
+    """
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def _indices(array: NDArray[np.generic]) -> IntArray:
+    result = array.astype(np.int32)
+    result.flags.writeable = False
+    return result
+
+
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(counts)))
+
+
+def _nodes(clusters: tuple[Cluster, ...]) -> tuple[list[NodeType], NDArray[np.int64]]:
+    """Return the type and the cluster of each node, refusing what would not fit into memory."""
+    groups = [(index, group) for index, cluster in enumerate(clusters) for group in cluster.groups]
+    n_cores = sum(
+        group.number * sum(kind.cores * number for kind, number in group.type.processors) for _, group in groups
+    )
+    if n_cores > MAX_CORES:
+        raise PlatformError(f"{n_cores} cores are too many; at most {MAX_CORES}")
+    nodes = list(chain.from_iterable([group.type] * group.number for _, group in groups))
+    return nodes, np.repeat([index for index, _ in groups], [group.number for _, group in groups])
+
+
+def _distinct(processors: list[ProcessorType]) -> tuple[list[ProcessorType], NDArray[np.int64]]:
+    """Return the different processor types and the index of each processor's."""
+    index: dict[int, int] = {}
+    kinds: list[ProcessorType] = []
+    for kind in processors:
+        if id(kind) not in index:  # by identity: hashing a type for each processor would cost more than all the rest
+            index[id(kind)] = len(kinds)
+            kinds.append(kind)
+    return kinds, np.array([index[id(kind)] for kind in processors])
+
+
+def _message(local: Link, glob: Link) -> tuple[float, float]:
+    """Return time and latency of one byte from a core to the master host."""
+    latency_s = local.latency_s + glob.latency_s
+    bandwidths = [link.bandwidth_gbit_per_s * GBIT_PER_S for link in (local, glob)]
+    return message_time_s(bandwidths, latency_s), latency_s

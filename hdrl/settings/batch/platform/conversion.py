@@ -1,0 +1,119 @@
+"""From a description (HDeepRM's JSON, or the same as Python values) to a Platform, and back."""
+
+from __future__ import annotations
+
+from hdrl.errors import PlatformError
+from hdrl.settings.batch.platform.build import platform_from_tree
+from hdrl.settings.batch.platform.description import ClusterEntry, LinkUse, PlatformDescription, validated
+from hdrl.settings.batch.platform.library import TypeLibrary, extended, require, type_library
+from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, Platform
+from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
+from hdrl.settings.batch.platform.quantities import TIME_UNITS, quantity
+
+
+def build_platform(description: object, *, name: str = "platform", rules: PStateRules | None = None) -> Platform:
+    """Return the platform of a description.
+
+    Parameters
+    ----------
+    description
+        What a JSON description holds: ``clusters``, ``global_links`` and possibly custom ``types``
+        (see docs/platforms.md).
+    name
+        Name of the platform.
+    rules
+        P-state rules, `pstate_rules` without arguments unless given.
+
+    Raises
+    ------
+    PlatformError
+        If the description is wrong: the place in it, what was found, what was expected.
+    """
+    try:
+        checked = validated(PlatformDescription, description)
+    except ValueError as error:
+        raise PlatformError(str(error)) from None
+    library = extended(type_library(), checked.types)
+    clusters = tuple(_cluster(i, entry, library) for i, entry in enumerate(checked.clusters))
+    ids = [cluster.id for cluster in clusters]
+    for i, identifier in enumerate(ids):
+        if identifier in ids[:i]:
+            raise PlatformError(f"clusters[{i}].id: {identifier!r} is the id of another cluster already")
+    global_link = _link(checked.global_links, library, "global_links")
+    return platform_from_tree(name, clusters, global_link, rules or pstate_rules())
+
+
+def describe_platform(platform: Platform) -> dict[str, object]:
+    """Return the description of a platform, with all its types; the reverse of `build_platform`.
+
+    Parameters
+    ----------
+    platform
+        A platform with a tree.
+
+    Raises
+    ------
+    PlatformError
+        If it has none (it was read from SimGrid XML that hdrl did not write).
+    """
+    if not platform.clusters or platform.global_link is None:
+        raise PlatformError(f"platform {platform.name!r} was read from SimGrid XML and has no description")
+    nodes = {group.type.name: group.type for cluster in platform.clusters for group in cluster.groups}
+    processors = {kind.name: kind for node in nodes.values() for kind, _ in node.processors}
+    links = [platform.global_link, *(cluster.local_link for cluster in platform.clusters)]
+    return {
+        "clusters": [
+            {
+                "id": cluster.id,
+                "nodes": [{"type": group.type.name, "number": group.number} for group in cluster.groups],
+                "local_links": _link_use(cluster.local_link),
+            }
+            for cluster in platform.clusters
+        ],
+        "global_links": _link_use(platform.global_link),
+        "types": {
+            "nodes": {
+                node.name: {
+                    "processors": [{"type": kind.name, "number": number} for kind, number in node.processors],
+                    "memory": {"capacity": node.memory_gb},
+                    "source": node.source,
+                }
+                for node in nodes.values()
+            },
+            "processors": {
+                kind.name: {
+                    "type": kind.kind,
+                    "uarch": kind.microarchitecture,
+                    "cores": kind.cores,
+                    "clock_rate": kind.clock_ghz,
+                    "dpflops_per_cycle": kind.flops_per_cycle,
+                    "mem_bw": kind.memory_bandwidth_gbps,
+                    "power": kind.power_w,
+                    "llc_size": kind.llc_mb,
+                    "source": kind.source,
+                }
+                for kind in processors.values()
+            },
+            "networks": {link.name: {"bandwidth": f"{link.bandwidth_gbit_per_s!r}Gbps"} for link in links},
+        },
+    }
+
+
+def _cluster(index: int, entry: ClusterEntry, library: TypeLibrary) -> Cluster:
+    where = f"clusters[{index}]"
+    for i, use in enumerate(entry.nodes):
+        require(use.type, library.nodes, "node type", f"{where}.nodes[{i}].type")
+    return Cluster(
+        id=entry.id,
+        groups=tuple(NodeGroup(library.nodes[use.type], use.number) for use in entry.nodes),
+        local_link=_link(entry.local_links, library, f"{where}.local_links"),
+    )
+
+
+def _link(use: LinkUse, library: TypeLibrary, where: str) -> Link:
+    require(use.type, library.networks, "network type", f"{where}.type")
+    return Link(use.type, library.networks[use.type], quantity(use.latency, TIME_UNITS))
+
+
+def _link_use(link: Link) -> dict[str, str]:
+    return {"type": link.name, "latency": f"{link.latency_s!r}s"}

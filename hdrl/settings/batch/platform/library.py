@@ -1,0 +1,134 @@
+"""The type library: processors, nodes, networks and memories by name.
+
+The library is data (``data/*.json``): the types of HDeepRM's example platforms with its numbers, and current machines
+with the data sheet that each number is from.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hdrl.errors import PlatformError, suggest
+from hdrl.files import read_json
+from hdrl.options.problems import place
+from hdrl.settings.batch.platform.description import NodeEntry, ProcessorEntry, Types, validated
+from hdrl.settings.batch.platform.model import NodeType, ProcessorType
+from hdrl.settings.batch.platform.quantities import gbit_per_s
+
+DATA_FOLDER = Path(__file__).parent / "data"
+DATA_FILES = {kind: f"{kind}_types.json" for kind in ("node", "processor", "network", "memory")}
+PLURALS = {"node": "nodes", "processor": "processors", "network": "networks", "memory": "memories"}
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLibrary:
+    """Types by name.
+
+    Attributes
+    ----------
+    processors, nodes
+        The types.
+    networks
+        Bandwidth of one link in Gbit/s.
+    memories
+        Names of the memory types.
+    """
+
+    processors: dict[str, ProcessorType]
+    nodes: dict[str, NodeType]
+    networks: dict[str, float]
+    memories: frozenset[str]
+
+
+@functools.cache
+def type_library() -> TypeLibrary:
+    """Return the library that comes with hdrl.
+
+    Raises
+    ------
+    ReadError, PlatformError
+        If a file of the library is damaged.
+    """
+    entries = {PLURALS[kind]: read_json(DATA_FOLDER / name) for kind, name in DATA_FILES.items()}
+    try:
+        types = validated(Types, entries)
+    except ValueError as error:
+        raise PlatformError(f"{DATA_FOLDER}: {error}") from None
+    return extended(TypeLibrary({}, {}, {}, frozenset()), types)
+
+
+def extended(library: TypeLibrary, own: Types) -> TypeLibrary:
+    """Return a library with types added; an own type hides the library's of the same name.
+
+    Parameters
+    ----------
+    library
+        The types known so far.
+    own
+        The types to add.
+
+    Raises
+    ------
+    PlatformError
+        If a node type names a processor or memory type that does not exist.
+    """
+    memories = library.memories | own.memories.keys()
+    processors = library.processors | {name: _processor_type(name, entry) for name, entry in own.processors.items()}
+    nodes = {name: _node_type(name, entry, processors, memories) for name, entry in own.nodes.items()}
+    networks = {name: gbit_per_s(entry.bandwidth) for name, entry in own.networks.items()}
+    return TypeLibrary(processors, library.nodes | nodes, library.networks | networks, memories)
+
+
+def require(name: str, known: Iterable[str], what: str, where: str) -> None:
+    """Raise an error unless a name is known.
+
+    Parameters
+    ----------
+    name
+        What was asked for.
+    known
+        What there is.
+    what
+        The kind of thing, for instance ``"node type"``.
+    where
+        The place in the description, for instance ``"clusters[0].nodes[2].type"``.
+
+    Raises
+    ------
+    PlatformError
+        If it is not known, with the nearest name that is.
+    """
+    if name not in known:
+        raise PlatformError(f"{where}: no {what} {name!r}; {suggest(name, known)}")
+
+
+def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
+    return ProcessorType(
+        name=name,
+        kind=entry.type,
+        microarchitecture=entry.uarch,
+        cores=entry.cores,
+        clock_ghz=float(entry.clock_rate),
+        flops_per_cycle=float(entry.dpflops_per_cycle),
+        memory_bandwidth_gbps=float(entry.mem_bw),
+        power_w=float(entry.power),
+        llc_mb=float(entry.llc_size),
+        source=entry.source,
+    )
+
+
+def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType], memories: Iterable[str]) -> NodeType:
+    where = f"types.nodes{place(name)}"
+    for i, use in enumerate(entry.processors):
+        require(use.type, processors, "processor type", f"{where}.processors[{i}].type")
+    if entry.memory.type is not None:
+        require(entry.memory.type, memories, "memory type", f"{where}.memory.type")
+    return NodeType(
+        name=name,
+        processors=tuple((processors[use.type], use.number) for use in entry.processors),
+        memory_gb=float(entry.memory.capacity),
+        source=entry.source,
+    )

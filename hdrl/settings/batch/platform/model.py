@@ -1,0 +1,231 @@
+"""The platform: a tree for people, flat arrays for the kernel, both immutable.
+
+Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (its property
+``host_cores`` says how many SimGrid cores a host has; it is 1 on every platform that hdrl itself describes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.hashing import sha256_of
+from hdrl.settings.batch.platform.pstates import PStateRules
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float64]
+
+LOOPBACK_S = 1e-10
+"""Time of one internal byte from the master host to itself: SimGrid's own loopback of 10 GB/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorType:
+    """A kind of processor (or of GPU, whose cores are its schedulable units).
+
+    Attributes
+    ----------
+    name, kind, microarchitecture
+        Its name; ``"CPU"`` or ``"GPU"``; the code name of its design.
+    cores
+        Schedulable cores, at least 1.
+    clock_ghz, flops_per_cycle
+        Clock and double-precision operations per cycle of one core; their product is the peak in Gflop/s.
+    memory_bandwidth_gbps
+        Bandwidth between the processor and its memory in GB/s, shared by its cores.
+    power_w
+        Power of the whole processor when all cores serve, in watts.
+    llc_mb
+        Last-level cache in MB (information only).
+    source
+        Where the numbers come from.
+    """
+
+    name: str
+    kind: str
+    microarchitecture: str
+    cores: int
+    clock_ghz: float
+    flops_per_cycle: float
+    memory_bandwidth_gbps: float
+    power_w: float
+    llc_mb: float = 0.0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """A kind of node: processors (type and number) and memory in GB."""
+
+    name: str
+    processors: tuple[tuple[ProcessorType, int], ...]
+    memory_gb: float
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A network link: bandwidth in Gbit/s and latency in seconds."""
+
+    name: str
+    bandwidth_gbit_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Equal nodes of a cluster."""
+
+    type: NodeType
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster: groups of nodes, each node behind a link of the same kind."""
+
+    id: str
+    groups: tuple[NodeGroup, ...]
+    local_link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A heterogeneous machine.
+
+    Attributes
+    ----------
+    name
+        Name of the platform, from its file.
+    clusters, global_link
+        The tree; empty and ``None`` where the platform was read from SimGrid XML that hdrl did not write.
+    rules
+        P-state rules that the speeds and powers were made with; ``None`` for foreign XML, whose hosts
+        have P-states of their own and no heterogeneity layer.
+    core_names
+        Host names, in the order of the ids.
+    cluster_of_node, node_of_processor, processor_of_core
+        Parents, as indices. Children are contiguous.
+    first_core_of_processor, first_processor_of_node
+        Start of each processor's cores (and node's processors), with one end entry more.
+    memory_mib
+        Memory of each node in MiB, shape ``(n_nodes,)``.
+    bandwidth_gbps
+        Memory bandwidth of each processor in GB/s, shape ``(n_processors,)``.
+    peak_flops, peak_power_w
+        Speed (flop/s) and power (W) of one core of each processor, unrounded, shape ``(n_processors,)``.
+    speed_flops
+        Speed of each core in each P-state, flop/s, shape ``(n_cores, n_pstates)``.
+    idle_w, epsilon_w, full_w
+        Power of each host in each P-state: at no load, at nearly no load, at full load; same shape.
+    initial_pstate
+        P-state of each core at date 0.
+    host_cores
+        SimGrid cores of each host.
+    message_s
+        Time of one internal byte from each host to the master host in seconds, shape ``(n_cores,)``.
+    message_latency_s
+        The part of it that is link latency; zeros on the platforms that the embedded simulator accepts.
+    loopback_s, loopback_latency_s
+        The same two from the master host to itself.
+    properties
+        Properties of each host as Batsim tells them to a scheduler, by host.
+    """
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    global_link: Link | None
+    rules: PStateRules | None
+    core_names: tuple[str, ...]
+    cluster_of_node: IntArray
+    node_of_processor: IntArray
+    processor_of_core: IntArray
+    first_core_of_processor: IntArray
+    first_processor_of_node: IntArray
+    memory_mib: FloatArray
+    bandwidth_gbps: FloatArray
+    peak_flops: FloatArray
+    peak_power_w: FloatArray
+    speed_flops: FloatArray
+    idle_w: FloatArray
+    epsilon_w: FloatArray
+    full_w: FloatArray
+    initial_pstate: IntArray
+    host_cores: IntArray
+    message_s: FloatArray
+    message_latency_s: FloatArray
+    loopback_s: float = LOOPBACK_S
+    loopback_latency_s: float = 0.0
+    properties: tuple[dict[str, str], ...] = ()
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.memory_mib)
+
+    @property
+    def n_processors(self) -> int:
+        """Number of processors."""
+        return len(self.bandwidth_gbps)
+
+    @property
+    def n_cores(self) -> int:
+        """Number of cores (Batsim's hosts)."""
+        return len(self.processor_of_core)
+
+    @property
+    def n_pstates(self) -> int:
+        """Number of P-states."""
+        return int(self.speed_flops.shape[1])
+
+    @property
+    def reference_gflops(self) -> float:
+        """Mean peak speed of a core in Gflop/s: what turns seconds of a trace into flop."""
+        cores = np.diff(self.first_core_of_processor)
+        return float(np.sum(self.peak_flops * cores) / self.n_cores / 1e9)
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
+        return not bool(np.any(np.isnan(self.full_w)))
+
+    @property
+    def n_units(self) -> int:
+        """Number of cores: what a task can hold."""
+        return self.n_cores
+
+    @property
+    def unit_kinds(self) -> dict[str, int]:
+        """How many cores there are of each speed, the fastest first, called by it: ``{"12.8 Gflop/s": 64}``."""
+        speeds, n_of_speed = np.unique(self.speed_flops[:, 0] / 1e9, return_counts=True)
+        named = zip(speeds.tolist()[::-1], n_of_speed.tolist()[::-1], strict=True)
+        return {f"{speed:g} Gflop/s": number for speed, number in named}
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that a simulation depends on; files that describe it in different ways share it."""
+        arrays = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        rest = [self.core_names, self.loopback_s, self.loopback_latency_s]
+        return sha256_of([(name, value) for name, value in arrays if isinstance(value, np.ndarray)], rest)
+
+    def facts(self) -> dict[str, Any]:
+        """Return its name and size, for the provenance of a run."""
+        return {"name": self.name, "n_cores": self.n_cores}
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all fields are equal, arrays element by element (and NaN equal to NaN)."""
+        if not isinstance(other, Platform):
+            return NotImplemented
+        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+    def __hash__(self) -> int:
+        """Return a hash that equal platforms share."""
+        return hash((self.name, self.n_cores, self.n_nodes, self.core_names[:1]))
+
+
+def _equal(left: object, right: object) -> bool:
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    return left == right

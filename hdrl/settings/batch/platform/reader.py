@@ -1,0 +1,82 @@
+"""Reading platforms from files: HDeepRM's JSON descriptions, SimGrid XML, shipped platforms by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hdrl.errors import PlatformError
+from hdrl.files import find_file, read_json
+from hdrl.settings.batch.platform.conversion import build_platform
+from hdrl.settings.batch.platform.homogeneous import homogeneous_platform, is_homogeneous
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import PStateRules
+from hdrl.settings.batch.platform.simgrid import read_simgrid
+
+INSTALLED_FOLDER = Path(__file__).parent / "shipped"
+CHECKOUT_FOLDER = Path(__file__).parents[4] / "platforms"
+
+
+def shipped_platforms() -> dict[str, Path]:
+    """Return the platforms that come with hdrl: their files by name, sorted.
+
+    They are in ``platforms/`` of a checkout, and beside this module where hdrl is installed.
+    """
+    folder = INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else CHECKOUT_FOLDER
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
+
+
+def find_platform(name: str | Path) -> Path:
+    """Return the file of a platform that is given by a path or by the name of a shipped one.
+
+    Parameters
+    ----------
+    name
+        A path, or for instance ``"gaia"``. A file of that name in the current folder comes first.
+
+    Raises
+    ------
+    ReadError
+        If there is neither.
+    """
+    return find_file(name, shipped_platforms(), "platform")
+
+
+def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Platform:
+    """Read a platform.
+
+    Parameters
+    ----------
+    path
+        A JSON description, a SimGrid file (its name ends in ``.xml``), the name of a shipped platform, or
+        ``"homogeneous:<n>"``: n identical cores.
+    rules
+        P-state rules, `pstate_rules` without arguments unless given. SimGrid files have P-states of their own:
+        there the rules do nothing, except that a file which hdrl made with other rules is refused.
+
+    Returns
+    -------
+    Platform
+        The platform, named after its file.
+
+    Raises
+    ------
+    ReadError
+        If there is no such file, or it is no JSON or XML.
+    PlatformError
+        If it describes no platform.
+    """
+    if isinstance(path, str) and is_homogeneous(path):
+        return homogeneous_platform(path, rules)
+    file = find_platform(path)
+    if file.suffix.lower() == ".xml":
+        platform = read_simgrid(file)
+        if rules is not None and platform.rules is not None and platform.rules != rules:
+            made = f"{platform.rules.name!r} with contention {platform.rules.contention.name!r}"
+            raise PlatformError(f"{file}: was made with P-state rules {made}, other rules are asked for")
+        return platform
+    description = read_json(file)
+    name = file.name.removesuffix(".gz").removesuffix(".json")
+    try:
+        return build_platform(description, name=name, rules=rules)
+    except PlatformError as error:
+        raise PlatformError(f"{file}: {error}") from None

@@ -1,0 +1,52 @@
+"""Decision makers by name, by path or as functions, and the call that simulates under one."""
+
+from hdrl.pyfiles import AgentError, is_policy_file
+from hdrl.settings.batch.policies.backfilling import Conservative, Easy
+from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
+from hdrl.settings.batch.policies.pairs import VOID, PolicyPair, action_table, pair_names, priority_names, read_pair
+from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob
+from hdrl.settings.batch.policies.pyfile import load_policy
+from hdrl.settings.batch.policies.simulation import PolicyFunction, is_conservative, simulate
+
+__all__ = [
+    "VOID",
+    "AgentError",
+    "Conservative",
+    "Easy",
+    "OwnPriority",
+    "PolicyFunction",
+    "PolicyPair",
+    "WaitingJob",
+    "action_table",
+    "is_clairvoyant",
+    "is_conservative",
+    "is_policy_file",
+    "load_policy",
+    "normalise_policy_name",
+    "pair_names",
+    "policy_names",
+    "priority_names",
+    "read_pair",
+    "simulate",
+]
+
+
+def policy_names() -> list[str]:
+    """Return the names of all policies."""
+    return [*pair_names(), VOID, *priority_names()]
+
+
+def normalise_policy_name(name: str) -> str:
+    """Return today's name of a policy; the names of all versions of HDeepRM are understood.
+
+    Parameters
+    ----------
+    name
+        A name, for instance ``"first-low_energy"``; the path of a Python file stays as it is.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy.
+    """
+    return name if name == VOID or is_policy_file(name) else read_pair(name).name

@@ -1,0 +1,76 @@
+"""Who knows what no scheduler can know: true run times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hdrl.pyfiles import is_policy_file
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.policies.pairs import VOID, PolicyPair, read_pair
+from hdrl.settings.batch.policies.priorities import OwnPriority
+from hdrl.settings.batch.policies.pyfile import load_policy
+from hdrl.settings.batch.workload.model import Workload
+
+EXACT_ESTIMATES = "exact"
+"""The model of estimates that gives policies the true run times."""
+
+_BLIND_KEYS = frozenset(
+    (
+        codes.JOB_RANDOM,
+        codes.JOB_FIRST,
+        codes.JOB_SMALLEST,
+        codes.JOB_LARGEST,
+        codes.JOB_LOW_MEM,
+        codes.JOB_LOW_MEM_BW,
+    )
+)
+"""Job keys that do not look at requested times."""
+
+
+def looks_at_times(policy: Any) -> bool:
+    """Tell whether a policy may look at how long jobs are said to run.
+
+    Parameters
+    ----------
+    policy
+        A name, a path, a function or an `OwnPriority`; of those in Python it is not known, and assumed.
+    """
+    if not isinstance(policy, str):
+        return True
+    if policy == VOID:
+        return False
+    if is_policy_file(policy):
+        return True
+    pair: PolicyPair = read_pair(policy)
+    return pair.backfilling != codes.NO_BACKFILLING or pair.job_key not in _BLIND_KEYS
+
+
+def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
+    """Tell whether a policy knows true run times.
+
+    A policy in Python says so itself: ``policy.clairvoyant = True`` on the function, or ``clairvoyant = True`` in its
+    file. Any policy that looks at requested times is clairvoyant on a workload whose estimates are exact.
+
+    Parameters
+    ----------
+    policy
+        A name, a path, a function or an `OwnPriority`.
+    workload
+        What it schedules; ``None``: only what the policy says counts.
+
+    Raises
+    ------
+    HdrlError
+        If there is no such policy, or its file is wrong.
+    """
+    exact = workload is not None and workload.origin.get("estimates") == EXACT_ESTIMATES
+    if exact and looks_at_times(policy):
+        return True
+    if isinstance(policy, str):
+        if not is_policy_file(policy):
+            return False
+        policy = load_policy(policy)
+    if isinstance(policy, OwnPriority):
+        return policy.clairvoyant
+    module = getattr(policy, "__globals__", {})
+    return bool(getattr(policy, "clairvoyant", False) or module.get("clairvoyant", False))

@@ -1,0 +1,163 @@
+"""What a policy in Python needs to choose cores: a picture of the machine that follows its own decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import UnknownName
+from hdrl.settings.batch.simulation.decisions import Start
+from hdrl.settings.batch.simulation.view import View
+
+CORE_ORDERS = ("high_gflops", "low_power")
+"""The core selections that do not depend on what else runs."""
+
+
+class Machine:
+    """The free cores and memory of a view, and how they change by what is started.
+
+    Parameters
+    ----------
+    view
+        What the scheduler sees.
+    core_selection
+        Which free cores come first: one of `CORE_ORDERS`.
+
+    Attributes
+    ----------
+    free
+        Whether each core is free, shape ``(n_cores,)``.
+    free_memory_mib
+        Free memory of each node in MiB, shape ``(n_nodes,)``.
+    node_of_core
+        Node of each core, shape ``(n_cores,)``.
+    gflops_of_core, gflops_of_node
+        Speed of each core, and of the slowest core of each node.
+    node_order
+        The nodes, those with the best processors first.
+    now_s
+        Date in seconds.
+    started
+        What has been started, in order.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such core selection, or it depends on what else runs.
+    """
+
+    def __init__(self, view: View, core_selection: str = "high_gflops") -> None:
+        if core_selection not in CORE_ORDERS:
+            raise UnknownName("core selection of a policy in Python", core_selection, CORE_ORDERS)
+        platform = view.platform
+        self.jobs = view.workload.jobs
+        self.now_s = view.now_s
+        self.free = np.zeros(platform.n_cores, dtype=bool)
+        self.free[view.free_cores] = True
+        self.free_memory_mib = view.free_memory_mib
+        self.node_of_core = platform.node_of_processor[platform.processor_of_core]
+        self.gflops_of_core = platform.peak_flops[platform.processor_of_core] / 1e9
+        slowest = np.minimum.reduceat(platform.peak_flops, platform.first_processor_of_node[:-1])
+        self.gflops_of_node = slowest / 1e9
+        self.started: list[Start] = []
+        self._reference_flops = platform.reference_gflops * 1e9
+        rank = -platform.peak_flops if core_selection == "high_gflops" else platform.peak_power_w
+        # Nodes in the order of their best processor.
+        nodes = platform.node_of_processor[np.argsort(rank, kind="stable")]
+        self.node_order: list[int] = list(dict.fromkeys(nodes.tolist()))
+        self._order = np.argsort(rank[platform.processor_of_core], kind="stable")
+
+    @property
+    def n_free(self) -> int:
+        """Number of free cores."""
+        return int(np.count_nonzero(self.free))
+
+    def choose(self, job: int) -> NDArray[np.int64] | None:
+        """Return the cores that a job gets now, ascending, or ``None`` if it does not fit.
+
+        Parameters
+        ----------
+        job
+            Index of the job.
+        """
+        wanted, memory_mib = int(self.jobs["cores"][job]), float(self.jobs["memory_mib"][job])
+        free = self._order[self.free[self._order]]
+        if memory_mib <= 0.0:
+            return np.sort(free[:wanted]) if len(free) >= wanted else None
+        left_mib = self.free_memory_mib.copy()
+        chosen: list[int] = []
+        for core in free.tolist():
+            if len(chosen) == wanted:
+                break
+            node = self.node_of_core[core]
+            if left_mib[node] >= memory_mib:
+                left_mib[node] -= memory_mib
+                chosen.append(core)
+        return np.sort(np.array(chosen, dtype=np.int64)) if len(chosen) == wanted else None
+
+    def start(self, job: int, cores: NDArray[np.int64]) -> float:
+        """Start a job; return its expected end in seconds.
+
+        Parameters
+        ----------
+        job
+            Index of the job.
+        cores
+            Free cores, as many as it asks for.
+        """
+        self.free[cores] = False
+        np.subtract.at(self.free_memory_mib, self.node_of_core[cores], float(self.jobs["memory_mib"][job]))
+        self.started.append(Start(int(job), cores.tolist()))
+        return self.now_s + self.duration_s(job, cores)
+
+    def duration_s(self, job: int, cores: NDArray[np.int64]) -> float:
+        """Return how long a job is expected to run on some cores, in seconds.
+
+        Parameters
+        ----------
+        job
+            Index of the job.
+        cores
+            The cores; the slowest sets the pace.
+        """
+        return self.duration_at(job, float(self.gflops_of_core[cores].min()))
+
+    def duration_at(self, job: int, gflops: float) -> float:
+        """Return how long a job is expected to run on cores of a speed, in seconds.
+
+        Parameters
+        ----------
+        job
+            Index of the job.
+        gflops
+            The speed in Gflop/s.
+        """
+        return float(self.jobs["requested_time_s"][job] * self._reference_flops / (gflops * 1e9))
+
+    def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many of some cores are on each node, shape ``(n_nodes,)``.
+
+        Parameters
+        ----------
+        cores
+            The cores.
+        """
+        return np.bincount(self.node_of_core[cores], minlength=len(self.free_memory_mib))
+
+    def room(self, job: Any, cores: NDArray[np.int64], memory_mib: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return how many cores of a job fit on each node.
+
+        Parameters
+        ----------
+        job
+            Index of the job.
+        cores, memory_mib
+            What is free on each node.
+        """
+        asked_mib = float(self.jobs["memory_mib"][job])
+        if asked_mib <= 0.0:
+            return np.maximum(cores, 0)
+        by_memory = np.minimum(np.floor(memory_mib / asked_mib), 1e9).astype(np.int64)
+        return np.maximum(np.minimum(cores, by_memory), 0)

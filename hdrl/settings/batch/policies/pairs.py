@@ -1,0 +1,212 @@
+"""Policy pairs: which job next, and on which cores; HDeepRM's names in all their versions.
+
+A pair is written ``<job selection>-<core selection>``. The scheduler takes the first job by the job selection and
+gives it cores by the core selection, one job after the other, until the next one does not fit (head-of-line
+blocking: nothing overtakes).
+
+==============  ==================================================================================
+job selection   the next job is
+==============  ==================================================================================
+``random``      any
+``first``       the one that was submitted first
+``shortest``    the one with the shortest requested time
+``smallest``    the one with the fewest cores
+``low_mem``     the one with the least memory per core
+``low_mem_bw``  the one with the least memory bandwidth per core
+==============  ==================================================================================
+
+===============  =================================================================================
+core selection   the next core is a free one with enough memory in its node,
+===============  =================================================================================
+``random``       any
+``high_gflops``  with the highest speed
+``high_cores``   in the processor with the most free cores
+``high_mem``     in the node with the most free memory
+``high_mem_bw``  in the processor with the most free memory bandwidth
+``low_power``    with the lowest power
+===============  =================================================================================
+
+Ties go to the job that came first and to the lowest core id. (In the compatibility mode ``high_cores`` prefers the
+most *busy* cores, as HDeepRM does against its documentation.)
+
+Besides, the priorities of the literature are job selections, and any job selection can be combined with
+backfilling: ``<job selection>[+<backfilling>][-<core selection>]``, for instance ``fcfs+easy`` or
+``wfp3+conservative-low_power``. Without a core selection, it is ``high_gflops``.
+
+=========================  =======================================================================
+priority                   the next job is the one with the lowest (r requested time, n cores, w waited, s submitted)
+=========================  =======================================================================
+``fcfs`` ``sjf`` ``ljf``   s; r; -r
+``smallest`` ``largest``   n; -n
+``saf`` ``lxf``            r n; -(w + r)/r
+``wfp3`` ``unicef``        -(w/r)^3 n; -w/(log2(n) r)
+``f1`` ``f2``              log10(r) n + 870 log10(s); sqrt(r) n + 25600 log10(s)
+``f3`` ``f4``              r n + 6860000 log10(s); r sqrt(n) + 530000 log10(s)
+``f1_relative`` ...        the same with s counted from the first submission of the workload
+=========================  =======================================================================
+
+=================  ===============================================================================
+backfilling        jobs that do not delay the first one may overtake it, tried in the order of
+=================  ===============================================================================
+``easy``           their submission
+``easy_sjbf``      their requested time
+``easy_priority``  the job selection
+``conservative``   the job selection, and every waiting job has a reservation that is kept
+=================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hdrl.errors import UnknownName
+from hdrl.settings.batch import options
+from hdrl.settings.batch.kernel import codes
+
+JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
+"""Number of each job selection in the kernel (``JOB_*`` in `kernel.codes`)."""
+
+CORE_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.CORE_SELECTIONS)}
+"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`)."""
+
+OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
+"""Names of HDeepRM 0.1.0 and of some rows of 0.3.0, and what they are called today."""
+
+PRIORITIES: dict[str, int] = {
+    "fcfs": codes.JOB_FIRST,
+    "sjf": codes.JOB_SHORTEST,
+    "ljf": codes.JOB_LONGEST,
+    "smallest": codes.JOB_SMALLEST,
+    "largest": codes.JOB_LARGEST,
+    "saf": codes.JOB_SAF,
+    "lxf": codes.JOB_LXF,
+    "wfp3": codes.JOB_WFP3,
+    "unicef": codes.JOB_UNICEF,
+    "f1": codes.JOB_F1,
+    "f2": codes.JOB_F2,
+    "f3": codes.JOB_F3,
+    "f4": codes.JOB_F4,
+    "f1_relative": codes.JOB_F1_RELATIVE,
+    "f2_relative": codes.JOB_F2_RELATIVE,
+    "f3_relative": codes.JOB_F3_RELATIVE,
+    "f4_relative": codes.JOB_F4_RELATIVE,
+}
+"""Number of each priority in the kernel."""
+
+BACKFILLINGS: dict[str, int] = {
+    "easy": codes.EASY_FCFS,
+    "easy_sjbf": codes.EASY_SJBF,
+    "easy_priority": codes.EASY_PRIORITY,
+    "conservative": codes.CONSERVATIVE,
+}
+"""Number of each kind of backfilling in the kernel."""
+
+DEFAULT_CORE_SELECTION = "high_gflops"
+
+VOID = "void"
+"""The action that starts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPair:
+    """A job selection, a core selection and possibly backfilling.
+
+    Attributes
+    ----------
+    name
+        Today's name, for instance ``"shortest-high_gflops"``.
+    job_key, core_key, backfilling
+        Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
+        `kernel.codes`).
+    """
+
+    name: str
+    job_key: int
+    core_key: int
+    backfilling: int = codes.NO_BACKFILLING
+
+
+def pair_names() -> list[str]:
+    """Return the names of the 36 pairs, in HDeepRM's order of actions."""
+    return [f"{job}-{core}" for job in JOB_SELECTIONS for core in CORE_SELECTIONS]
+
+
+def priority_names() -> list[str]:
+    """Return the names of all priorities, alone and with each kind of backfilling, on the default core selection."""
+    return [f"{priority}{suffix}" for priority in PRIORITIES for suffix in ("", *(f"+{kind}" for kind in BACKFILLINGS))]
+
+
+def read_pair(name: str) -> PolicyPair:
+    """Return a pair, with or without backfilling, by its name; older names are understood.
+
+    Parameters
+    ----------
+    name
+        For instance ``"shortest-high_gflops"``, ``"shortest-high_flops"`` as in HDeepRM 0.1.0, or ``"fcfs+easy"``.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy.
+    """
+    choice, dash, core = name.partition("-")
+    job, plus, kind = choice.partition("+")
+    core = OLDER_CORE_SELECTIONS.get(core, core) if dash else DEFAULT_CORE_SELECTION
+    known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
+    # A bare job selection of HDeepRM's names no pair; a priority stands alone.
+    if not known or not (job in PRIORITIES or (job in JOB_SELECTIONS and (dash or plus))):
+        raise UnknownName("policy", name, [*pair_names(), *priority_names()])
+    key = PRIORITIES[job] if job in PRIORITIES else JOB_SELECTIONS[job]
+    backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
+    today = f"{choice}-{core}" if dash else choice
+    return PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
+
+
+def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int]:
+    """Return the numbers of a core selection and of a kind of backfilling in the kernel.
+
+    Parameters
+    ----------
+    backfilling
+        Its name, or ``None``.
+    core_selection
+        Its name; older names are understood.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such backfilling or core selection.
+    """
+    core = OLDER_CORE_SELECTIONS.get(core_selection, core_selection)
+    if core not in CORE_SELECTIONS:
+        raise UnknownName("core selection", core_selection, CORE_SELECTIONS)
+    if backfilling is None:
+        return CORE_SELECTIONS[core], codes.NO_BACKFILLING
+    if backfilling not in BACKFILLINGS:
+        raise UnknownName("backfilling", backfilling, BACKFILLINGS)
+    return CORE_SELECTIONS[core], BACKFILLINGS[backfilling]
+
+
+def action_table(selection: Sequence[Mapping[str, Sequence[str]]] | None, *, void: bool = True) -> list[str]:
+    """Return the actions of an environment, in HDeepRM's order: pairs, and void last.
+
+    Parameters
+    ----------
+    selection
+        ``env.actions.selection`` of the options: a list of ``{job selection: [core selections]}``; ``None``: all 36.
+    void
+        Whether starting nothing is an action.
+
+    Raises
+    ------
+    UnknownName
+        If a selection is unknown.
+    """
+    if selection is None:
+        names = pair_names()
+    else:
+        names = [
+            read_pair(f"{job}-{core}").name for entry in selection for job, cores in entry.items() for core in cores
+        ]
+    return [*names, VOID] if void else names

@@ -1,0 +1,129 @@
+"""Policies in Python files: a custom priority or policy works by its path wherever the name of a policy does.
+
+``my.py`` may define ``policy(view)``, or ``priority(job, now_s)`` (and ``priorities(jobs, now_s)``, the same for all
+waiting jobs at once). With a priority, backfilling and a core selection may follow: ``my.py+easy``,
+``my.py+conservative-low_power``. How a file is run: `hdrl.pyfiles`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hdrl.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
+from hdrl.settings.batch.policies.pairs import DEFAULT_CORE_SELECTION, PolicyPair, read_choices, read_pair
+from hdrl.settings.batch.policies.priorities import OwnPriority
+
+
+def read_policy(name: str) -> PolicyPair | OwnPriority | Callable[[Any], Any]:
+    """Return the policy of a name or of a Python file.
+
+    Parameters
+    ----------
+    name
+        For instance ``"fcfs+easy"`` or ``"my.py+easy"``.
+
+    Raises
+    ------
+    HdrlError
+        If there is no such policy, or the file is wrong: see `policies.pairs.read_pair` and `load_policy`.
+    """
+    return load_policy(name) if is_policy_file(name) else read_pair(name)
+
+
+def load_policy(name: str) -> OwnPriority | Callable[[Any], Any]:
+    """Return the policy that a Python file defines.
+
+    Parameters
+    ----------
+    name
+        Path of the file, with or without backfilling and a core selection.
+
+    Returns
+    -------
+    OwnPriority or function
+        A policy for `policies.simulate`.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read.
+    AgentError
+        If it is no Python, fails, or does not define exactly one policy.
+    UnknownName
+        If there is no such backfilling or core selection.
+    """
+    base, suffix = split_policy_file(name)
+    path = Path(base)
+    module, _ = run_file(path)
+    policy = policy_of(module, path, suffix)
+    if policy is None:
+        raise AgentError(f"{path}: defines no policy, expected a function policy(view) or priority(job, now_s)")
+    return policy
+
+
+def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority | Callable[[Any], Any] | None:
+    """Return the policy that a module defines, or ``None`` if it defines none.
+
+    Parameters
+    ----------
+    module
+        What `run_file` returned.
+    path
+        Its file, for messages.
+    suffix
+        Backfilling and core selection: ``"+easy-low_power"``.
+
+    Raises
+    ------
+    AgentError
+        If it defines both a policy and a priority, a policy is to be combined with backfilling, or one of them takes
+        other arguments.
+    UnknownName
+        If there is no such backfilling or core selection.
+    """
+    policy = getattr(module, "policy", None)
+    policy = policy if callable(policy) and not inspect.isclass(policy) else None
+    priority, priorities = (_function(module, name) for name in ("priority", "priorities"))
+    if policy is not None and (priority or priorities):
+        raise AgentError(f"{path}: defines a policy and a priority, expected one of them")
+    for function, words in ((policy, "view"), (priority, "job, now_s"), (priorities, "jobs, now_s")):
+        _check_call(function, words, path)
+    if priority is None and priorities is None:
+        if policy is not None and suffix:
+            raise AgentError(f"{path}: a policy(view) decides itself; {suffix!r} goes with a priority(job, now_s)")
+        return policy
+    backfilling, core_selection = _choices(suffix)
+    knows = any(getattr(thing, "clairvoyant", False) for thing in (module, priority, priorities))
+    return OwnPriority(priority, backfilling, core_selection, priorities, f"{path.name}{suffix}", clairvoyant=knows)
+
+
+def _function(module: ModuleType, name: str) -> Callable[..., Any] | None:
+    found = getattr(module, name, None)
+    return found if inspect.isfunction(found) else None
+
+
+def _check_call(function: Callable[..., Any] | None, words: str, path: Path) -> None:
+    """Refuse a function that cannot be called with these arguments, or does not answer at once."""
+    code = getattr(function, "__code__", None)
+    if function is None or code is None:
+        return
+    found = f"{path}:{code.co_firstlineno}: {function.__name__}{inspect.signature(function)}"
+    if inspect.iscoroutinefunction(function):
+        raise AgentError(f"{found} is a coroutine, expected a function {function.__name__}({words})")
+    try:
+        inspect.signature(function).bind(*words.split(", "))
+    except TypeError:
+        raise AgentError(f"{found} takes other arguments, expected {function.__name__}({words})") from None
+
+
+def _choices(suffix: str) -> tuple[str | None, str]:
+    """Return backfilling and core selection of ``"+easy-low_power"``."""
+    kind, dash, core = suffix.partition("-")
+    backfilling = kind.removeprefix("+") if kind else None
+    core_selection = core if dash else DEFAULT_CORE_SELECTION
+    read_choices(backfilling, core_selection)
+    return backfilling, core_selection

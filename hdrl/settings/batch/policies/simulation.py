@@ -1,0 +1,227 @@
+"""One call from a platform, a workload and a policy to a Trace."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hdrl.errors import readable
+from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.pairs import VOID, PolicyPair
+from hdrl.settings.batch.policies.priorities import OwnPriority
+from hdrl.settings.batch.policies.pyfile import read_policy
+from hdrl.settings.batch.registries import SIMULATORS
+from hdrl.settings.batch.simulation.decisions import Decision
+from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
+from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.view import View
+from hdrl.settings.batch.workload.fit import check_fits
+from hdrl.settings.batch.workload.model import Workload
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.batsim.real import BatsimSettings
+    from hdrl.settings.batch.batsim.simulators import ProtocolSimulator
+
+    Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
+
+PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
+"""A policy in Python: it is shown a `View` at every message and returns decisions."""
+
+PROGRESS_EVERY_S = 0.1
+
+
+def is_conservative(policy: object) -> bool:
+    """Tell whether a policy backfills conservatively, in which case the kernel has more to compile.
+
+    Parameters
+    ----------
+    policy
+        In any form that `simulate` takes.
+    """
+    if isinstance(policy, OwnPriority):
+        return policy.backfilling == "conservative"
+    return isinstance(policy, str) and "+conservative" in policy
+
+
+def start_nothing(view: View) -> list[Decision]:
+    """Start nothing: the void policy.
+
+    Parameters
+    ----------
+    view
+        Not looked at.
+    """
+    del view
+    return []
+
+
+def simulate(
+    platform: Platform,
+    workload: Workload,
+    policy: str | OwnPriority | PolicyFunction = "shortest-high_gflops",
+    *,
+    seed: int = 0,
+    energy: bool = True,
+    compatibility: str | None = None,
+    progress: Progress | None = None,
+    simulator: str = "embedded",
+    batsim: BatsimSettings | None = None,
+    folder: Path | None = None,
+    platform_file: Path | None = None,
+) -> Trace:
+    """Simulate a workload on a platform under a policy.
+
+    All simulators give the same trace, as precisely as each can tell: from Batsim's own files come six decimals of
+    dates, and six digits of dates in the logs of machine states and P-states.
+
+    Parameters
+    ----------
+    platform
+        The machine.
+    workload
+        The jobs.
+    policy
+        The name of a policy (`policies.policy_names`); the path of a Python file that defines one
+        (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a `simulation.View`
+        whenever something happened and returns decisions; or a priority (`policies.OwnPriority`).
+    seed
+        Seed of what is random in the policy.
+    energy
+        Account for energy.
+    compatibility
+        ``None``, or ``"hdeeprm-0.3.1"``; the platform and the workload must have been read in the same mode.
+    progress
+        Called with the numbers of finished and of all jobs, a few times a second.
+    simulator
+        One of `hdrl.settings.batch.registries.SIMULATORS`.
+    batsim
+        How Batsim is run, if it is.
+    folder
+        Where the exact engine or Batsim leaves its files; ``None``: they are thrown away.
+    platform_file
+        SimGrid file of a platform that hdrl did not describe itself, for the same two.
+
+    Returns
+    -------
+    Trace
+        Everything that happened.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy or simulator.
+    WorkloadError
+        If the platform can never run a job.
+    DecisionError
+        If a Python policy decides something impossible.
+    AgentError
+        If a Python file defines no policy, or fails while it decides.
+    SimulationError
+        If jobs are waiting and nothing will ever happen again.
+    BatsimError
+        If Batsim cannot be run, or says something wrong.
+    """
+    check_fits(workload, platform)
+    chosen_policy = _policy(policy)
+    choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
+    choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
+    with (
+        blamed(_file(policy)),
+        contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
+    ):
+        if isinstance(chosen_policy, PolicyPair):
+            numbers = chosen_policy.job_key, chosen_policy.core_key, chosen_policy.backfilling
+            chosen.run_pair(*numbers, progress=progress)
+        elif isinstance(chosen_policy, OwnPriority):
+            _run_priority(chosen, chosen_policy, progress)
+        else:
+            _run_function(chosen, chosen_policy, progress)
+        trace: Trace = chosen.trace
+        return trace
+
+
+def _file(policy: str | OwnPriority | PolicyFunction) -> Path | None:
+    """Return the file that a policy is given by, ``None`` if it is not."""
+    return Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
+
+
+def _policy(policy: str | OwnPriority | PolicyFunction) -> PolicyPair | OwnPriority | PolicyFunction:
+    """Return what a policy given in any form is."""
+    if not isinstance(policy, str):
+        return policy
+    return start_nothing if policy == VOID else read_policy(policy)
+
+
+def embedded_simulator(
+    platform: Platform,
+    workload: Workload,
+    *,
+    batsim: BatsimSettings | None,
+    folder: Path | None,
+    platform_file: Path | None,
+    **common: Any,
+) -> EmbeddedSimulator:
+    """Return the compiled kernel; it needs no files."""
+    del batsim, folder, platform_file
+    return EmbeddedSimulator(platform, workload, **common)
+
+
+def exact_simulator(
+    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
+) -> ProtocolSimulator:
+    """Return the exact engine."""
+    from hdrl.settings.batch.batsim.simulators import ExactSimulator
+
+    del batsim
+    return ExactSimulator(platform, workload, **common)
+
+
+def batsim_simulator(
+    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
+) -> ProtocolSimulator:
+    """Return Batsim itself."""
+    from hdrl.settings.batch.batsim.real import BatsimSimulator
+
+    return BatsimSimulator(platform, workload, settings=batsim, **common)
+
+
+def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:
+    """Simulate under a priority in Python; all else is decided by the kernel."""
+
+    def decide(view: View) -> list[Decision]:
+        if simulator.is_due:
+            simulator.start_by(own.of(view), *own.numbers)
+        return []
+
+    _run_function(simulator, decide, progress)
+
+
+def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progress | None) -> None:
+    """Simulate under a policy in Python."""
+    told_s = time.monotonic()
+    view = simulator.reset()
+    while not view.is_over:
+        view = simulator.step(_decisions(policy, view))
+        if progress is not None and time.monotonic() - told_s > PROGRESS_EVERY_S:
+            told_s = time.monotonic()
+            progress(simulator.n_done, simulator.workload.n_jobs)
+    if progress is not None:
+        progress(simulator.n_done, simulator.workload.n_jobs)
+
+
+def _decisions(policy: PolicyFunction, view: View) -> Iterable[Decision]:
+    """Ask a policy in Python."""
+    found: Any = policy(view)  # whatever a user's function returns
+    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
+        return found
+    code = getattr(policy, "__code__", None)
+    where = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+    name = getattr(policy, "__name__", type(policy).__name__)
+    if inspect.iscoroutine(found):
+        found.close()  # else Python warns of it when it is collected
+    raise AgentError(f"{where}{name}(view) returned {readable(repr(found))}, expected a list of decisions")

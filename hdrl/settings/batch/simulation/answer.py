@@ -1,0 +1,272 @@
+"""Writing the decisions of a policy in Python into the kernel's answer, whoever simulates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.fields import grown
+from hdrl.errors import DecisionError
+from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.decisions import (
+    Annotate,
+    AskEnergy,
+    At,
+    CallAt,
+    Decision,
+    Kill,
+    Reject,
+    SetPState,
+    Start,
+)
+from hdrl.settings.batch.workload.model import Workload
+
+
+def job_name(workload: Workload, job: int) -> str:
+    """Return the full id of a job, ``"w0!17"``.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    job
+        Index of the job.
+    """
+    return f"{workload.sources[workload.jobs['source'][job]]}!{workload.job_ids[job]}"
+
+
+def why_stuck(workload: Workload, state: State) -> str:
+    """Say that nothing will ever happen again although jobs are waiting.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    state
+        The arrays of the environment.
+    """
+    s = state.scalars[0]
+    waiting = int(s["n_queue"])
+    example = f", for instance {job_name(workload, int(state.queue[0]))!r}" if waiting else ""
+    return (
+        f"t={s['now']:g} s: nothing will happen any more, but {waiting} jobs are waiting{example}: "
+        "the policy does not start them"
+    )
+
+
+def grown_for(state: State, platform: Platform, workload: Workload) -> State:
+    """Return the state with more room in its logs.
+
+    Parameters
+    ----------
+    state
+        The arrays of the environment.
+    platform, workload
+        What is simulated.
+    """
+    return grown(state, margin=64 + 2 * platform.n_cores + workload.n_jobs)
+
+
+def with_room_for_decisions(state: State, platform: Platform, workload: Workload) -> State:
+    """Return the state, with room in what one answer may log.
+
+    Parameters
+    ----------
+    state
+        The arrays of the environment.
+    platform, workload
+        What is simulated.
+    """
+    s = state.scalars[0]
+    is_full = (
+        int(s["n_core_fails"]) + 2 > len(state.core_fails)
+        or int(s["n_memory_fails"]) + 2 > len(state.memory_fails)
+        or int(s["n_spans"]) + platform.n_processors > len(state.spans)
+    )
+    return grown_for(state, platform, workload) if is_full else state
+
+
+def _core_ids(cores: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return core ids as an array, after a look at what they are."""
+    ids = np.asarray(cores)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise DecisionError(f"cores {cores!r}: expected the ids of cores")
+    return ids.astype(np.int64)
+
+
+class Answer:
+    """Writes decisions into the answer of an environment, after checking them.
+
+    Parameters
+    ----------
+    platform, workload
+        What is simulated.
+    state
+        The arrays of the environment.
+
+    Attributes
+    ----------
+    state
+        The arrays of the environment; to be replaced when they are.
+    metadata
+        Texts attached to jobs, by index.
+    may_sleep
+        Whether the simulator knows P-states that put hosts to sleep.
+    """
+
+    def __init__(self, platform: Platform, workload: Workload, state: State, *, may_sleep: bool = False) -> None:
+        self.state = state
+        self.metadata: dict[int, str] = {}
+        self.may_sleep = may_sleep
+        self._platform = platform
+        self._workload = workload
+
+    def add_all(self, decisions: Iterable[Decision]) -> None:
+        """Append decisions to the answer.
+
+        Parameters
+        ----------
+        decisions
+            The decisions, in order.
+
+        Raises
+        ------
+        DecisionError
+            At the first one that cannot be followed; those before it are kept.
+        """
+        self.state = with_room_for_decisions(self.state, self._platform, self._workload)
+        for decision in decisions:
+            self._add(decision)
+
+    def error(self, code: int, job: int, core: int) -> DecisionError:
+        """Return the error for an error code of the kernel.
+
+        Parameters
+        ----------
+        code
+            One of ``ERROR_*`` in `kernel.codes`.
+        job, core
+            What it is about, or -1.
+        """
+        name = job_name(self._workload, job) if job >= 0 else ""
+        asked = int(self._workload.jobs["cores"][job]) if job >= 0 else 0
+        text = {
+            codes.ERROR_JOB_NOT_WAITING: f"job {name!r} is not waiting",
+            codes.ERROR_CORE_BUSY: f"job {name!r}: core {core} is not free",
+            codes.ERROR_WRONG_SIZE: f"job {name!r} asks for {asked} cores and was given another number",
+            codes.ERROR_CALL_IN_PAST: "a call must be asked for at a date in the future",
+            codes.ERROR_TOO_MANY_TIMERS: "too many calls are pending at one time",
+            codes.ERROR_UNKNOWN_CORE: f"job {name!r}: there is no core {core} (0 to {self._platform.n_cores - 1})",
+            codes.ERROR_MEMORY: f"job {name!r}: the node of core {core} lacks the memory for it",
+            codes.ERROR_DUPLICATE_CORE: f"job {name!r}: core {core} is named twice",
+            codes.ERROR_KILL_UNKNOWN: f"job {name!r} cannot be killed: it has never run",
+            codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: it has been told to have ended",
+            codes.ERROR_UNKNOWN_CODE: f"no table knows the code {core}",
+        }.get(code, f"error {code}")
+        return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
+
+    def _add(self, decision: Decision) -> None:
+        if isinstance(decision, At):
+            if not math.isfinite(decision.time_s):
+                raise DecisionError(f"a decision is dated {decision.time_s!r}; expected a finite date")
+            self._add(decision.decision)
+            self.state.ops["time_s"][int(self.state.scalars["n_ops"][0]) - 1] = decision.time_s
+        elif isinstance(decision, Start):
+            self._add_start(decision)
+        elif isinstance(decision, Reject):
+            self._add_reject(decision)
+        elif isinstance(decision, Kill):
+            self._add_kill(decision)
+        elif isinstance(decision, SetPState):
+            self._add_pstate(decision)
+        elif isinstance(decision, CallAt):
+            self._add_call(decision)
+        elif isinstance(decision, Annotate):
+            self._add_annotation(decision)
+        elif isinstance(decision, AskEnergy):
+            self._add_op(codes.ASK_ENERGY)
+        else:
+            raise DecisionError(
+                f"{decision!r} is no decision; expected one of hdrl.settings.batch.simulation.decisions"
+            )
+
+    def _check_job(self, job: int) -> None:
+        if not isinstance(job, int | np.integer):
+            raise DecisionError(f"job {job!r}: expected the index of a job (0 to {self._workload.n_jobs - 1})")
+        if not 0 <= job < self._workload.n_jobs:
+            raise DecisionError(f"there is no job {job} (0 to {self._workload.n_jobs - 1})")
+
+    def _put_into_pool(self, values: Sequence[int] | NDArray[np.int64]) -> int:
+        """Copy ids into the answer's pool and return where they begin."""
+        first = int(self.state.scalars["n_pool"][0])
+        if first + len(values) > len(self.state.pool) - self._platform.n_cores:
+            raise DecisionError("the decisions name more cores than there are")
+        self.state.pool[first : first + len(values)] = values
+        return first
+
+    def _add_start(self, decision: Start) -> None:
+        self._check_job(decision.job)
+        job, cores = int(decision.job), _core_ids(decision.cores)
+        n = len(cores)
+        if n != self._workload.jobs["cores"][job]:
+            raise self.error(codes.ERROR_WRONG_SIZE, job, -1)
+        first = self._put_into_pool(cores)
+        code, core = entries.start(self.state, job, first, n)
+        if code:
+            raise self.error(code, job, core)
+
+    def _add_reject(self, decision: Reject) -> None:
+        self._check_job(decision.job)
+        job = int(decision.job)
+        code = entries.reject(self.state, job)
+        if code:
+            raise self.error(code, job, -1)
+
+    def _add_kill(self, decision: Kill) -> None:
+        for job in decision.jobs:
+            self._check_job(job)
+            if not np.any(self.state.cores["owner"] == job):
+                never = int(self.state.jobs["state"][job]) in (codes.NOT_SUBMITTED, codes.WAITING, codes.REJECTED)
+                raise self.error(codes.ERROR_KILL_UNKNOWN if never else codes.ERROR_KILL_ENDED, job, -1)
+        first = self._put_into_pool(decision.jobs)
+        self._add_op(codes.KILL, first=first, n=len(decision.jobs))
+
+    def _add_pstate(self, decision: SetPState) -> None:
+        cores = np.unique(_core_ids(decision.cores))
+        if len(cores) == 0 or cores[0] < 0 or cores[-1] >= self._platform.n_cores:
+            raise DecisionError(f"P-state {decision.pstate}: cores must be 0 to {self._platform.n_cores - 1}")
+        if not 0 <= decision.pstate < self._platform.n_pstates:
+            raise DecisionError(f"there is no P-state {decision.pstate} (0 to {self._platform.n_pstates - 1})")
+        if not self.may_sleep:
+            self._refuse_sleep(cores, decision.pstate)
+        first = self._put_into_pool(cores)
+        self._add_op(codes.SET_PSTATE, subject=decision.pstate, first=first, n=len(cores))
+
+    def _refuse_sleep(self, cores: NDArray[np.int64], pstate: int) -> None:
+        """Refuse P-states that put hosts to sleep, which take time that the embedded simulator does not know."""
+        for core in cores if self._platform.properties else ():
+            asleep = self._platform.properties[core].get("sleep_pstates", "")
+            if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
+                raise DecisionError(
+                    f"P-state {pstate} of core {core} is a sleep state; the embedded simulator has none"
+                )
+
+    def _add_call(self, decision: CallAt) -> None:
+        if not float(self.state.scalars["message_s"][0]) < decision.time_s < math.inf:
+            raise self.error(codes.ERROR_CALL_IN_PAST, -1, -1)
+        self._add_op(codes.CALL, value=decision.time_s)
+
+    def _add_annotation(self, decision: Annotate) -> None:
+        self._check_job(decision.job)
+        self.metadata[int(decision.job)] = decision.text
+        self._add_op(codes.ANNOTATE, subject=int(decision.job))
+
+    def _add_op(self, kind: int, *, subject: int = 0, first: int = 0, n: int = 0, value: float = 0.0) -> None:
+        if int(self.state.scalars["n_ops"][0]) >= len(self.state.ops) - self._platform.n_pstates:
+            raise DecisionError("too many decisions in one answer")
+        entries.add_op(self.state, kind, subject, first, n, float(value))

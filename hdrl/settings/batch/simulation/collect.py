@@ -1,0 +1,117 @@
+"""Making a Trace of the kernel's arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import (
+    ENERGY_DTYPE,
+    MACHINE_STATE_DTYPE,
+    PSTATE_CHANGE_DTYPE,
+    RECORD_DTYPE,
+    OverUtilization,
+    Trace,
+)
+from hdrl.settings.batch.workload.model import Workload
+
+
+def _records(state: State) -> NDArray[np.void]:
+    jobs = state.jobs
+    records = np.zeros(len(jobs), dtype=RECORD_DTYPE)
+    for name in ("state", "start_s", "run_s", "energy_j", "return_code", "first_core", "n_cores"):
+        records[name] = jobs[name]
+    # A job that still runs has its energy at the start in the books.
+    records["energy_j"][records["run_s"] < 0] = -1.0
+    return records
+
+
+def _machine_states(state: State) -> NDArray[np.void]:
+    n = int(state.scalars["n_machine_log"][0])
+    rows = np.zeros(n, dtype=MACHINE_STATE_DTYPE)
+    for name in ("time_s", "idle", "computing"):
+        rows[name] = state.machine_log[name][:n]
+    return rows
+
+
+def _pstate_changes(platform: Platform, state: State) -> tuple[NDArray[np.void], NDArray[np.int32]]:
+    """Return the P-state log, with the lines for date 0 in front that Batsim writes (one for each P-state)."""
+    if not state.scalars["energy"][0]:
+        return np.zeros(0, dtype=PSTATE_CHANGE_DTYPE), np.zeros(0, dtype=np.int32)
+    n, n_cores = int(state.scalars["n_pstate_log"][0]), int(state.scalars["n_pstate_cores"][0])
+    at_start = [(int(p), np.flatnonzero(platform.initial_pstate == p)) for p in np.unique(platform.initial_pstate)]
+    rows = np.zeros(len(at_start) + n, dtype=PSTATE_CHANGE_DTYPE)
+    first = 0
+    for row, (pstate, cores) in zip(rows, at_start, strict=False):
+        row["first_core"], row["n_cores"], row["pstate"] = first, len(cores), pstate
+        first += len(cores)
+    for name in ("time_s", "first_core", "n_cores", "pstate"):
+        rows[name][len(at_start) :] = state.pstate_log[name][:n]
+    rows["first_core"][len(at_start) :] += first
+    initial = [cores.astype(np.int32) for _, cores in at_start]
+    return rows, np.concatenate([*initial, state.pstate_cores[:n_cores]])
+
+
+def _energy(state: State) -> NDArray[np.void]:
+    n = int(state.scalars["n_energy_log"][0])
+    rows = np.zeros(n, dtype=ENERGY_DTYPE)
+    for name in ("time_s", "energy_j", "epsilon_w"):
+        rows[name] = state.energy_log[name][:n]
+    rows["event"] = state.energy_log["event"][:n].astype(np.uint8).view("S1")
+    return rows
+
+
+def overutilization(state: State) -> OverUtilization:
+    """Return when the decision system of an environment could not give what was asked for.
+
+    Parameters
+    ----------
+    state
+        The arrays of the environment.
+    """
+    s = state.scalars[0]
+    spans = state.spans[: int(s["n_spans"])]
+    return OverUtilization(
+        core_s=state.core_fails[: int(s["n_core_fails"])].copy(),
+        memory_s=state.memory_fails[: int(s["n_memory_fails"])].copy(),
+        bandwidth_processor=spans["processor"].copy(),
+        bandwidth_start_s=spans["start_s"].copy(),
+        bandwidth_duration_s=spans["duration_s"].copy(),
+    )
+
+
+def collect_trace(platform: Platform, workload: Workload, state: State, compatibility: str | None) -> Trace:
+    """Return what has happened so far in an environment.
+
+    Parameters
+    ----------
+    platform, workload
+        What is simulated.
+    state
+        The arrays of the environment.
+    compatibility
+        The compatibility mode, for the record.
+    """
+    s = state.scalars[0]
+    pstate_changes, pstate_cores = _pstate_changes(platform, state)
+    return Trace(
+        platform=platform,
+        workload=workload,
+        records=_records(state),
+        completion_order=state.completed[: int(s["n_completed"])].copy(),
+        allocated_cores=state.allocated[: int(s["n_allocated"])].copy(),
+        machine_states=_machine_states(state),
+        pstate_changes=pstate_changes,
+        pstate_cores=pstate_cores,
+        energy=_energy(state),
+        overutilization=overutilization(state),
+        consumed_j=float(s["last_energy_j"] - s["first_energy_j"]) if s["energy"] else 0.0,
+        end_s=float(s["now"]),
+        n_decisions=int(s["n_decisions"]),
+        n_grouped_switches=int(s["n_grouped_switches"]),
+        n_machine_switches=int(s["n_machine_switches"]),
+        time_in_state_s={"computing": float(s["time_computing_s"]), "idle": float(s["time_idle_s"])},
+        info={"compatibility": compatibility, "simulator": "embedded", "engine_steps": int(s["n_engine_steps"])},
+    )

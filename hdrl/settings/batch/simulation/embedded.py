@@ -1,0 +1,293 @@
+"""The embedded simulator: the compiled kernel behind the face that every simulator has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.twister import python_twister_state, twister_state
+from hdrl.errors import SimulationError
+from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.answer import Answer, grown_for, why_stuck
+from hdrl.settings.batch.simulation.collect import collect_trace
+from hdrl.settings.batch.simulation.decisions import Decision
+from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.view import View
+from hdrl.settings.batch.workload.model import Workload
+
+HDEEPRM = "hdeeprm-0.3.1"
+"""The compatibility mode that reproduces HDeepRM 0.3.1."""
+
+STEPS_PER_CALL = 100_000
+"""Engine steps between two looks at the world outside (progress, Ctrl-C): some 20 ms."""
+
+JOBS_PER_WORD = 1000
+"""Finished jobs between two words of progress, where each decision is a call."""
+
+Progress = Callable[[int, int], None]
+
+
+def first_state(platform: Platform, workload: Workload, *, seed: int, energy: bool, compatibility: str | None) -> State:
+    """Return the state of a simulation at date 0.
+
+    Parameters
+    ----------
+    platform, workload
+        What to simulate.
+    seed
+        Seed of what is random in a policy.
+    energy
+        Account for energy.
+    compatibility
+        ``None``, or `HDEEPRM`.
+    """
+    compatible = compatibility == HDEEPRM
+    twister = python_twister_state(seed) if compatible else twister_state(seed, "policy")
+    return new_state(platform, workload, twister=twister, energy=energy, compatible=compatible)
+
+
+def check_platform(platform: Platform, *, energy: bool) -> None:
+    """Raise an error if a platform is not for the embedded simulator.
+
+    Parameters
+    ----------
+    platform
+        The platform.
+    energy
+        Whether energy is to be accounted for.
+
+    Raises
+    ------
+    SimulationError
+        If the platform has what only the exact simulator knows, or does not say what its hosts draw.
+    """
+    if platform.message_latency_s.any() or platform.loopback_latency_s:
+        raise SimulationError(
+            f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"
+        )
+    if energy and not platform.has_power:
+        raise SimulationError(
+            f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
+            "simulate it without energy"
+        )
+
+
+def start_by(state: State, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
+    """Let the kernel start waiting jobs by given priorities: see `EmbeddedSimulator.start_by`.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    priorities, job_key, core_key, backfilling
+        See there.
+    """
+    queue = state.queue[: int(state.scalars["n_queue"][0])]
+    arrivals = queue[np.argsort(state.jobs["rank"][queue], kind="stable")]
+    state.jobs["priority"][arrivals] = priorities
+    entries.schedule_pair(state, job_key, core_key, backfilling)
+
+
+class EmbeddedSimulator:
+    """One simulation on the compiled kernel.
+
+    ``view = simulator.reset()``, then ``view = simulator.step(decisions)`` until ``view.is_over``; the result is
+    `trace`. A policy pair known to the kernel runs much faster through `run_pair`.
+
+    Parameters
+    ----------
+    platform
+        The machine; its links must have no latency.
+    workload
+        The jobs; every job must fit the platform (`workload.check_fits`).
+    seed
+        Seed of what is random in a policy; streams are spawned from it by name.
+    energy
+        Account for energy.
+    compatibility
+        ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included. The platform and the
+        workload must have been read in the same mode.
+
+    Raises
+    ------
+    SimulationError
+        If the platform has what only the exact simulator knows.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        workload: Workload,
+        *,
+        seed: int = 0,
+        energy: bool = True,
+        compatibility: str | None = None,
+    ) -> None:
+        check_platform(platform, energy=energy)
+        self.platform = platform
+        self.workload = workload
+        self._seed = seed
+        self._energy = energy
+        self._compatibility = compatibility
+        self._current: Answer | None = None
+
+    @property
+    def _answer(self) -> Answer:
+        """What decisions are told to; it holds the state, which is made when it is first asked for."""
+        if self._current is None:
+            state = first_state(
+                self.platform, self.workload, seed=self._seed, energy=self._energy, compatibility=self._compatibility
+            )
+            self._current = Answer(self.platform, self.workload, state)
+        return self._current
+
+    @property
+    def _state(self) -> State:
+        return self._answer.state
+
+    def reset(self) -> View:
+        """Go back to date 0 and return the first view."""
+        self._current = None
+        entries.begin(self._state)
+        return self._advance()
+
+    def step(self, decisions: Iterable[Decision] = (), *, now_s: float | None = None) -> View:
+        """Carry out decisions and return the view at the next message.
+
+        Parameters
+        ----------
+        decisions
+            Carried out in order.
+        now_s
+            Date until which the scheduler is busy with this answer; ``None``: it takes no time.
+
+        Raises
+        ------
+        DecisionError
+            At the first decision that cannot be followed; neither it nor any after it is applied. Those before it are
+            kept and take effect with the next step.
+        SimulationError
+            If jobs are waiting and nothing will ever happen again, or if the simulation has ended.
+        """
+        if self._state.scalars["ended"][0]:
+            raise SimulationError("the simulation has ended; reset() begins it anew")
+        self._state.scalars["n_decisions"] += 1
+        self._answer.add_all(decisions)
+        if now_s is not None:
+            self._state.scalars["reply_now_s"] = now_s
+        entries.answer(self._state)
+        return self._advance()
+
+    def run_pair(
+        self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING, *, progress: Progress | None = None
+    ) -> None:
+        """Simulate from date 0 to the end under a policy pair, in compiled code.
+
+        Parameters
+        ----------
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `kernel.codes`.
+        progress
+            Called with the numbers of finished and of all jobs, a few times a second.
+
+        Raises
+        ------
+        SimulationError
+            If jobs are waiting and nothing will ever happen again.
+        """
+        if backfilling == codes.CONSERVATIVE:
+            self._run_conservative(job_key, core_key, progress)
+            return
+        self._begin_unwatched()
+        status = codes.PAUSED
+        while status in (codes.PAUSED, codes.GROW):
+            status = entries.run_pair(self._state, job_key, core_key, STEPS_PER_CALL, backfilling)
+            self._after(status)
+            if progress is not None:
+                progress(self.n_done, self.workload.n_jobs)
+
+    def _begin_unwatched(self) -> None:
+        """Begin at date 0 for a policy that never asks what is left of a job, which takes time to follow."""
+        self._current = None
+        self._state.scalars["follows_progress"] = 0
+        entries.begin(self._state)
+
+    def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
+        """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
+        self._begin_unwatched()
+        status, n_told = codes.PAUSED, 0
+        while status != codes.ENDED:
+            status = entries.to_decision(self._state, STEPS_PER_CALL)
+            if status == codes.MESSAGE:
+                entries.schedule_pair(self._state, job_key, core_key, codes.CONSERVATIVE)
+                entries.answer(self._state)
+            else:
+                self._after(status)
+            if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
+                n_told = self.n_done
+                progress(n_told, self.workload.n_jobs)
+        if progress is not None:
+            progress(self.n_done, self.workload.n_jobs)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
+        s = self._state.scalars[0]
+        return bool(s["news"] == 1 and s["n_queue"] > 0)
+
+    def start_by(
+        self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING
+    ) -> None:
+        """Let the kernel start waiting jobs by priorities of somebody else; `step` goes on then.
+
+        Parameters
+        ----------
+        priorities
+            Of each waiting job, in the order in which they came (`View.waiting`); the lowest is served first.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
+        """
+        start_by(self._state, priorities, job_key, core_key, backfilling)
+
+    def close(self) -> None:
+        """Do nothing: only simulators outside the kernel leave something to close."""
+
+    @property
+    def n_done(self) -> int:
+        """Number of jobs that have ended or were rejected."""
+        return int(self._state.scalars["n_done"][0])
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened so far."""
+        trace = collect_trace(self.platform, self.workload, self._state, self._compatibility)
+        trace.metadata.update(self._answer.metadata)
+        return trace
+
+    def _advance(self) -> View:
+        """Go on to the next message, or to the end."""
+        while True:
+            status = entries.advance(self._state, STEPS_PER_CALL)
+            if status == codes.MESSAGE and not self._state.scalars["ended"][0]:
+                break
+            if status == codes.MESSAGE:
+                entries.answer(self._state)
+                continue
+            self._after(status)
+            if status == codes.ENDED:
+                break
+        return View(self.platform, self.workload, self._state)
+
+    def _after(self, status: int) -> None:
+        """Do what a status of the kernel calls for."""
+        if status == codes.GROW:
+            self._answer.state = grown_for(self._state, self.platform, self.workload)
+        elif status == codes.STUCK:
+            raise SimulationError(why_stuck(self.workload, self._state))
+        elif status == codes.ILLEGAL:
+            s = self._state.scalars[0]
+            raise self._answer.error(int(s["error"]), int(s["error_job"]), int(s["error_core"]))

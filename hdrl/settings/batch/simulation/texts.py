@@ -1,0 +1,249 @@
+"""Many numbers as texts at once: interval sets, decimals as C prints them, names that CSV can hold.
+
+Each function gives what printing the values one by one would give; arrays of a run's size are printed several times
+faster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.simulation.trace import Trace
+
+# ---- interval sets
+
+
+def _decimal_text(values: NDArray[Any], separators: NDArray[np.uint8]) -> str:
+    """Return each value (not negative) in decimal, followed by its separator, made without Python numbers."""
+    width = len(str(int(values.max())))
+    characters = np.empty((len(values), width + 1), dtype=np.uint8)
+    kept = np.ones((len(values), width + 1), dtype=bool)
+    for column in range(width):
+        power = 10 ** (width - 1 - column)
+        characters[:, column] = values // power % 10 + ord("0")
+        if power > 1:
+            kept[:, column] = values >= power
+    characters[:, width] = separators
+    return characters[kept].tobytes().decode("ascii")
+
+
+def interval_texts(cores: NDArray[Any], first: NDArray[Any], count: NDArray[Any]) -> list[str]:
+    """Return slices of an array of core ids as interval sets in Batsim's notation, ``"0-3 8"``.
+
+    Parameters
+    ----------
+    cores
+        Core ids, ascending within each slice.
+    first, count
+        Start and length of each slice; a length of 0 gives ``""``.
+
+    Returns
+    -------
+    list[str]
+        One text per slice.
+    """
+    used = np.flatnonzero(count > 0)
+    texts = [""] * len(count)
+    if len(used) == 0:
+        return texts
+    length = count[used].astype(np.int64)
+    set_end = np.cumsum(length)
+    ids = cores[np.repeat(first[used] - (set_end - length), length) + np.arange(set_end[-1])]
+    begins = np.ones(len(ids) + 1, dtype=bool)
+    begins[1:-1] = np.diff(ids) != 1
+    begins[set_end] = True
+    edges = np.flatnonzero(begins)
+    low, high = ids[edges[:-1]], ids[edges[1:] - 1]
+    ends_set = np.zeros(len(ids) + 1, dtype=bool)
+    ends_set[set_end] = True
+    after = np.where(ends_set[edges[1:]], ord("\n"), ord(" ")).astype(np.uint8)
+    several = low != high
+    separators = np.column_stack((np.where(several, np.uint8(ord("-")), after), after))
+    kept = np.column_stack((np.ones(len(low), dtype=bool), several))
+    text = _decimal_text(np.column_stack((low, high))[kept], separators[kept])
+    for slot, line in zip(used.tolist(), text.splitlines(), strict=True):
+        texts[slot] = line
+    return texts
+
+
+def allocation_texts(trace: Trace, jobs: NDArray[np.int64] | None = None) -> list[str]:
+    """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started.
+
+    Parameters
+    ----------
+    trace
+        The trace.
+    jobs
+        Indices of the jobs; all of them, in their order, if ``None``.
+    """
+    records = trace.records if jobs is None else trace.records[jobs]
+    return interval_texts(trace.allocated_cores, records["first_core"], records["n_cores"])
+
+
+# ---- numbers
+
+
+def fixed_texts(values: NDArray[np.float64]) -> list[str]:
+    """Return numbers with six decimals, each exactly as ``%f`` prints it, a few times faster.
+
+    The fraction of a double is exact, so its millionths are certain unless they are about half-way between two whole
+    numbers. Those are left to ``%f``, and so is what has no millionths or too many digits.
+
+    Parameters
+    ----------
+    values
+        The numbers, one-dimensional.
+    """
+    magnitude = np.abs(values)
+    is_large = ~(magnitude < 1e15)
+    magnitude = np.where(is_large, 0.0, magnitude)
+    whole = np.floor(magnitude)
+    millionths = (magnitude - whole) * 1e6
+    nearest = np.rint(millionths)
+    is_exact = np.abs(np.abs(millionths - nearest) - 0.5) > 1e-8
+    carries = nearest == 1e6
+    low = np.where(carries, 0.0, nearest).astype(np.int64)
+    high = whole.astype(np.int64) + carries
+    texts = _fixed_digits(np.signbit(values), high, low)
+    for index in np.flatnonzero(is_large | ~is_exact).tolist():
+        texts[index] = f"{values[index]:f}"
+    return texts
+
+
+def _fixed_digits(is_negative: NDArray[np.bool_], high: NDArray[np.int64], low: NDArray[np.int64]) -> list[str]:
+    """Return ``[-]<high>.<low with six digits>`` of each; a row of characters per place, those of a number in turn."""
+    n, width = len(high), len(str(int(high.max(initial=0))))
+    characters = np.empty((width + 9, n), dtype=np.uint8)
+    is_kept = np.ones((width + 9, n), dtype=bool)
+    characters[0], is_kept[0] = ord("-"), is_negative
+    characters[width + 1], characters[width + 8] = ord("."), ord("\n")
+    for left, first, last in ((high, 1, width), (low, width + 2, width + 7)):
+        for place in range(last, first - 1, -1):
+            rest = left // 10
+            characters[place] = left - 10 * rest + ord("0")
+            if place < width:
+                is_kept[place] = left > 0
+            left = rest
+    return characters.T[is_kept.T].tobytes().decode("ascii").splitlines()
+
+
+def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], list[int]]:
+    """Find runs of equal rows.
+
+    Parameters
+    ----------
+    *columns
+        The columns of the rows, of one length, at least one.
+
+    Returns
+    -------
+    tuple[NDArray[np.bool_], list[int]]
+        Which rows differ from the row before (the first does), and for each row the number of its run, from 0.
+    """
+    begins = np.ones(len(columns[0]), dtype=bool)
+    begins[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return begins, (np.cumsum(begins) - 1).tolist()
+
+
+def repeated(texts: Sequence[str], which: Iterable[int]) -> list[str]:
+    """Return texts by their indices.
+
+    Parameters
+    ----------
+    texts
+        The texts.
+    which
+        Indices, in the order wanted; the same text may be wanted several times.
+    """
+    return list(map(texts.__getitem__, which))
+
+
+def fixed_texts_of_runs(values: NDArray[np.float64]) -> list[str]:
+    """Return what `fixed_texts` does; equal neighbours are printed once.
+
+    Parameters
+    ----------
+    values
+        The numbers, one-dimensional.
+    """
+    begins, run = runs(values)
+    return repeated(fixed_texts(values[begins]), run)
+
+
+def date_texts(values: NDArray[np.float64]) -> list[str]:
+    """Return dates as ``%g`` prints them, with 6 significant digits; equal neighbours are printed once.
+
+    Parameters
+    ----------
+    values
+        The dates, one-dimensional.
+    """
+    begins, run = runs(values)
+    return repeated([f"{value:g}" for value in values[begins].tolist()], run)
+
+
+def integer_texts(values: NDArray[Any]) -> list[str]:
+    """Return integers in decimal; where they lie close together each of the possible ones is made once.
+
+    Parameters
+    ----------
+    values
+        The integers, one-dimensional, at least one.
+    """
+    lowest, highest = int(values.min()), int(values.max())
+    if highest - lowest > len(values):
+        return list(map(str, values.tolist()))
+    return repeated(list(map(str, range(lowest, highest + 1))), (values - lowest).tolist())
+
+
+def number_texts(values: NDArray[np.float64]) -> list[str]:
+    """Return numbers as JSON has them, with the digits that tell them from all others.
+
+    Parameters
+    ----------
+    values
+        The numbers, one-dimensional.
+
+    Raises
+    ------
+    ValueError
+        If one is not finite: JSON has no text for it.
+    """
+    if not np.all(np.isfinite(values)):
+        raise ValueError("JSON has finite numbers only")
+    return list(map(repr, values.tolist()))
+
+
+# ---- names
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, as a field of a CSV row.
+
+    Parameters
+    ----------
+    text
+        The text; a double quote in it is doubled.
+    """
+    return '"' + text.replace('"', '""') + '"'
+
+
+def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
+    """Return names as an array of texts; one that would break a CSV row is quoted (Batsim would write a broken row).
+
+    Parameters
+    ----------
+    names
+        The names.
+    """
+    result = np.empty(len(names), dtype=object)
+    result[:] = names
+    if re.search(r'[,"\r\n]', "".join(names)):
+        result[:] = [quoted(name) if re.search(r'[,"\r\n]', name) else name for name in names]
+    return result

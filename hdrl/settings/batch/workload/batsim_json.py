@@ -1,0 +1,582 @@
+"""Batsim's JSON workloads: reading, writing, and HDeepRM's additions to them.
+
+The format: https://batsim.readthedocs.io/en/v4.2.0/input-workload.html. HDeepRM adds to each profile ``req_time`` (s),
+``req_ops`` (flop), ``mem`` (per core; MiB here) and ``mem_bw`` (GB/s per core). The same keys in a job, and
+``user``, ``group``, ``executable``, ``queue``, ``partition`` and ``priority`` there, are ours: Batsim passes them on to
+the scheduler; a job's own value comes before its profile's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from hdrl.errors import OptionsError, ReadError, WorkloadError, suggest
+from hdrl.files import read_json, write_json
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_INT32, MAX_VALUE, NUMBER_FIELDS, read_only
+from hdrl.settings.batch.workload.hdeeprm import reference_gflops
+from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
+
+MAX_STEPS = 100_000
+"""Steps that one profile may have after all its repetitions are written out."""
+
+LEAF_AMOUNTS = {
+    "delay": (StepKind.DELAY, "delay"),
+    "parallel_homogeneous": (StepKind.COMPUTE, "cpu"),
+    "parallel_homogeneous_total": (StepKind.COMPUTE_TOTAL, "cpu"),
+}
+"""Profile types that are one step, and the key that says how long it is."""
+
+COMPOSED_TYPES = ("composed", "sequence")
+FOREIGN_TYPES = (
+    "parallel",
+    "parallel_homogeneous_pfs",
+    "parallel_homogeneous_pfs_multiple_tiers",
+    "data_staging",
+    "smpi",
+    "usage_trace",
+    "send",
+    "recv",
+)
+"""Profile types of Batsim that the embedded simulator cannot run."""
+
+_REQUIRED_JOB_KEYS = ("id", "subtime", "res", "profile")
+_NUMBER_KEYS = (*NUMBER_FIELDS, "priority")
+_LARGEST_EXACT_INT = 2**53
+
+Step = tuple[StepKind, float, int]
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Tell whether a JSON value is a number (``true`` is none).
+
+    Parameters
+    ----------
+    value
+        What `json.loads` gave.
+    """
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+class _Profiles:
+    """The profiles of one file, written out into steps on demand."""
+
+    def __init__(self, path: Path, described: dict[str, Any]) -> None:
+        self.path = path
+        self.described = described
+        self._steps: dict[str, list[Step]] = {}
+
+    def fail(self, name: str, problem: str) -> ReadError:
+        return ReadError(self.path, f"profile {name!r}: {problem}")
+
+    def steps(self, name: str) -> list[Step]:
+        """Return the steps of a profile, those after a failing one left out."""
+        self._write_out(name, ())
+        return self._steps[name]
+
+    def _write_out(self, name: str, outer: tuple[str, ...]) -> None:
+        if name in self._steps:
+            return
+        if name in outer:
+            raise self.fail(name, f"contains itself ({' > '.join([*outer, name])})")
+        if len(outer) > 100:
+            raise self.fail(outer[0], "is nested more than 100 levels deep")
+        profile = self.described[name]
+        kind = profile.get("type")
+        if not isinstance(kind, str):
+            raise self.fail(name, f"'type' is {_short(kind)}, expected text")
+        if kind in LEAF_AMOUNTS:
+            self._steps[name] = [self._leaf(name, profile)]
+        elif kind in COMPOSED_TYPES:
+            self._steps[name] = self._composed(name, profile, outer)
+        else:
+            raise self._foreign(name, kind)
+
+    def _foreign(self, name: str, kind: str) -> WorkloadError | ReadError:
+        if kind in FOREIGN_TYPES:
+            return WorkloadError(
+                f"{self.path}: profile {name!r} is of type {kind!r}, which the embedded simulator cannot run"
+            )
+        known = (*LEAF_AMOUNTS, *COMPOSED_TYPES, *FOREIGN_TYPES)
+        return self.fail(name, f"'type' is {_short(kind)}; {suggest(kind, known)}")
+
+    def _leaf(self, name: str, profile: dict[str, Any]) -> Step:
+        kind, key = LEAF_AMOUNTS[profile["type"]]
+        amount = self._amount(name, key, profile.get(key), MAX_VALUE if kind == StepKind.DELAY else MAX_AMOUNT)
+        com = self._amount(name, "com", profile.get("com", 0), MAX_AMOUNT)
+        if com > 0 and kind != StepKind.DELAY:
+            problem = f"communicates ('com' is {com:g}), which the embedded simulator cannot run"
+            raise WorkloadError(f"{self.path}: profile {name!r} {problem}")
+        return kind, amount, self._return_code(name, profile)
+
+    def _amount(self, name: str, key: str, value: object, most: float) -> float:
+        if not is_number(value) or not 0 <= value <= most:
+            raise self.fail(name, f"{key!r} is {_short(value)}, expected {_expected(value, 0.0, most)}")
+        return float(value)
+
+    def _composed(self, name: str, profile: dict[str, Any], outer: tuple[str, ...]) -> list[Step]:
+        sequence, repeat = profile.get("seq"), profile.get("repeat", 1)
+        if not isinstance(sequence, list) or not sequence:
+            raise self.fail(name, f"'seq' is {_short(sequence)}, expected a list of profile names")
+        if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1:
+            raise self.fail(name, f"'repeat' is {_short(repeat)}, expected a whole number of at least 1")
+        once: list[Step] = []
+        for inner in sequence:
+            if not isinstance(inner, str) or inner not in self.described:
+                found = _short(inner)
+                raise self.fail(name, f"'seq' names {found}: no such profile; {suggest(str(inner), self.described)}")
+            self._write_out(inner, (*outer, name))
+            once += self._steps[inner]
+            if len(once) > MAX_STEPS:
+                break
+            if once[-1][2] != 0:
+                return once  # nothing runs after a step that fails
+        if len(once) * repeat > MAX_STEPS:
+            raise self.fail(name, f"has more than {MAX_STEPS} steps")
+        steps = once * repeat
+        code = self._return_code(name, profile)
+        return steps if code == 0 else [*steps, (StepKind.RETURN, 0.0, code)]
+
+    def _return_code(self, name: str, profile: dict[str, Any]) -> int:
+        code = profile.get("ret", 0)
+        if not isinstance(code, int) or isinstance(code, bool) or abs(code) > MAX_INT32:
+            raise self.fail(name, f"'ret' is {_short(code)}, expected a whole number")
+        return code
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _expected(value: object, low: float, high: float) -> str:
+    """Say what was expected instead of a value."""
+    if is_number(value) and value > high:
+        return f"at most {high:g}"
+    return "a number" if low == -math.inf else f"a number of at least {low:g}"
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be written; JSON may hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class _JobReader:
+    """Turns the job descriptions of one file into rows."""
+
+    def __init__(self, path: Path, source: str, profiles: dict[str, Any]) -> None:
+        self.path = path
+        self.source = source
+        self.profiles = profiles
+        self.index_of_profile = {name: i for i, name in enumerate(profiles)}
+
+    def fail(self, where: str, problem: str) -> ReadError:
+        return ReadError(self.path, f"{where}: {problem}")
+
+    def job_id(self, index: int, job: object) -> str:
+        """Return the id of a job without the name of its source."""
+        where = f"jobs[{index}]"
+        if not isinstance(job, dict):
+            raise self.fail(where, f"is {_short(job)}, expected an object")
+        for key in _REQUIRED_JOB_KEYS:
+            if key not in job:
+                raise self.fail(where, f"has no {key!r}")
+        given = job["id"]
+        if not isinstance(given, (str, int)) or isinstance(given, bool) or given == "":
+            raise self.fail(where, f"'id' is {_short(given)}, expected text or a whole number")
+        text = str(given)
+        if not _is_unicode(text):
+            raise self.fail(where, f"'id' is {_short(given)}, expected valid Unicode")
+        prefix = f"{self.source}!"
+        plain = text.removeprefix(prefix)
+        if "!" in plain or not plain or (plain == text and self.source in text):
+            raise self.fail(
+                where, f"'id' is {_short(given)}: '!' and {self.source!r} may only come as {prefix + '...'!r}"
+            )
+        return plain
+
+    def row(self, job_id: str, job: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the values of a job in the order of `JOB_DTYPE`."""
+        where = f"job {job_id!r}"
+        cores, name = job["res"], job["profile"]
+        if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= MAX_INT32:
+            raise self.fail(where, f"'res' is {_short(cores)}, expected a whole number of at least 1")
+        if not isinstance(name, str) or name not in self.profiles:
+            raise self.fail(where, f"'profile' is {_short(name)}: no such profile; {suggest(str(name), self.profiles)}")
+        walltime_s = self._number(where, job, "walltime", NO_WALLTIME)
+        if walltime_s != NO_WALLTIME and walltime_s <= 0:
+            raise self.fail(where, f"'walltime' is {walltime_s:g}, expected a positive number, or -1 for none")
+        both = self.profiles[name] | job
+        return (
+            self._number(where, job, "subtime", 0.0, low=0.0),
+            cores,
+            walltime_s,
+            self._number(where, both, "req_time", walltime_s if walltime_s > 0 else float(UNKNOWN), low=-1.0),
+            self.index_of_profile[name],
+            self._number(where, both, "mem", 0.0, low=0.0),
+            self._number(where, both, "mem_bw", 0.0, low=0.0),
+            *(self._whole(where, job, key) for key in _NUMBER_KEYS),
+            0,
+        )
+
+    def _number(self, where: str, values: dict[str, Any], key: str, default: float, *, low: float = -math.inf) -> float:
+        value = values.get(key, default)
+        if not is_number(value) or not low <= value <= MAX_VALUE:
+            raise self.fail(where, f"{key!r} is {_short(value)}, expected {_expected(value, low, MAX_VALUE)}")
+        return float(value)
+
+    def _whole(self, where: str, job: dict[str, Any], key: str) -> int:
+        value = job.get(key, UNKNOWN)
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INT32:
+            raise self.fail(where, f"{key!r} is {_short(value)}, expected a whole number")
+        return value
+
+
+def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
+    """Read a workload of Batsim.
+
+    Composed profiles are written out into their steps. A job's estimate is its ``req_time`` or its profile's,
+    else its walltime, else `UNKNOWN`. Profiles that no job uses may be of any type.
+
+    Parameters
+    ----------
+    path
+        The file; a name that ends in ``.gz`` is decompressed.
+    source
+        What Batsim calls the file: ``w0`` for the first one, ``w1`` for the second.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is no valid workload.
+    WorkloadError
+        If a job has a profile that the embedded simulator cannot run.
+    """
+    path = Path(path)
+    return _workload(path, source, _document(path))
+
+
+def _document(path: Path) -> dict[str, Any]:
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise ReadError(path, f"is {_short(document)}, expected an object with 'jobs' and 'profiles'")
+    for key, kind, expected in (("jobs", list, "a list"), ("profiles", dict, "an object")):
+        if key not in document:
+            raise ReadError(path, f"has no {key!r}; {suggest(key, document)}" if document else f"has no {key!r}")
+        if not isinstance(document[key], kind):
+            raise ReadError(path, f"{key!r} is {_short(document[key])}, expected {expected}")
+    if not document["jobs"]:
+        raise ReadError(path, "'jobs' is empty, expected at least one job")
+    for name, profile in document["profiles"].items():
+        if not _is_unicode(name):
+            raise ReadError(path, f"profile {_short(name)}: expected a name of valid Unicode")
+        if not isinstance(profile, dict):
+            raise ReadError(path, f"profile {name!r}: is {_short(profile)}, expected an object")
+    return document
+
+
+def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
+    described: dict[str, Any] = document["profiles"]
+    jobs: list[dict[str, Any]] = document["jobs"]
+    reader = _JobReader(path, source, described)
+    ids = [reader.job_id(i, job) for i, job in enumerate(jobs)]
+    if len(set(ids)) < len(ids):
+        seen: set[str] = set()
+        twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+        raise ReadError(path, f"job {twice!r} appears twice")
+    rows = np.array([reader.row(job_id, job) for job_id, job in zip(ids, jobs, strict=True)], dtype=JOB_DTYPE)
+    steps, first_step = _runnable(_Profiles(path, described), rows, ids, list(described))
+    others = {key: value for key, value in document.items() if key not in ("jobs", "profiles")}
+    return Workload(
+        name=path.name.removesuffix(".gz").removesuffix(".json"),
+        jobs=read_only(rows),
+        job_ids=tuple(ids),
+        steps=steps,
+        first_step=first_step,
+        profile_names=tuple(described),
+        sources=(source,),
+        origin={"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+        extra={"jobs": jobs, "profiles": {source: described}, "files": {source: others}},
+    )
+
+
+def _runnable(
+    profiles: _Profiles, rows: np.ndarray[Any, np.dtype[np.void]], ids: Sequence[str], names: Sequence[str]
+) -> tuple[np.ndarray[Any, np.dtype[np.void]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Write out the profiles that jobs use; the others have no step."""
+    used, first_job = np.unique(rows["profile"], return_index=True)
+    job_of = dict(zip(used.tolist(), first_job.tolist(), strict=True))
+    written: list[list[Step]] = []
+    for index, name in enumerate(names):
+        try:
+            written.append(profiles.steps(name) if index in job_of else [])
+        except WorkloadError as error:
+            raise WorkloadError(f"{error} (job {ids[job_of[index]]!r})") from None
+    steps = np.array([step for steps in written for step in steps], dtype=STEP_DTYPE)
+    first_step = np.concatenate([[0], np.cumsum([len(steps) for steps in written])]).astype(np.int64)
+    first_step.flags.writeable = False
+    return read_only(steps), first_step
+
+
+def read_custom_workload(path: str | Path, platform: Platform, *, source: str = "w0") -> Workload:
+    """Read a custom workload of HDeepRM: its profiles say how long they take, and the platform how much work that is.
+
+    The work of every profile that has a ``req_time`` is set to reference speed times ``req_time`` (``cpu`` and
+    ``req_ops`` in flop per core), whatever the file says.
+
+    Parameters
+    ----------
+    path
+        The file.
+    platform
+        The platform, for its reference speed.
+    source
+        What Batsim calls the file.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, is no valid workload, or a profile has no ``req_time``.
+    WorkloadError
+        If a job has a profile that the embedded simulator cannot run.
+    """
+    path = Path(path)
+    document = _document(path)
+    gflops = reference_gflops(platform)
+    for name, profile in document["profiles"].items():
+        seconds = profile.get("req_time")
+        if not is_number(seconds) or not 0 <= seconds <= MAX_VALUE:
+            problem = f"'req_time' is {_short(seconds)}, expected {_expected(seconds, 0.0, MAX_VALUE)}"
+            raise ReadError(path, f"profile {name!r}: {problem}")
+        profile["req_ops"] = profile["cpu"] = gflops * seconds * 1e9
+    workload = _workload(path, source, document)
+    workload.origin.update({"custom": True, "platform": platform.name})
+    return workload
+
+
+def merge(workloads: Iterable[Workload]) -> Workload:
+    """Join workloads; each becomes sources of the result, renamed w0, w1, ... in their order.
+
+    Parameters
+    ----------
+    workloads
+        At least one.
+
+    Raises
+    ------
+    WorkloadError
+        If there is none.
+    """
+    parts = list(workloads)
+    if not parts:
+        raise WorkloadError("no workload to join")
+    if len(parts) == 1:
+        return parts[0]
+    jobs, first_steps = [], [np.zeros(1, dtype=np.int64)]
+    sources: list[str] = []
+    n_profiles = n_steps = 0
+    extra: dict[str, Any] = {"jobs": [], "profiles": {}, "files": {}}
+    for part in parts:
+        rows = part.jobs.copy()
+        rows["source"] += len(sources)
+        rows["profile"] += n_profiles
+        jobs.append(rows)
+        first_steps.append(part.first_step[1:] + n_steps)
+        n_profiles += len(part.profile_names)
+        n_steps += len(part.steps)
+        for old in part.sources:
+            new = f"w{len(sources)}"
+            sources.append(new)
+            for key in ("profiles", "files"):
+                extra[key][new] = _mapping(part.extra.get(key)).get(old, {})
+        described = part.extra.get("jobs")
+        extra["jobs"] += described if isinstance(described, list) else [{}] * part.n_jobs
+    first_step = np.concatenate(first_steps)
+    first_step.flags.writeable = False
+    dropped = {f"{part.name}: {reason}": n for part in parts for reason, n in part.n_dropped.items()}
+    return Workload(
+        name="+".join(part.name for part in parts),
+        jobs=read_only(np.concatenate(jobs)),
+        job_ids=tuple(job_id for part in parts for job_id in part.job_ids),
+        steps=read_only(np.concatenate([part.steps for part in parts])),
+        first_step=first_step,
+        profile_names=tuple(name for part in parts for name in part.profile_names),
+        sources=tuple(sources),
+        n_dropped=dropped,
+        origin={"parts": [part.origin for part in parts]},
+        extra=extra if any(part.extra for part in parts) else {},
+    )
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def write_batsim_json(
+    workload: Workload, path: str | Path, *, platform: Platform | None = None, source: str | None = None
+) -> None:
+    """Write a workload for Batsim and HDeepRM.
+
+    What was read from a Batsim file is written as it was, but for what has changed since. Other profiles
+    carry HDeepRM's ``req_time``, ``req_ops``, ``mem`` and ``mem_bw`` (of the first job that uses them; a job that
+    differs carries its own).
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    path
+        The file; a name that ends in ``.gz`` is compressed.
+    platform
+        The platform, for ``nb_res`` (without it: what was read, else the cores of the largest job) and for
+        ``req_ops``, the operations that a job would do in its requested time (without it: those that it does).
+    source
+        Which source to write; needed if there are several.
+
+    Raises
+    ------
+    OptionsError
+        If the source is unknown, or not named where there are several.
+    OutputError
+        If the file cannot be written.
+    """
+    write_json(path, describe_for_batsim(workload, platform=platform, source=source), indent=None)
+
+
+def describe_for_batsim(
+    workload: Workload, *, platform: Platform | None = None, source: str | None = None
+) -> dict[str, Any]:
+    """Return what `write_batsim_json` writes, as `json.loads` would give it.
+
+    Parameters
+    ----------
+    workload, platform, source
+        As `write_batsim_json` takes them.
+
+    Raises
+    ------
+    OptionsError
+        If the source is unknown, or not named where there are several.
+    """
+    index = _source_index(workload, source)
+    rows = np.flatnonzero(workload.jobs["source"] == index).tolist()
+    name = workload.sources[index]
+    profiles = dict(_mapping(_mapping(workload.extra.get("profiles")).get(name)))
+    jobs = list(_described_jobs(workload, rows, profiles, None if platform is None else reference_gflops(platform)))
+    others = _mapping(_mapping(workload.extra.get("files")).get(name))
+    largest = int(workload.jobs["cores"][rows].max()) if rows else 1
+    nb_res = others.get("nb_res", largest) if platform is None else platform.n_cores
+    return {**others, "nb_res": nb_res, "jobs": jobs, "profiles": profiles}
+
+
+def _source_index(workload: Workload, source: str | None) -> int:
+    if source is None and len(workload.sources) == 1:
+        return 0
+    if source not in workload.sources:
+        raise OptionsError(f"{workload.name}: which source? {suggest(str(source), workload.sources)}")
+    return workload.sources.index(source)
+
+
+def _described_jobs(
+    workload: Workload, rows: list[int], profiles: dict[str, Any], gflops: float | None
+) -> Iterator[dict[str, Any]]:
+    """Describe the jobs; adds to ``profiles`` those that are not described yet."""
+    described = workload.extra.get("jobs")
+    names = workload.jobs.dtype.names or ()
+    table = workload.jobs.tolist()
+    for row in rows:
+        job = dict(zip(names, table[row], strict=True))
+        profile_name = workload.profile_names[job["profile"]]
+        if profile_name not in profiles:
+            profiles.update(_describe_profile(workload, job, profile_name, gflops))
+        read = described[row] if isinstance(described, list) else {}
+        needed = {"id": _plain_id(workload.job_ids[row]), "subtime": None, "res": None, "profile": profile_name}
+        base = read | {key: value for key, value in needed.items() if key not in read}
+        yield _updated(base, job, profiles[profile_name])
+
+
+def _plain_id(job_id: str) -> int | str:
+    """Return an id as the number that Batsim prints the same way, if there is one."""
+    is_plain = job_id.isascii() and job_id.isdigit() and (job_id == "0" or not job_id.startswith("0"))
+    return int(job_id) if is_plain and int(job_id) <= MAX_INT32 else job_id
+
+
+def _updated(description: dict[str, Any], job: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a job, true to its row: keys are set only where they would read differently."""
+    result = dict(description)
+    walltime_s = job["walltime_s"]
+    if description.get("subtime") != job["submit_s"]:
+        result["subtime"] = plain_number(job["submit_s"])
+    if description.get("res") != job["cores"]:
+        result["res"] = job["cores"]
+    if description.get("walltime", NO_WALLTIME) != walltime_s:
+        result["walltime"] = plain_number(walltime_s)
+    both = profile | description
+    requested = both.get("req_time", walltime_s if walltime_s > 0 else float(UNKNOWN))
+    for key, read, now in (
+        ("req_time", requested, job["requested_time_s"]),
+        ("mem", both.get("mem", 0), job["memory_mib"]),
+        ("mem_bw", both.get("mem_bw", 0), job["bandwidth_gbps"]),
+    ):
+        if read != now:
+            result[key] = plain_number(now)
+    for key in _NUMBER_KEYS:
+        if description.get(key, UNKNOWN) != job[key]:
+            result[key] = job[key]
+    return result
+
+
+def plain_number(value: float) -> int | float:
+    """Return a whole number as an integer, as people write it.
+
+    Parameters
+    ----------
+    value
+        A finite number.
+    """
+    return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT_INT else value
+
+
+def _describe_profile(
+    workload: Workload, job: dict[str, Any], name: str, gflops: float | None
+) -> dict[str, dict[str, Any]]:
+    """Describe a profile that was not read from a Batsim file; several steps become profiles of their own."""
+    first, last = workload.first_step[job["profile"]], workload.first_step[job["profile"] + 1]
+    steps = workload.steps[first:last].tolist()
+    req_ops = sum(step[1] for step in steps) if gflops is None else gflops * job["requested_time_s"] * 1e9
+    hints: dict[str, Any] = {
+        "req_time": plain_number(job["requested_time_s"]),
+        "req_ops": plain_number(req_ops),
+        "mem": plain_number(job["memory_mib"]),
+        "mem_bw": plain_number(job["bandwidth_gbps"]),
+    }
+    if len(steps) == 1:
+        return {name: _describe_step(*steps[0]) | hints}
+    result: dict[str, dict[str, Any]] = {}
+    sequence = [f"{name}_step_{i}" for i, step in enumerate(steps) if step[0] != StepKind.RETURN]
+    for part, step in zip(sequence, steps, strict=False):
+        result[part] = _describe_step(*step)
+    whole = {"type": "composed", "seq": sequence} | hints
+    if steps[-1][0] == StepKind.RETURN:
+        whole["ret"] = steps[-1][2]
+    return {**result, name: whole}
+
+
+def _describe_step(kind: int, amount: float, return_code: int) -> dict[str, Any]:
+    type_name, key = next((name, key) for name, (step, key) in LEAF_AMOUNTS.items() if step == kind)
+    result: dict[str, Any] = {"type": type_name, key: plain_number(amount)}
+    if kind != StepKind.DELAY:
+        result["com"] = 0
+    if return_code:
+        result["ret"] = return_code
+    return result

@@ -1,0 +1,140 @@
+"""Making workloads out of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import WorkloadError
+from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, UNKNOWN, StepKind, Workload
+
+FloatArray = NDArray[np.float64]
+
+NUMBER_FIELDS = ("user", "group", "executable", "queue", "partition")
+MAX_INT32 = int(np.iinfo(np.int32).max)
+
+MAX_VALUE = 1e15
+"""Largest number that a log or a job may hold (30 million years in seconds); sums of larger ones would overflow."""
+
+MAX_AMOUNT = 1e30
+"""Largest amount of work of a profile, in flop."""
+
+
+def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the array itself, made read-only.
+
+    Parameters
+    ----------
+    array
+        Any array that nobody else writes to.
+    """
+    array.flags.writeable = False
+    return array
+
+
+def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
+    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``.
+
+    Parameters
+    ----------
+    numbers
+        Job numbers, shape ``(n_jobs,)``.
+    """
+    texts = [str(int(number)) if number.is_integer() else repr(number) for number in numbers.tolist()]
+    if len(set(texts)) == len(texts):
+        return tuple(texts)
+    seen: dict[str, int] = {}
+    result = []
+    for text in texts:
+        seen[text] = seen.get(text, 0) + 1
+        result.append(text if seen[text] == 1 else f"{text}_{seen[text]}")
+    return tuple(result)
+
+
+def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
+    """Return user, group, executable, queue and partition as 32-bit integers, `UNKNOWN` where there is none.
+
+    Parameters
+    ----------
+    rows
+        Array of a log's lines with fields of these names.
+    """
+    result = {}
+    for name in NUMBER_FIELDS:
+        values = np.trunc(rows[name])
+        known = (values >= 0) & (values <= MAX_INT32)
+        result[name] = np.where(known, values, UNKNOWN).astype(np.int32)
+    return result
+
+
+def compute_jobs(
+    *,
+    name: str,
+    job_ids: tuple[str, ...],
+    submit_s: FloatArray,
+    cores: FloatArray,
+    walltime_s: FloatArray,
+    requested_time_s: FloatArray,
+    work_flop: FloatArray,
+    memory_mib: FloatArray,
+    bandwidth_gbps: FloatArray,
+    numbers: Mapping[str, NDArray[np.int32]],
+    n_dropped: dict[str, int],
+    origin: dict[str, object],
+    profile: NDArray[np.int32] | None = None,
+    profile_names: tuple[str, ...] | None = None,
+) -> Workload:
+    """Make a workload of jobs that compute and do nothing else.
+
+    Parameters
+    ----------
+    name, job_ids, n_dropped, origin
+        See `Workload`.
+    submit_s, cores, walltime_s, requested_time_s, memory_mib, bandwidth_gbps
+        See `JOB_DTYPE`; shape ``(n_jobs,)``. Cores are rounded down.
+    work_flop
+        Work of each profile in flop per core, shape ``(n_profiles,)``.
+    numbers
+        Columns of `JOB_DTYPE` beyond these.
+    profile, profile_names
+        Profile of each job, and the names of the profiles; without them each job has its own, named after it.
+
+    Raises
+    ------
+    WorkloadError
+        If a job asks for more cores than can be counted.
+    """
+    n_jobs = len(job_ids)
+    if np.any(cores > MAX_INT32):
+        worst = int(np.argmax(cores))
+        raise WorkloadError(f"{name}: job {job_ids[worst]} asks for {cores[worst]:.0f} cores")
+    jobs = np.empty(n_jobs, dtype=JOB_DTYPE)
+    jobs["submit_s"] = submit_s
+    jobs["cores"] = np.trunc(cores)
+    jobs["walltime_s"] = walltime_s
+    jobs["requested_time_s"] = requested_time_s
+    jobs["profile"] = np.arange(n_jobs) if profile is None else profile
+    jobs["memory_mib"] = memory_mib
+    jobs["bandwidth_gbps"] = bandwidth_gbps
+    for column in (*NUMBER_FIELDS, "priority"):
+        jobs[column] = numbers.get(column, UNKNOWN)
+    jobs["source"] = 0
+    steps = np.zeros(len(work_flop), dtype=STEP_DTYPE)
+    steps["kind"] = StepKind.COMPUTE
+    steps["amount"] = work_flop
+    first_step = np.arange(len(work_flop) + 1, dtype=np.int64)
+    first_step.flags.writeable = False
+    if profile_names is None:
+        profile_names = tuple(f"job_{job_id}" for job_id in job_ids)
+    return Workload(
+        name=name,
+        jobs=read_only(jobs),
+        job_ids=job_ids,
+        steps=read_only(steps),
+        first_step=first_step,
+        profile_names=profile_names,
+        n_dropped=n_dropped,
+        origin=origin,
+    )

@@ -1,0 +1,180 @@
+"""Reading a workload whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
+
+from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError, suggest
+from hdrl.files import find_file
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.batsim_json import merge, read_batsim_json, read_custom_workload
+from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.swf import SwfChoices, SwfLog, read_swf, workload_from_swf
+
+SUFFIXES = (".swf", ".swf.gz", ".json", ".json.gz")
+"""Endings of the names of files that `read_workload` reads."""
+
+
+INSTALLED_FOLDER = Path(__file__).parent / "shipped"
+CHECKOUT_FOLDER = Path(__file__).parents[4] / "workloads"
+
+
+def shipped_workloads() -> dict[str, Path]:
+    """Return the workloads that come with hdrl: their files by name, sorted.
+
+    They are in ``workloads/`` of a checkout, and beside this module where hdrl is installed.
+    """
+    folder = INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else CHECKOUT_FOLDER
+    files = [path for path in sorted(folder.glob("*")) if path.name.endswith(SUFFIXES)]
+    return {path.name.split(".")[0]: path for path in files if not path.name.endswith(".recipe.json")}
+
+
+def find_workload(name: str | Path) -> Path:
+    """Return the file of a workload that is given by a path or by the name of a shipped one.
+
+    Parameters
+    ----------
+    name
+        A path, or for instance ``"lublin_gaia_1000"``. A file of that name in the current folder comes first.
+
+    Raises
+    ------
+    ReadError
+        If there is neither.
+    """
+    return find_file(name, shipped_workloads(), "workload")
+
+
+def file_format(path: str | Path) -> str:
+    """Return ``"swf"`` or ``"json"``, from the name of a file.
+
+    Parameters
+    ----------
+    path
+        The file; it need not exist.
+
+    Raises
+    ------
+    ReadError
+        If the name ends otherwise.
+    """
+    name = Path(path).name.lower().removesuffix(".gz")
+    for suffix in ("swf", "json"):
+        if name.endswith(f".{suffix}"):
+            return suffix
+    raise ReadError(path, f"unknown format, expected a name that ends in one of {', '.join(SUFFIXES)}")
+
+
+def read_workload(
+    path: str | Path | Sequence[str | Path],
+    platform: Platform | None = None,
+    *,
+    n_jobs: int | None = None,
+    start: int = 0,
+    custom: bool = False,
+    compatibility: str | None = None,
+    **choices: Unpack[SwfChoices],
+) -> Workload:
+    """Read a workload; the name of the file says what it is.
+
+    Parameters
+    ----------
+    path
+        A log (``.swf``) or a Batsim workload (``.json``), either with ``.gz``, or the name of a shipped workload; or
+        several, which become sources w0, w1, ... of one workload.
+    platform
+        The platform; needed for logs and custom workloads, whose seconds it turns into work.
+    n_jobs
+        How many jobs to keep at most, at least 1; ``None`` for all. Of each file where there are several.
+    start
+        How many usable jobs to skip first.
+    custom
+        Whether JSON files are custom workloads of HDeepRM, see `read_custom_workload`.
+    compatibility
+        ``"hdeeprm-0.3.1"`` turns logs into jobs exactly as it does, see `hdeeprm_workload`; of ``choices`` only
+        ``seed`` counts then.
+    **choices
+        Models for logs, see `workload_from_swf`.
+
+    Raises
+    ------
+    ReadError
+        If a file cannot be read.
+    WorkloadError
+        If it holds jobs that cannot be simulated, or none.
+    OptionsError
+        If the platform is missing where it is needed, or a number is out of range.
+    UnknownName
+        If a model or the compatibility mode is unknown.
+    """
+    if compatibility not in (None, COMPATIBILITY):
+        raise UnknownName("compatibility mode", str(compatibility), (COMPATIBILITY,))
+    unknown = sorted(set(choices) - set(SwfChoices.__annotations__))
+    if unknown:
+        raise OptionsError(f"no workload option {unknown[0]!r}; {suggest(unknown[0], SwfChoices.__annotations__)}")
+    if start < 0 or (n_jobs is not None and n_jobs < 1):
+        raise OptionsError(f"start is {start} and n_jobs {n_jobs}, expected at least 0 and at least 1")
+    paths = [find_workload(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
+    parts = []
+    for index, one in enumerate(paths):
+        if file_format(one) == "swf":
+            machine = _needed(platform, one)
+            parts.append(_from_log(one, machine, n_jobs, start, compatibility, choices))
+        else:
+            whole = (
+                read_custom_workload(one, _needed(platform, one), source=f"w{index}")
+                if custom
+                else read_batsim_json(one, source=f"w{index}")
+            )
+            parts.append(_windowed(whole, n_jobs, start))
+    return merge(parts)
+
+
+def _needed(platform: Platform | None, path: str | Path) -> Platform:
+    if platform is None:
+        raise OptionsError(f"{path}: a platform is needed to turn its seconds into work")
+    return platform
+
+
+def _windowed(workload: Workload, n_jobs: int | None, start: int) -> Workload:
+    if start == 0 and (n_jobs is None or n_jobs >= workload.n_jobs):
+        return workload
+    left = max(0, workload.n_jobs - start)
+    return workload.window(start, left if n_jobs is None else min(n_jobs, left), shift=False)
+
+
+def _from_log(
+    path: str | Path,
+    platform: Platform,
+    n_jobs: int | None,
+    start: int,
+    compatibility: str | None,
+    choices: SwfChoices,
+) -> Workload:
+    """Read no more of a log than its first usable jobs need."""
+
+    def convert(log: SwfLog) -> Workload:
+        if compatibility is None:
+            return workload_from_swf(log, platform, n_jobs=n_jobs, start=start, **choices)
+        if start:
+            raise OptionsError(f"start is {start}: HDeepRM 0.3.1 always begins with the first job")
+        return hdeeprm_workload(log, platform, n_jobs=n_jobs or log.n_rows, seed=choices.get("seed", 0))
+
+    if n_jobs is None:
+        return convert(read_swf(path))
+    max_rows, growth = start + n_jobs, 1.1  # a second look usually finds what few unusable lines took
+    while True:
+        log = read_swf(path, max_rows=max_rows)
+        complete = log.n_rows < max_rows
+        try:
+            workload = convert(log)
+        except WorkloadError:
+            if complete:
+                raise
+        else:
+            if complete or workload.n_jobs == n_jobs:
+                return workload
+        max_rows, growth = int(growth * max_rows) + 64, 4.0
