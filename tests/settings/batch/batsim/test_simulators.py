@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from hdrl.errors import DecisionError, HdrlError, SimulationError, UnknownName
@@ -47,9 +47,9 @@ from hdrl.testing.worlds import Job, Node, Processor
 
 from .stand_ins import batsim_command
 
-SAME_WORLDS = settings(deadline=None, derandomize=True, phases=(Phase.generate,))
+SAME_WORLDS = settings(deadline=None, derandomize=False, database=None, phases=(Phase.generate,))
 """Of a thousand worlds full of coincidences, about one has two events so close together (1e-9 s) that the embedded
-simulator takes them in another order; so the worlds are the same each time."""
+simulator takes them in another order; so the worlds are drawn from a seed, not from where the test stands."""
 
 NOT_PRINTED = {JOB_COLUMNS.index(name) for name in ("consumed_energy", "stretch")}
 
@@ -84,15 +84,16 @@ def assert_equal(one: Trace, other: Trace, *, all_digits: bool = True) -> None:
 @pytest.mark.parametrize("compatibility", [None, "hdeeprm-0.3.1"])
 @pytest.mark.parametrize("contention", ["step", "proportional", "none"])
 @settings(SAME_WORLDS, max_examples=8)
-@given(data=st.data(), policy=st.sampled_from(pair_names()), seed=st.integers(0, 9))
+@seed(7)
+@given(data=st.data(), policy=st.sampled_from(pair_names()), draw=st.integers(0, 9))
 def test_embedded_and_exact_agree_on_random_worlds(
-    contention: str, compatibility: str | None, data: st.DataObject, policy: str, seed: int
+    contention: str, compatibility: str | None, data: st.DataObject, policy: str, draw: int
 ) -> None:
     world = on_whole_dates(data.draw(worlds(contention=contention, compatibility=compatibility, max_jobs=8)))
     if not world.workload.n_jobs:
         return
     both = [
-        simulate(world.platform, world.workload, policy, seed=seed, compatibility=compatibility, simulator=simulator)
+        simulate(world.platform, world.workload, policy, seed=draw, compatibility=compatibility, simulator=simulator)
         for simulator in ("embedded", "exact")
     ]
     assert_equal(*both)
@@ -165,11 +166,12 @@ def on_whole_dates(world: World) -> World:
 
 
 @settings(SAME_WORLDS, max_examples=20)
-@given(world=worlds(max_jobs=8).map(on_whole_dates), seed=st.integers(0, 2**32 - 1))
-def test_embedded_and_exact_agree_under_a_whimsical_policy(world: World, seed: int) -> None:
+@seed(7)
+@given(world=worlds(max_jobs=8).map(on_whole_dates), whims=st.integers(0, 2**32 - 1))
+def test_embedded_and_exact_agree_under_a_whimsical_policy(world: World, whims: int) -> None:
     if not world.workload.n_jobs:
         return
-    traces, policies = [], [Whims(seed), Whims(seed)]
+    traces, policies = [], [Whims(whims), Whims(whims)]
     for simulator, policy in zip(("embedded", "exact"), policies, strict=True):
         traces.append(simulate(world.platform, world.workload, policy, simulator=simulator))
     assert policies[0].seen == policies[1].seen

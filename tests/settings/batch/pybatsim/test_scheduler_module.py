@@ -26,7 +26,7 @@ from hdrl.settings.batch.workload import Workload, read_batsim_json
 from .conftest import World
 
 ROOT = Path(__file__).parents[4]
-PLACE = ROOT / "hdrl" / "pybatsim" / "scheduler.py"
+PLACE = ROOT / "hdrl" / "settings" / "batch" / "pybatsim" / "scheduler.py"
 PYBATSIM = [sys.executable, "-c", "from batsim.cmds.launcher import main; raise SystemExit(main())"]
 BATSIM = [sys.executable, "-c", "from hdrl.launcher.batsim import main; main(prog_name='hdrl-batsim')"]
 
@@ -171,7 +171,7 @@ def test_it_decides_as_hdrl_does(world: World, policy: str):
 
 
 def test_the_file_is_where_it_is_said_to_be():
-    done = subprocess.run([sys.executable, "-m", "hdrl.settings.batch.pybatsim"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "hdrl.pybatsim"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert Path(done.stdout.strip()).samefile(PLACE)
 

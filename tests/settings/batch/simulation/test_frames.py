@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from hdrl.errors import MissingExtra, UnknownName
+from hdrl.settings.batch.simulation.frames import (
+    LIBRARIES,
+    TABLES,
+    jobs_arrays,
+    jobs_frame,
+    table_arrays,
+    trace_frame,
+)
 from hdrl.settings.batch.simulation.trace import RECORD_DTYPE, JobState, OverUtilization, Trace
 from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, Workload
-from hdrl.simulation import LIBRARIES, TABLES, jobs_arrays, jobs_frame, table_arrays, trace_frame
 
 NAN = np.nan
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-RECORDED = Path(__file__).resolve().parents[2] / "shared" / "batsim-runs"
+RECORDED = Path(__file__).resolve().parents[4] / "shared" / "batsim-runs"
 
 
 def need_recorded_runs() -> None:
