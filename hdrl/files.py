@@ -322,8 +322,13 @@ def user_folder(name: str) -> Path:
     ----------
     name
         What is kept there: ``"workloads"``.
+
+    Raises
+    ------
+    ReadError
+        If the user has no home folder and none is named.
     """
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return expanded(chosen) / name
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl" / name
+    return (Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache"))) / "hdrl" / name

@@ -1,24 +1,41 @@
 """Where compiled code is kept on disk: in a folder named after a hash of the sources that it is made of.
 
 Numba itself only looks at the file of the function that Python calls, and would run stale code after a change
-elsewhere. The folder lies beside this package where that is writable, else in the user's cache folder, else in a
-temporary one.
+elsewhere. The folder lies in the user's folder for caches, so that every installation with the same sources finds it,
+else beside this package, else in a temporary one.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numba
 
+from hdrl.compiled.intact import remove_damaged
 from hdrl.compiled.ways import JIT_DISABLED, PLAIN_NUMBA
+from hdrl.errors import ReadError
+from hdrl.files import user_folder
 
 _HERE = Path(__file__).parent
+_LOG = logging.getLogger(__name__)
+
+CHOSEN_VARIABLE = "NUMBA_CACHE_DIR"
+"""Name of the environment variable with the folder to use instead; Numba's own."""
+
+KEPT_S = 30 * 86400.0
+"""Folders of other sources are removed when nobody has used them for that long."""
+
+_STAMP = "-numba-"
 
 
 def _files_of(sources: Iterable[Path]) -> Iterator[Path]:
@@ -41,8 +58,20 @@ def source_hash(sources: Iterable[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
+def cache_parents() -> list[Path]:
+    """Return the folders in which compiled code may be kept, the best one first."""
+    chosen = os.environ.get(CHOSEN_VARIABLE)
+    if chosen:
+        return [Path(chosen)]
+    with contextlib.suppress(ReadError):  # no home folder
+        return [user_folder("compiled"), _HERE / "__pycache__"]
+    return [_HERE / "__pycache__"]
+
+
 def _is_writable(folder: Path) -> bool:
     try:
+        if folder.exists() and not folder.is_dir():
+            folder.unlink()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -53,7 +82,7 @@ def _is_writable(folder: Path) -> bool:
 def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     """Return the folder in which compiled code is kept; it exists and is writable.
 
-    Folders of earlier versions of the sources beside it are removed.
+    What is damaged in it is removed, and so are folders of other sources beside it that nobody has used for a month.
 
     Parameters
     ----------
@@ -65,16 +94,42 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     if PLAIN_NUMBA:  # what is compiled in either way does not get in the way of the other
         prefix = f"plain-{prefix}"
     name = f"{prefix}-{source_hash(sources)}"
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdrl"
-    parents = [Path(chosen)] if chosen else [_HERE / "__pycache__", user]
+    parents = cache_parents()
     for parent in parents:
         if _is_writable(parent / name):
-            for stale in parent.glob(f"{prefix}-*"):
-                if stale.name != name:
-                    shutil.rmtree(stale, ignore_errors=True)
+            _remove_unused(parent, prefix, name)
+            if remove_damaged(parent / name):
+                _LOG.warning("%s: the compiled code there was damaged; it is compiled again", parent / name)
+                for stamp in (parent / name).glob(f"*{_STAMP}*"):
+                    stamp.unlink(missing_ok=True)
             return parent / name
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}-"))
+    folder = _temporary_folder(parents) / name
+    folder.mkdir()
+    return folder
+
+
+def _remove_unused(parent: Path, prefix: str, name: str) -> None:
+    """Remove folders of other sources after a while; note that this one is used."""
+    now_s = time.time()
+    with contextlib.suppress(OSError):
+        os.utime(parent / name)
+    for other in parent.glob(f"{prefix}-*"):
+        with contextlib.suppress(OSError):
+            if other.name != name and now_s - other.stat().st_mtime > KEPT_S:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _temporary_folder(parents: list[Path]) -> Path:
+    """Return a folder that goes when this process ends; processes that it starts find it, too."""
+    folder = Path(tempfile.mkdtemp(prefix="hdrl-compiled-"))
+    _LOG.warning(
+        "no folder for compiled code can be written (%s); it is compiled at every start. Name one in %s",
+        ", ".join(str(parent) for parent in parents),
+        CHOSEN_VARIABLE,
+    )
+    os.environ[CHOSEN_VARIABLE] = str(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:
@@ -93,9 +148,46 @@ def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], 
     message
         Told the text.
     """
-    stamp = folder / f"{name}-numba-{numba.__version__}"
+    stamp = folder / f"{name}{_STAMP}{numba.__version__}"
     if JIT_DISABLED or stamp.exists():
         return
     message(text)
     run()
     stamp.touch()
+
+
+@dataclass(frozen=True)
+class CachedCode:
+    """Compiled code on disk.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+    n_bytes
+        How much it takes.
+    used_s
+        When it was last used, in seconds since 1970.
+    """
+
+    folder: Path
+    n_bytes: int
+    used_s: float
+
+
+def cached_code() -> list[CachedCode]:
+    """Return all compiled code that is kept on disk, by folder."""
+    found = []
+    for parent in cache_parents():
+        for folder in sorted([*parent.glob("hdrl-*"), *parent.glob("plain-hdrl-*")]):
+            n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            found.append(CachedCode(folder, n_bytes, folder.stat().st_mtime))
+    return found
+
+
+def clear_cached_code() -> int:
+    """Remove all compiled code that is kept on disk; return how many bytes it took."""
+    found = cached_code()
+    for one in found:
+        shutil.rmtree(one.folder, ignore_errors=True)
+    return sum(one.n_bytes for one in found)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from hdrl.compiled.intact import writing
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 
 if IS_FAST:
@@ -56,6 +57,21 @@ class _Entry:
         return result
 
 
+class _PlainEntry:
+    """The same by what Numba documents; when it was called first, checksums of what Numba has kept are noted."""
+
+    def __init__(self, dispatcher: Any, folder: Path) -> None:
+        self._dispatcher = dispatcher
+        self._folder: Path | None = folder
+
+    def __call__(self, *arguments: Any) -> Any:
+        result = self._dispatcher(*arguments)
+        if self._folder is not None:
+            with writing(self._folder):
+                self._folder = None
+        return result
+
+
 def entry_in(folder: Path) -> Callable[[F], F]:
     """Return a decorator that compiles a function which Python calls; the result is cached on disk.
 
@@ -74,9 +90,9 @@ def entry_in(folder: Path) -> Callable[[F], F]:
         numba.config.CACHE_DIR = str(folder)  # where it is cached is decided when it is decorated
         try:
             if not IS_FAST:
-                return cast("F", numba.njit(cache=True, **_COMMON)(function))
+                return cast("F", _PlainEntry(numba.njit(cache=True, **_COMMON)(function), folder))
             compiled = numba.njit(**_COMMON, **WHOLE)(function)
-            compiled._cache = EntryCache(function)  # noqa: SLF001 - where Numba itself puts its own
+            compiled._cache = EntryCache(function, folder)  # noqa: SLF001 - where Numba itself puts its own
         finally:
             numba.config.CACHE_DIR = before
         return cast("F", _Entry(compiled))

@@ -8,12 +8,15 @@ and as nothing else can call a part, the compiler may do with it what it likes, 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
+
+from hdrl.compiled.intact import writing
 
 
 class _NoEnvironments:
@@ -134,13 +137,33 @@ WHOLE: dict[str, Any] = {"pipeline_class": WholeCompiler}
 
 
 class EntryCache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache, without loading all that Numba knows how to compile, SciPy included, before looking into it.
+    """Numba's cache, in a folder that is named after the sources.
 
-    That would take a quarter of the time of a short simulation. Who compiles loads it anyway.
+    So neither the place nor the date of the file of the function counts: every installation with the same sources finds
+    what another has compiled. And it looks into the folder before it loads all that Numba knows how to compile, SciPy
+    included, which would take a quarter of the time of a short simulation; who compiles loads it anyway.
+
+    Parameters
+    ----------
+    function
+        What is compiled.
+    folder
+        The folder of the cache.
     """
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        super().__init__(function)
+        self._folder = folder
+        self._cache_path = str(folder)
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, "named after the sources")
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return compiled code, or ``None`` if there is none."""
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(signature, target_context)
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep compiled code, and its checksum."""
+        with writing(self._folder):
+            super().save_overload(signature, compiled)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import random  # noqa: TID251 - what the twister must repeat
-import tempfile
-from pathlib import Path
 
 import numba
 import numpy as np
@@ -14,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hdrl.compiled import heap
-from hdrl.compiled.cache import cache_folder, source_hash
 from hdrl.compiled.fields import fields_of, grown
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import draw_below, python_twister_state, twister_state
@@ -176,32 +173,3 @@ def test_batches_keep_no_logs():
     world = check_worlds()["same dates"]
     state = new_state(world.platform, world.workload, twister=twister_state(0, "policy"), logging=False)
     assert all(len(getattr(state, name)) == 0 for name in ("machine_log", "pstate_cores", "core_fails", "spans"))
-
-
-# ------------------------------------------------------------------ the cache
-
-
-def test_the_cache_is_named_after_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    source = tmp_path / "source.py"
-    source.write_text("")
-    stale, other = tmp_path / "hdrl-kernel-0123456789abcdef", tmp_path / "hdrl-order-0123456789abcdef"
-    stale.mkdir()
-    other.mkdir()
-    folder = cache_folder("hdrl-kernel", [source])
-    assert folder == tmp_path / f"hdrl-kernel-{source_hash([source])}"
-    assert folder.is_dir()
-    assert not stale.exists()
-    assert other.is_dir()
-    source.write_text("changed")
-    assert cache_folder("hdrl-kernel", [source]) != folder
-
-
-def test_the_cache_moves_where_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "below"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / "file").write_text("")
-    folder = cache_folder("hdrl-kernel", [])
-    assert folder.is_dir()
-    assert folder.parent == tmp_path
-    assert folder.name.startswith("hdrl-kernel-")

@@ -1,0 +1,117 @@
+"""Whether compiled code on disk is what was written: machine code that is not aborts the process when it runs.
+
+Numba keeps no checksums, so a folder of compiled code holds a file of them. What does not match is removed before Numba
+looks for it; it is compiled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from hdrl.errors import OutputError
+from hdrl.files import write_json
+
+SUMS = "checksums.json"
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return what looks like compiled code in a folder: indices and data, wherever Numba puts them below it."""
+    return sorted([*folder.rglob("*.nbi"), *folder.rglob("*.nbc")])
+
+
+def _sums_in(folder: Path) -> dict[str, str]:
+    try:
+        sums = json.loads((folder / SUMS).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return sums if isinstance(sums, dict) else {}
+
+
+def _sum_of(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:  # removed by another process, or a folder
+        return ""
+
+
+def _function_of(path: Path) -> str:
+    """Return what the names of a function's index and data have in common: ``entries.run-21.py311``."""
+    name = path.name.removesuffix(path.suffix)
+    return name if path.suffix == ".nbi" else name.rpartition(".")[0]
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Let one process at a time write compiled code to a folder, and note the checksums of what is there afterwards.
+
+    Parameters
+    ----------
+    folder
+        The folder of the cache.
+
+    Yields
+    ------
+    None
+        While the folder is this process's.
+    """
+    with _locked(folder):
+        yield
+        with contextlib.suppress(OutputError):  # without checksums, the code is compiled again
+            sums = {str(path.relative_to(folder)): _sum_of(path) for path in _files_in(folder)}
+            write_json(folder / SUMS, sums)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes; where folders cannot be locked, the code may be compiled once more."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_damaged(folder: Path) -> bool:
+    """Remove compiled code that is not as it was written; return whether there was any.
+
+    Parameters
+    ----------
+    folder
+        The folder of the cache.
+    """
+    sums = _sums_in(folder)
+    files = {str(path.relative_to(folder)): path for path in _files_in(folder)}
+    names = files.keys() | sums.keys()
+    damaged = {_function_of(Path(name)) for name in names if _is_damaged(files.get(name), sums.get(name))}
+    if damaged:
+        if (folder / SUMS).is_dir():
+            _remove(folder / SUMS)
+        with writing(folder):
+            for path in files.values():
+                if _function_of(path) in damaged:
+                    _remove(path)
+    return bool(damaged)
+
+
+def _is_damaged(path: Path | None, expected: object) -> bool:
+    return path is None or _sum_of(path) != expected
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
