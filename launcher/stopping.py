@@ -6,7 +6,9 @@ SIGHUP comes when the terminal is closed, and is left alone where ``nohup`` has 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
@@ -49,10 +51,38 @@ def _handlers(handlers: dict[int, Callable[[int, object], None]]) -> Iterator[No
             signal.signal(number, handler)
 
 
+_AGAIN_S = 0.05
+"""After that time a signal that was lost is sent again."""
+
+
+@contextlib.contextmanager
+def _not_lost() -> Iterator[None]:
+    """Send signals again whose exception was lost: Python drops what is raised while C code calls it.
+
+    Loading compiled code does so many times.
+    """
+    before = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            number = lost.exc_value.number if isinstance(lost.exc_value, Terminated) else signal.SIGINT
+            again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 @contextlib.contextmanager
 def heeding_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise `Terminated`, so that what has been begun is ended in order."""
-    with _handlers(dict.fromkeys(TERMINATING, _terminate)):
+    """Let SIGTERM and SIGHUP raise `Terminated`, so that what has been begun is ended in order; lose no signal."""
+    with _not_lost(), _handlers(dict.fromkeys(TERMINATING, _terminate)):
         yield
 
 
