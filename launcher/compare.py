@@ -214,7 +214,7 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        yield CompareProgress(message=lambda text: console.print(text, markup=False), points=show)
+        yield CompareProgress(message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show)
 
 
 def _show(result: Comparison, *, quiet: bool) -> None:

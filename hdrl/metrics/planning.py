@@ -60,3 +60,19 @@ def smallest_visible_change(n_windows: int, sd: float) -> float:
         Standard deviation of the log ratio per window.
     """
     return 1 - math.exp(-_PLAN * sd / math.sqrt(n_windows))
+
+
+def fewest_windows(n_tests: int, level: float = 0.05) -> int:
+    """Return the fewest windows in which Wilcoxon's signed-rank test can show anything, however large it is.
+
+    Over ``n`` windows its two-sided p-value is at least ``2^(1 - n)``: all differences have the same sign. Holm's
+    method multiplies the smallest one by the number of tests.
+
+    Parameters
+    ----------
+    n_tests
+        How many candidates are tested against the baseline, at least 1.
+    level
+        What p must stay below.
+    """
+    return math.floor(1 + math.log2(n_tests / level)) + 1

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
-from hdrl.experiment.compare.summary import ALL, SummaryRow, best_row, is_better
+from hdrl.experiment.compare.summary import ALL, SummaryRow, is_better
 from hdrl.figures.folders import PROVENANCE_FILE, read_object
 from hdrl.figures.numbers import listed
 from hdrl.files import read_text
@@ -117,11 +117,6 @@ class Compared:
         rows = [row for row in self.result.rows if row.metric == metric and row.workload == workload]
         sign = 1.0 if self.less_is_better(metric) else -1.0
         return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
-
-    def best(self) -> SummaryRow | None:
-        """Return the candidate with the best ratio; of those that left something unrun only if all did."""
-        rows = [row for row in self.rows(self.metric) if not row.is_baseline]
-        return best_row(rows, self.infos[self.metric])
 
     def is_better(self, row: SummaryRow) -> bool | None:
         """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.

@@ -12,10 +12,10 @@ import pytest
 from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_cases
-from hdrl.experiment.compare.cautions import cautions
+from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise, verdict
+from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
@@ -363,6 +363,8 @@ def test_a_verdict():
     assert sentence(measured(base=BASE, mine=BASE * 0.5 * WAVE), among=3).startswith(
         "the best of 3 candidates, mine, has"
     )
+    low = sentence(measured(base=BASE, mine=BASE / 40))
+    assert low.startswith("mine has a mean bounded slowdown 40.0 [40.0, 40.0] times lower than base over 8 windows (p ")
     one = sentence(measured(base=BASE[:1], mine=BASE[:1] / 2))
     assert (
         one == "mine has 0.500 times the mean bounded slowdown of base over 1 window: "
@@ -479,12 +481,40 @@ def test_too_few_windows_are_warned_of():
     assert "few-windows" not in warned(measured(base=BASE, mine=BASE * 0.5 * WAVE)), "large enough"
 
 
+def test_windows_that_cannot_show_anything_are_warned_of():
+    five, six = (measured(base=BASE[:n], mine=BASE[:n] / 9) for n in (5, 6))
+    assert "powerless" not in warned(six)
+    assert warned(five)["powerless"] == (
+        "5 windows cannot show any difference between a candidate and the baseline, however large it is: Wilcoxon's p "
+        "stays above 0.05; take 6 windows or more"
+    )
+    assert sentence(six).endswith(": better.")
+    assert "no difference shown" in sentence(five)
+    assert "take 10 windows or more" in next(powerless(9, 20)).text
+    assert not list(powerless(1, 0))
+
+
 def test_few_trainings_are_warned_of():
     models = [Candidate("mine", files=tuple(f"{n}.pt" for n in range(count)), n_seeds=count) for count in (1, 3, 10)]
     numbers = measured(base=BASE, mine=BASE)
     assert "mine is the result of one training" in warned(numbers, candidates=[models[0]])["few-trainings"]
     assert "3 trainings" in warned(numbers, candidates=[models[1]])["few-trainings"]
     assert "few-trainings" not in warned(numbers, candidates=[models[2]])
+
+
+def test_the_headline_is_about_what_was_learned():
+    numbers = measured(base=BASE, sjf=BASE * 0.5, mine=BASE * 0.8, other=BASE * 2)
+    rows = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
+
+    def told(*learned: str) -> str:
+        return headline(rows, "base", METRICS["mean_bounded_slowdown"], learned)
+
+    assert told().startswith("the best of 3 candidates, sjf, has 0.500 ")
+    assert told("mine").startswith("mine has 0.800 ")
+    assert told("mine").endswith(": better. 1 of 3 candidates has a better mean ratio; the best is sjf.")
+    assert told("mine", "other").startswith("the best of 2 learned candidates, mine, has 0.800 ")
+    assert told("sjf").endswith(" It is the best of all 3 candidates.")
+    assert headline([], "base", METRICS["mean_bounded_slowdown"], ()) == ""
 
 
 def test_a_weak_baseline_is_warned_of():
@@ -494,6 +524,11 @@ def test_a_weak_baseline_is_warned_of():
     assert "f4+easy_sjbf has 0.500 times its mean bounded slowdown" in text
     strong = dataclasses.replace(numbers, baseline="f4+easy_sjbf")
     assert "weak-baseline" not in warned(strong)
+    few = {name: values[:3] for name, values in names.items()}
+    few = dataclasses.replace(measured(**few), baseline="fcfs+easy")
+    assert "weak-baseline" in warned(few), "three windows show nothing, and twice as bad is weak nevertheless"
+    close = {"fcfs+easy": BASE, "f4+easy_sjbf": BASE * 0.97, "mine.pt": BASE}
+    assert "weak-baseline" not in warned(dataclasses.replace(measured(**close), baseline="fcfs+easy"))
     classics = {"fcfs+easy": BASE, "f4+easy_sjbf": BASE * 0.5 * WAVE}
     assert "weak-baseline" not in warned(dataclasses.replace(measured(**classics), baseline="fcfs+easy"))
 

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, overlapping
-from hdrl.experiment.compare.summary import Measured, SummaryRow, deciding_rows, is_better
-from hdrl.metrics.planning import cautious_log_sd, windows_needed
+from hdrl.experiment.compare.summary import SIGNIFICANT, Measured, SummaryRow, deciding_rows, is_better
+from hdrl.metrics.planning import cautious_log_sd, fewest_windows, windows_needed
 from hdrl.metrics.words import metric_words, number_words
 
 FEW_TRAININGS = 10
 """Trainings below which the variation between them is hardly known."""
 
+WIN = 0.95
+"""Ratio from which on one speaks of a win."""
 
 MANY = 10_000
 """Windows that nobody simulates."""
@@ -31,7 +33,7 @@ class Caution:
     ----------
     kind
         ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
-        ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test`` or ``best-of-many``.
+        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test`` or ``best-of-many``.
     text
         A sentence.
     """
@@ -88,6 +90,7 @@ def cautions(
         *_clairvoyant(measured, clairvoyant),
         *_exact(exact),
         *_overload(cases, loads),
+        *powerless(len(cases), len(deciding)),
         *_few_windows(measured, deciding),
         *_few_trainings(candidates),
         *_weak_baseline(measured, deciding, classic),
@@ -155,6 +158,30 @@ def _overload(cases: Sequence[Case], loads: NDArray[np.float64]) -> Iterator[Cau
         )
 
 
+def powerless(n_windows: int, n_rivals: int) -> Iterator[Caution]:
+    """Warn of a comparison that cannot show any difference, however large: there are too few windows.
+
+    Parameters
+    ----------
+    n_windows, n_rivals
+        Windows, and candidates that are tested against the baseline.
+
+    Yields
+    ------
+    Caution
+        The warning, if there is anything to warn of.
+    """
+    needed = fewest_windows(n_rivals) if n_rivals else 0
+    if n_windows < needed:
+        whom = "a candidate" if n_rivals == 1 else f"{n_rivals} candidates"
+        windows = "one window" if n_windows == 1 else f"{n_windows} windows"
+        yield Caution(
+            "powerless",
+            f"{windows} cannot show any difference between {whom} and the baseline, however large it is: Wilcoxon's p "
+            f"{'after Holm ' if n_rivals > 1 else ''}stays above {SIGNIFICANT}; take {needed} windows or more",
+        )
+
+
 def _few_windows(measured: Measured, deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
     for row in deciding:
         if is_better(row, measured.metrics[row.metric]) is None:
@@ -184,7 +211,7 @@ def _few_trainings(candidates: Sequence[Candidate]) -> Iterator[Caution]:
 def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow], classic: Collection[str]) -> Iterator[Caution]:
     if measured.baseline not in classic:
         return
-    stronger = [row for row in deciding if row.candidate in classic and is_better(row, measured.metrics[row.metric])]
+    stronger = [row for row in deciding if row.candidate in classic and _is_stronger(row, measured)]
     others = [row for row in deciding if row.candidate not in classic]
     if stronger and others:
         best = min(stronger, key=lambda row: abs(math.log(row.ratio)) * -1)
@@ -194,6 +221,18 @@ def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow], classic: 
             f"{number_words(best.ratio)} times its {metric_words(best.metric)}; take the best of a training part "
             "(--baseline best)",
         )
+
+
+def _is_stronger(row: SummaryRow, measured: Measured) -> bool:
+    """Tell whether a classic policy does so much better than the baseline that this must be said.
+
+    Few windows or many candidates show nothing, so this asks for less than a verdict does: the size of a win, and an
+    interval that does not hold 1 (one window has none).
+    """
+    if row.ratio <= 0 or math.isnan(row.ratio):
+        return False
+    sign = -1.0 if measured.metrics[row.metric].lower_is_better is not False else 1.0
+    return sign * math.log(row.ratio) >= -math.log(WIN) and not row.ratio_low <= 1 <= row.ratio_high
 
 
 def _chosen_on_test(cases: Sequence[Case], training: Sequence[Case]) -> Iterator[Caution]:

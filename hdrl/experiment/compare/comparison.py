@@ -16,7 +16,7 @@ from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
-from hdrl.experiment.compare.cautions import cautions
+from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison, write_comparison
 from hdrl.experiment.compare.knowledge import deciders_of_files, see_too_much, trained_on
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
@@ -28,8 +28,8 @@ from hdrl.experiment.compare.pointstore import (
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
 from hdrl.experiment.compare.summary import (
     Measured,
-    best_row,
     deciding_rows,
+    headline,
     summarise,
     verdict,
 )
@@ -106,6 +106,8 @@ def run_comparison(
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
+        for caution in powerless(plan.n_test, plan.n_rivals):
+            tell.message(f"warning: {caution.text}")
         _warm_up(plan, tell)
         work = _Work(plan, store, n_workers or default_workers(), on, tell)
         result = _finish(plan, work, out)
@@ -141,6 +143,11 @@ class _Plan:
     def cases(self) -> tuple[Case, ...]:
         """The cases that candidates are judged by."""
         return self.runner.cases[: self.n_test]
+
+    @property
+    def n_rivals(self) -> int:
+        """How many candidates are tested against the baseline, as far as it is known before it is chosen."""
+        return sum(candidate.name != self.baseline for candidate in self.candidates)
 
     @property
     def training(self) -> tuple[Case, ...]:
@@ -253,7 +260,6 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     metric = metrics[0]
     deciding = deciding_rows(rows, metric)
     info = plan.setting.metrics[metric]
-    best = best_row(deciding, info)
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
     found = cautions(
         measured,
@@ -273,7 +279,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         folder=out,
         baseline=baseline,
         metric=metric,
-        verdict="" if best is None else verdict(best, baseline, info, among=len(deciding)),
+        verdict=headline(deciding, baseline, info, {one.name for one in candidates if one.is_model}),
         verdicts=tuple(verdict(row, baseline, info) for row in deciding),
         cautions=tuple(found),
         rows=tuple(rows),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ ALL = "all"
 """The row over all workloads."""
 
 SIGNIFICANT = 0.05
+
+FAR_BELOW = 0.1
+"""Ratios below it are told as how many times lower a value is."""
 
 SHORTEST_S = 1e-6
 """Times below this count as zero, in seconds."""
@@ -250,7 +253,7 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     return (row.ratio < 1) == (info.lower_is_better is not False)
 
 
-def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1) -> str:
+def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1, kind: str = "") -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
     Parameters
@@ -263,20 +266,63 @@ def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1)
         What its metric means.
     among
         Of how many candidates it is the best.
+    kind
+        Which candidates those are, ``"learned "`` for instance; empty if they are all.
     """
     words = metric_words(row.metric)
-    who = row.candidate if among <= 1 else f"the best of {among} candidates, {row.candidate},"
+    who = row.candidate if among <= 1 else f"the best of {among} {kind}candidates, {row.candidate},"
     windows = f"{row.n_windows} window{'s' if row.n_windows != 1 else ''}"
     seeds = f" and {row.n_seeds} seeds" if row.n_seeds > 1 else ""
     if math.isnan(row.ratio):
         return f"{who} cannot be compared with {baseline} by its {words} over {windows}{_unrun_words(row)}."
-    start = f"{who} has {number_words(row.ratio)}"
-    end = f"times the {words} of {baseline} over {windows}{seeds}"
+    start = f"{who} has {_ratio_words(row, words, baseline)} over {windows}{seeds}"
     if math.isnan(row.ratio_low):
-        return f"{start} {end}: one window shows nothing beyond itself{_unrun_words(row)}."
-    interval = f"[{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
-    p = f"(p {_p_words(row.p_holm)})"
-    return f"{start} {interval} {end} {p}: {_conclusion(row, info)}{_unrun_words(row)}."
+        return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."
+    return f"{start} (p {_p_words(row.p_holm)}): {_conclusion(row, info)}{_unrun_words(row)}."
+
+
+def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learned: Collection[str]) -> str:
+    """Say in one or two sentences what a comparison shows: of what was learned, if anything was.
+
+    A model is what people compare for, so that it leads even where other candidates do better; how it ranks among them
+    follows.
+
+    Parameters
+    ----------
+    rows
+        The rows over all workloads of the metric that decides, the baseline's left out.
+    baseline
+        Name of the baseline.
+    info
+        What the metric means.
+    learned
+        Names of the learned candidates.
+    """
+    best = best_row(rows, info)
+    ours = best_row(models := [row for row in rows if row.candidate in learned], info)
+    if ours is None or best is None or len(models) == len(rows):
+        return "" if best is None else verdict(best, baseline, info, among=len(rows))
+    said = verdict(ours, baseline, info, among=len(models), kind="learned ")
+    if best is ours or math.isnan(best.ratio):
+        return f"{said} It is the best of all {len(rows)} candidates."
+    sign = -1.0 if info.lower_is_better is False else 1.0
+    n_ahead = sum(sign * row.ratio < sign * ours.ratio for row in rows)
+    if math.isnan(ours.ratio) or not n_ahead:
+        return f"{said} The best of all {len(rows)} candidates is {best.candidate}."
+    have = "has" if n_ahead == 1 else "have"
+    return f"{said} {n_ahead} of {len(rows)} candidates {have} a better mean ratio; the best is {best.candidate}."
+
+
+def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
+    """Return by what a candidate differs: what is far below 1 reads better as how many times lower it is."""
+    is_far_below = 0 < row.ratio < FAR_BELOW
+    numbers = (row.ratio, row.ratio_low, row.ratio_high)
+    if is_far_below:
+        numbers = tuple(1 / value if value else math.inf for value in (row.ratio, row.ratio_high, row.ratio_low))
+    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(numbers[1])}, {number_words(numbers[2])}]"
+    if is_far_below:
+        return f"a {words} {number_words(numbers[0])}{interval} times lower than {baseline}"
+    return f"{number_words(numbers[0])}{interval} times the {words} of {baseline}"
 
 
 def _conclusion(row: SummaryRow, info: MetricInfo) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 
-from hdrl.experiment.compare.summary import SummaryRow, verdict
+from hdrl.experiment.compare.summary import SummaryRow, headline
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
 from hdrl.figures.style import require_matplotlib
 from hdrl.report.comparison import ALL, Compared
@@ -32,15 +32,15 @@ def findings_of_comparison(compared: Compared) -> Findings:
     result, metric = compared.result, compared.metric
     label = metric_words(metric)
     rows = [row for row in compared.rows(metric) if not row.is_baseline]
+    learned = [row.candidate for row in rows if compared.is_learned(row.candidate)]
     question = f"How well does {result.baseline} do in {label}?"
-    if len(rows) == 1:
-        question = f"Does {rows[0].candidate} beat {result.baseline} in {label}?"
+    if len(rows) == 1 or len(learned) == 1:
+        question = f"Does {(learned or [rows[0].candidate])[0]} beat {result.baseline} in {label}?"
     elif rows:
         question = f"Does any of {len(rows)} candidates beat {result.baseline} in {label}?"
     answer = result.verdict
-    best = compared.best()
-    if metric != result.metric and best is not None:
-        answer = verdict(best, result.baseline, compared.infos[metric], among=len(rows))
+    if metric != result.metric:
+        answer = headline(rows, result.baseline, compared.infos[metric], learned)
     certainty = (
         f"Ratios are geometric means over windows with {compared.confidence:.0%} intervals of a bootstrap; p-values "
         "are Wilcoxon's, after Holm."
