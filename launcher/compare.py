@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ MOST_ROWS = 20
 """Rows of a table that are shown; the file has all."""
 
 WIDTH = 140
-"""Width of tables where there is no terminal."""
+"""Width of tables where there is no terminal; narrower ones have fewer columns."""
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -209,10 +209,11 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
         disable=quiet or not console.is_terminal,
     )
     with bar:
-        task = bar.add_task("simulations", total=None)
+        # Nothing is counted while files are read and code is compiled; a message tells what takes long.
+        task = bar.add_task("simulations", total=None, visible=False)
 
         def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            bar.update(task, completed=done, total=total, visible=True)
 
         yield CompareProgress(message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show)
 
@@ -229,10 +230,12 @@ def _show(result: Comparison, *, quiet: bool) -> None:
         _show_tables(result, console)
     for caution in result.cautions:
         console.print(Text(f"warning: {caution.text}", style="yellow"), soft_wrap=True)
-    if len(result.verdicts) > 1 and not quiet and len(result.verdicts) <= MOST_ROWS:
+    if 1 < len(result.verdicts) <= MOST_ROWS and not quiet:
         for sentence in result.verdicts:
-            console.print(Text(sentence), soft_wrap=True)
-    if result.verdict and (quiet or len(result.verdicts) == 1 or len(result.verdicts) > MOST_ROWS):
+            # What the verdict says of its candidate is said once.
+            if sentence.partition(" has ")[2] not in result.verdict:
+                console.print(Text(sentence), soft_wrap=True)
+    if result.verdict:
         console.print(Text(result.verdict, style="bold"), soft_wrap=True)
     if not quiet:
         console.print(Text(f"results in {result.folder}"), soft_wrap=True)
@@ -245,13 +248,11 @@ def _show_tables(result: Comparison, console: Any) -> None:
             # Single workloads by the metric that decides; the rest is in the file.
             if workload == "all" or metric == result.metric:
                 rows = [row for row in result.rows if row.metric == metric and row.workload == workload]
-                console.print(_table(rows, result, of_one=len(workloads) > 1 and workload != "all"))
+                console.print(_table(rows, result, console.width, of_one=len(workloads) > 1 and workload != "all"))
 
 
-def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> Any:
+def _table(rows: Sequence[SummaryRow], result: Comparison, width: int, *, of_one: bool) -> Any:
     from rich.table import Table
-
-    from hdrl.metrics.words import number_words
 
     first = rows[0]
     where = f" on {first.workload}" if of_one else ""
@@ -259,24 +260,40 @@ def _table(rows: Sequence[SummaryRow], result: Comparison, *, of_one: bool) -> A
     better = "more is better" if result.metrics[first.metric].lower_is_better is False else "less is better"
     table = Table(title=f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}", title_justify="left")
     table.add_column("candidate", overflow="fold")
-    for name in ("mean", "[95 %]", f"ratio to {result.baseline}", "[95 %]", "p (Holm)", "p99", "worst", "unfinished"):
+    columns = _columns(rows, result.baseline, is_narrow=width < WIDTH)
+    for name, _ in columns:
         table.add_column(name, justify="right", overflow="fold")
     for row in _in_order(rows, result.metrics[first.metric])[:MOST_ROWS]:
-        table.add_row(
-            row.candidate,
-            number_words(row.mean),
-            _interval(row.mean_low, row.mean_high),
-            number_words(row.ratio),
-            "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high),
-            "" if row.is_baseline else ("-" if math.isnan(row.p_holm) else f"{row.p_holm:.2g}"),
-            number_words(row.p99),
-            number_words(row.worst),
-            f"{row.n_unfinished:,}" + (" (failed)" if row.n_failed else ""),
-            style="bold" if row.is_baseline else None,
-        )
+        table.add_row(row.candidate, *(text(row) for _, text in columns), style="bold" if row.is_baseline else None)
     if len(rows) > MOST_ROWS:
         table.caption = f"{len(rows) - MOST_ROWS} more in summary.csv"
     return table
+
+
+def _columns(
+    rows: Sequence[SummaryRow], baseline: str, *, is_narrow: bool
+) -> list[tuple[str, Callable[[SummaryRow], str]]]:
+    """Return the heads of columns and what they say of a row; a narrow terminal shows what decides."""
+    from hdrl.metrics.words import number_words
+
+    columns: list[tuple[str, Callable[[SummaryRow], str]]] = [
+        ("mean", lambda row: number_words(row.mean)),
+        ("[95 %]", lambda row: _interval(row.mean_low, row.mean_high)),
+        ("ratio" if is_narrow else f"ratio to {baseline}", lambda row: number_words(row.ratio)),
+        ("[95 %]", lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
+        ("p" if is_narrow else "p (Holm)", lambda row: "" if row.is_baseline else _p(row.p_holm)),
+        ("p99", lambda row: number_words(row.p99)),
+        ("worst", lambda row: number_words(row.worst)),
+        ("unfinished", lambda row: f"{row.n_unfinished:,}" + (" (failed)" if row.n_failed else "")),
+    ]
+    if not is_narrow:
+        return columns
+    mean, _, ratio, interval, p, *_, unfinished = columns
+    return [mean, ratio, interval, p, *([unfinished] if any(row.n_unfinished or row.n_failed for row in rows) else [])]
+
+
+def _p(p: float) -> str:
+    return "-" if math.isnan(p) else f"{p:.2g}"
 
 
 def _interval(low: float, high: float) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.errors import HdrlError
+from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, known_agent, paths
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
 from hdrl.version import VERSION
@@ -23,15 +23,8 @@ if TYPE_CHECKING:
     from hdrl.options.file import OptionsFile
     from hdrl.setting import Setting
 
-CLASSIC = "classic"
-"""The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
-
 TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entropy", "steps_per_s": "steps/s"}
 """Numbers of a training that are shown while it runs, and what they are called then."""
-
-
-class LaunchError(HdrlError):
-    """The command line makes no sense."""
 
 
 @contextlib.contextmanager
@@ -42,11 +35,21 @@ def _rare_collections() -> Iterator[None]:
     """
     usual = gc.get_threshold()
     gc.set_threshold(100_000, *usual[1:])
-    atexit.register(gc.freeze)
+    atexit.register(end_quickly)
     try:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def end_quickly() -> None:
+    """Spare the last search of a short run; a long one that loaded torch ends as Python wants it.
+
+    Extensions made with nanobind, which torch brings along, take what was not collected for their own leaks and
+    print a line for each.
+    """
+    if "torch" not in sys.modules:
+        gc.freeze()
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,7 +105,7 @@ def launch(
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     from hdrl.experiment.run.inputs import read_options
 
-    changes = _changes(overrides, {"seed": seed, "runs": runs, "simulator": simulator})
+    changes = changes_of(overrides, {"seed": seed, "runs": runs, "simulator": simulator})
     if resume is not None:
         from hdrl.experiment import resumed_options
 
@@ -110,13 +113,13 @@ def launch(
             raise LaunchError(
                 f"--resume {resume} already says which agent, options, jobs and folder; give nothing else"
             )
-        changes += _paths({"agent.output_model": outmodel})
+        changes += paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes)
     else:
         agent, options_file = _who_and_what(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
-        changes += _agent_changes(agent) + _paths(
+        changes += agent_changes(agent) + paths(
             {
                 "agent.input_model": inmodel,
                 "agent.output_model": outmodel,
@@ -128,34 +131,12 @@ def launch(
     _run(options, resume or out, quiet=quiet, resumes=resume is not None)
 
 
-def _changes(overrides: tuple[str, ...], values: dict[str, object]) -> list[str]:
-    return [*overrides, *(f"{key}={value}" for key, value in values.items() if value is not None)]
-
-
-def _paths(files: dict[str, str | None]) -> list[str]:
-    """Return changes of paths: on the command line they start from the current folder, in the options from theirs."""
-    return [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
-
-
-def _agent_changes(agent: str | None) -> list[str]:
-    """Return the changes that make an agent that of the options."""
-    if agent is None:
-        return []
-    if agent == CLASSIC:
-        return ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
-    from hdrl.pyfiles import is_policy_file
-
-    if is_policy_file(agent):
-        return [*_paths({"agent.file": agent}), "learning.algorithm=null"]
-    return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
-
-
 def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
     """Tell the agent and the options file apart: ``AGENT OPTIONS``, ``OPTIONS -a AGENT`` or ``OPTIONS``."""
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
     if len(arguments) == 1:
-        return _known_agent(agent), arguments[0]
+        return known_agent(agent), arguments[0]
     if len(arguments) > 2:
         raise LaunchError(f"got {len(arguments)} arguments, expected [AGENT] OPTIONS")
     if agent is not None:
@@ -163,22 +144,7 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
     first, second = arguments
     if first.endswith(".json") and not second.endswith(".json"):
         first, second = second, first
-    return _known_agent(first), second
-
-
-def _known_agent(agent: str | None) -> str | None:
-    """Return the name of an agent after a look whether there is one."""
-    from hdrl.agents import ALGORITHMS
-    from hdrl.errors import suggest
-    from hdrl.pyfiles import is_policy_file
-
-    if agent is None or is_policy_file(agent):
-        return agent
-
-    known = (CLASSIC, *ALGORITHMS)
-    if agent not in known:
-        raise LaunchError(f"no agent {agent!r}, expected a Python file or a built-in agent; {suggest(agent, known)}")
-    return agent
+    return known_agent(first), second
 
 
 def _start_logging(options: OptionsFile) -> None:

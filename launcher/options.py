@@ -24,16 +24,25 @@ def schema(setting: str) -> None:
 
 @options.command()
 @click.argument("file")
+@click.option("-a", "--agent", help="Agent, as in hdrl-launch.")
+@click.option(
+    "-cw", "--custom-workload", "custom", metavar="FILE", help="Workload in Batsim's JSON, as in hdrl-launch."
+)
+@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--resolved", is_flag=True, help="Print the options with every default filled in.")
-def check(file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
-    """Check the options in FILE; the first mistake gives one line."""
+def check(
+    file: str, agent: str | None, custom: str | None, setting: str | None, overrides: tuple[str, ...], *, resolved: bool
+) -> None:
+    """Check the options in FILE and all that they name: what hdrl-launch would refuse, this refuses, in one line."""
+    from hdrl.experiment import check_experiment, resolve_options
     from hdrl.experiment.run.inputs import read_options
+    from hdrl.launcher.changes import agent_changes, known_agent, paths
 
-    checked = read_options(file, overrides=overrides)
-    if not resolved:
-        click.echo(f"{file}: good")
+    changes = [*overrides, *agent_changes(known_agent(agent)), *paths({"workload.custom": custom})]
+    options_ = read_options(file, overrides=changes, setting=setting)
+    if resolved:
+        click.echo(json.dumps(resolve_options(options_).portable(), indent=2))
         return
-    from hdrl.experiment import resolve_options
-
-    click.echo(json.dumps(resolve_options(checked).portable(), indent=2))
+    check_experiment(options_)
+    click.echo(f"{file}: good")

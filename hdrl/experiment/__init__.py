@@ -1,6 +1,6 @@
 """Experiments: from options to a run folder that can be repeated byte by byte."""
 
-from hdrl.experiment.experiment import RunResult, SingleRun, run_experiment
+from hdrl.experiment.experiment import RunResult, SingleRun, check_experiment, run_experiment
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, load_agent
 from hdrl.experiment.run.choice import choose_agent, resolve_options, run_seeds
 from hdrl.experiment.run.folder import default_folder
@@ -15,6 +15,7 @@ __all__ = [
     "Progress",
     "RunResult",
     "SingleRun",
+    "check_experiment",
     "choose_agent",
     "default_folder",
     "evaluate_model",

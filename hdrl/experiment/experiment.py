@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +117,7 @@ def run_experiment(
     if may_learn(options):
         agent = choose_agent(options)
         options = with_kind(options, agent)
-        if agent.kind is not AgentKind.POLICY and options.agent_options.run == "train":
+        if _trains(options, agent):
             return _train(options, agent, out, progress, resumes=resumes)
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
@@ -131,12 +133,52 @@ def run_experiment(
     return RunResult(out, tuple(runs))
 
 
+def check_experiment(options: OptionsFile) -> OptionsFile:
+    """Read everything that an experiment needs, and refuse what `run_experiment` would, but run and write nothing.
+
+    Parameters
+    ----------
+    options
+        The options.
+
+    Returns
+    -------
+    OptionsFile
+        The options, resolved.
+
+    Raises
+    ------
+    HdrlError
+        If the options, the platform, the workload or the agent are wrong.
+    """
+    options = resolve_options(options)
+    agent = choose_agent(options)
+    if _trains(options, agent):
+        from hdrl.experiment.train.run import TrainingRun
+
+        # A folder that cannot be there: what is set up has touched nothing.
+        TrainingRun(with_kind(options, agent), agent, Path(tempfile.gettempdir()) / uuid.uuid4().hex)
+    else:
+        _read(options)
+        decider_of(options, agent)
+    return options
+
+
+def _trains(options: OptionsFile, agent: AgentChoice) -> bool:
+    return agent.kind is not AgentKind.POLICY and options.agent_options.run == "train"
+
+
+def _read(options: OptionsFile) -> tuple[Machine, Load]:
+    setting = find_setting(options.setting_name)
+    machine = setting.machine(options)
+    return machine, setting.load(options, machine)
+
+
 def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> SingleRun:
     clock = _Clock()
     setting = find_setting(options.setting_name)
     agent = choose_agent(options)
-    machine = setting.machine(options)
-    load = setting.load(options, machine)
+    machine, load = _read(options)
     clock.lap("read_s")
     with new_folder(out) as folder:
         _warm_up(setting, progress, agent.policy)

@@ -37,6 +37,10 @@ LEARNED = "\N{BLACK DIAMOND}"
 """What marks a candidate that was trained."""
 
 
+ROOM = 0.12
+"""Share of the width of a picture that a word needs."""
+
+
 def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = None) -> Figure:
     """Draw each candidate's mean and its ratio to the baseline, with the intervals that the comparison found.
 
@@ -159,8 +163,7 @@ def _ticks(axis: Axis, span: tuple[float, float]) -> None:
 
 def _sides(ax: Axes, *, less_is_better: bool) -> None:
     """Write on which side of 1 the better candidates are."""
-    low, high = ax.get_xlim()
-    ax.set_xlim(min(low, 0.97), max(high, 1.03))
+    _make_room(ax)
     words = ("better", "worse") if less_is_better else ("worse", "better")
     for text, side in zip(words, (-1, 1), strict=True):
         ax.annotate(
@@ -175,6 +178,15 @@ def _sides(ax: Axes, *, less_is_better: bool) -> None:
             color=FAINT,
             annotation_clip=False,
         ).set_in_layout(False)
+
+
+def _make_room(ax: Axes) -> None:
+    """Widen an axis until there is room for a word on each side of 1."""
+    scale = ax.xaxis.get_transform()
+    low, high, one = scale.transform([*ax.get_xlim(), 1.0])
+    low = min(low, (one - ROOM * high) / (1 - ROOM))
+    high = max(high, (one - ROOM * low) / (1 - ROOM))
+    ax.set_xlim(*scale.inverted().transform([low, high]))
 
 
 def _words(compared: Compared) -> str:

@@ -542,7 +542,9 @@ def test_a_baseline_chosen_by_the_test_is_warned_of():
 
 
 def test_the_best_of_many_is_warned_of():
-    assert "the best of 2 candidates" in warned(measured(base=BASE, a=BASE, b=BASE))["best-of-many"]
+    numbers = measured(base=BASE, a=BASE, b=BASE)
+    assert "the best of 2 candidates" in warned(numbers)["best-of-many"]
+    assert "best-of-many" not in warned(numbers, candidates=[Candidate("a", files=("a.pt",))])
 
 
 def test_words():

@@ -57,7 +57,9 @@ def test_a_table_per_metric_the_warnings_and_the_verdict(folder: Path):
     assert "ratio to fcfs+easy" in result.stdout
     assert "warning: the best of 2 candidates" in result.stdout
     assert re.search(
-        r"^f4\+easy_sjbf has [\d.]+ \[[\d.]+, [\d.]+\] times the mean bounded slowdown", result.stdout, re.M
+        r"^the best of 2 candidates, f4\+easy_sjbf, has [\d.]+ \[[\d.]+, [\d.]+\] times the mean bounded slowdown",
+        result.stdout,
+        re.M,
     )
     assert result.stdout.endswith("results in out\n")
     # Said before the first simulation, since it could not have shown anything.
@@ -233,7 +235,7 @@ def test_the_commands_of_the_page_run(folder: Path):
     sweep = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert sweep
     Path("sweep.json").write_text(sweep[1])
-    commands = re.findall(r"^hdrl (compare .*)$", PAGE, re.MULTILINE)
+    commands = re.findall(r"^(?:\$ )?hdrl (compare .*)$", PAGE, re.MULTILINE)
     assert len(commands) == 4
     for command in commands:
         result = CliRunner().invoke(cli, [*shlex.split(command), "-j", "1"])

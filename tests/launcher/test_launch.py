@@ -10,9 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.launcher.launch import launch
+from hdrl.launcher.launch import end_quickly, launch
 from hdrl.launcher.main import COMMANDS, cli
 
+SMALL_JOBS = Path(__file__).parents[2] / "workloads" / "learning.json"
 AGENT = "def policy(view):\n    return []\n"
 
 
@@ -186,6 +187,37 @@ def test_options_check_and_schema(small_world: Path):
     assert (bad.exit_code, bad.stderr) == (2, "hdrl: error: --set: the file has no key 'sed'; did you mean 'seed'?\n")
     schema = CliRunner().invoke(cli, ["options", "schema"])
     assert json.loads(schema.stdout)["properties"]["seed"]["minimum"] == 0
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "platform_file_path=nosuch",
+        "workload_file_path=nosuch",
+        "pybatsim.agent.policy_pair=foo-bar",
+        "learning.algorithm=pppo",
+        "workload_file_path=",
+    ],
+)
+def test_options_check_says_what_launch_says(mistake: str, small_world: Path, tmp_path: Path):
+    said = refused(small_world, "--set", mistake, "--out", tmp_path / "out")
+    words = ["options", "check", "--set", mistake, str(small_world)]
+    found = CliRunner().invoke(cli, words, prog_name="hdrl")
+    assert (found.exit_code, found.stdout, found.stderr) == (2, "", f"hdrl: error: {said}\n")
+
+
+def test_options_without_a_workload_are_good_with_one(small_world: Path):
+    words = ["options", "check", str(small_world), "--set", "workload_file_path=", "-cw", str(SMALL_JOBS)]
+    assert CliRunner().invoke(cli, words).stdout == f"{small_world}: good\n"
+
+
+def test_objects_of_torch_are_not_kept_from_the_collector(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    for modules, n_frozen in (({}, 1), ({"torch": gc}, 0)):
+        frozen: list[int] = []
+        monkeypatch.setattr(sys, "modules", {**modules})
+        end_quickly()
+        assert len(frozen) == n_frozen
 
 
 @pytest.mark.parametrize("name", COMMANDS)

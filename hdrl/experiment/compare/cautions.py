@@ -95,7 +95,7 @@ def cautions(
         *_few_trainings(candidates),
         *_weak_baseline(measured, deciding, classic),
         *_chosen_on_test(cases, training),
-        *_best_of_many(deciding),
+        *_best_of_many(deciding, [one.name for one in candidates if one.is_model]),
         *(Caution(kind, text) for kind, text in of_setting),
     ]
 
@@ -252,11 +252,13 @@ def _shares_jobs(one: Case, other: Case) -> bool:
     return one.source == other.source and overlap > 0
 
 
-def _best_of_many(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
-    if len(deciding) > 1:
+def _best_of_many(deciding: Sequence[SummaryRow], learned: Collection[str]) -> Iterator[Caution]:
+    # The verdict is about the best learned candidate, if there is any, and not about the classic ones beside it.
+    n_judged = sum(row.candidate in learned for row in deciding) or len(deciding)
+    if n_judged > 1:
         yield Caution(
             "best-of-many",
-            f"the best of {len(deciding)} candidates was picked by the windows that judge it: its ratio flatters it; "
+            f"the best of {n_judged} candidates was picked by the windows that judge it: its ratio flatters it; "
             "to claim it, run it alone on other windows",
         )
 

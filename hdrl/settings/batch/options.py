@@ -244,7 +244,7 @@ class Options(OptionsFile):
     @model_validator(mode="after")
     def _has_workload(self) -> Self:
         if not self.workload_file_path and self.workload.custom is None:
-            raise ValueError("workload_file_path is missing or empty, expected the path of a workload")
+            raise ValueError("workload_file_path is missing or empty, expected the path of a workload (or -cw FILE)")
         return self
 
     @model_validator(mode="after")
