@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numba
@@ -132,6 +132,65 @@ def _temporary_folder(parents: list[Path]) -> Path:
     return folder
 
 
+@dataclass
+class _Announcements:
+    """What this process has said of compiling, and to whom.
+
+    Parameters
+    ----------
+    listener
+        Told that something is compiled; by default the log is.
+    expected
+        Folders that `compile_once` fills, which has its own words.
+    surprising
+        Folders that something else filled.
+    """
+
+    listener: Callable[[str], None] = _LOG.warning
+    expected: set[Path] = field(default_factory=set)
+    surprising: set[Path] = field(default_factory=set)
+
+
+_announcements = _Announcements()
+
+
+@contextlib.contextmanager
+def announcing(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tell somebody else than the log that something is compiled.
+
+    Parameters
+    ----------
+    listener
+        Told a line before it takes long.
+
+    Yields
+    ------
+    None
+        While it listens.
+    """
+    before = _announcements.listener
+    _announcements.listener = listener
+    try:
+        yield
+    finally:
+        _announcements.listener = before
+
+
+def announce_compiling(folder: Path) -> None:
+    """Say that code is compiled into a folder now, once, unless `compile_once` has said so.
+
+    Whoever calls a simulation or makes an environment from Python would otherwise wait for half a minute unawares.
+
+    Parameters
+    ----------
+    folder
+        The folder of the cache.
+    """
+    if folder not in _announcements.expected | _announcements.surprising:
+        _announcements.surprising.add(folder)
+        _announcements.listener("compiling what simulates (the first time only, about half a minute)")
+
+
 def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:
     """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
 
@@ -151,7 +210,9 @@ def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], 
     stamp = folder / f"{name}{_STAMP}{numba.__version__}"
     if JIT_DISABLED or stamp.exists():
         return
-    message(text)
+    _announcements.expected.add(folder)
+    if folder not in _announcements.surprising:
+        message(text)
     run()
     stamp.touch()
 

@@ -200,10 +200,12 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
 def _train(
     options: OptionsFile, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool
 ) -> RunResult:
+    from hdrl.compiled.cache import announcing
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
-    training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
+    with announcing(progress.message if progress is not None else _ignore):
+        training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
     clock.lap("read_s")
     _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from hdrl.compiled import cache
-from hdrl.compiled.cache import KEPT_S, cache_folder, cached_code, compile_once, source_hash
+from hdrl.compiled.cache import KEPT_S, announcing, cache_folder, cached_code, compile_once, source_hash
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 from hdrl.launcher.main import cli
 
 
@@ -144,6 +144,25 @@ def test_what_is_not_damaged_is_loaded(parent: Path):
 
 
 # ------------------------------------------------------------------ the command
+
+
+@pytest.mark.skipif(JIT_DISABLED or not IS_FAST, reason="Numba's own cache does not say when it compiles")
+def test_compiling_announces_itself_once(parent: Path, caplog: pytest.LogCaptureFixture):
+    folder = cache_folder("hdrl-kernel", [])
+    assert entry_in(folder)(double)(3) == 6
+    assert [record.message.partition(" (")[0] for record in caplog.records] == ["compiling what simulates"]
+    assert entry_in(folder)(double)(3) == 6, "is loaded"
+    assert entry_in(folder)(double)(3.0) == 6, "is compiled, as was said"
+    told: list[str] = []
+    other = cache_folder("hdrl-order", [])
+    compile_once(other, "compiled", "compiling, as you see", lambda: entry_in(other)(double)(3), told.append)
+    assert told == ["compiling, as you see"]
+    with announcing(told.append):
+        third = cache_folder("hdrl-third", [])
+        assert entry_in(third)(double)(3) == 6
+    compile_once(third, "compiled", "compiling more", lambda: None, told.append)
+    assert told[1:] == ["compiling what simulates (the first time only, about half a minute)"]
+    assert len(caplog.records) == 1
 
 
 def test_the_command_shows_and_clears_it(parent: Path):

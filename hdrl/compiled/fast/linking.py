@@ -16,6 +16,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
 
+from hdrl.compiled.cache import announce_compiling
 from hdrl.compiled.intact import writing
 
 
@@ -160,8 +161,12 @@ class EntryCache(FunctionCache):  # type: ignore[misc]
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return compiled code, or ``None`` if there is none."""
         rtsys.initialize(target_context)
+        found = None
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, target_context)
+            found = self._load_overload(signature, target_context)
+        if found is None:
+            announce_compiling(self._folder)
+        return found
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep compiled code, and its checksum."""
