@@ -19,20 +19,24 @@ class LazyCommand(NamedTuple):
     help: str
 
 
+# In the order in which a newcomer needs them.
 COMMANDS = {
-    "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
-    "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
+    "init": LazyCommand("hdrl.launcher.init", "init", "Make a folder to start an experiment from."),
+    "list": LazyCommand("hdrl.launcher.listing", "list_names", "List policies, metrics, algorithms, platforms, ..."),
+    "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
     "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
-    "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
+    "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
+    "plot": LazyCommand("hdrl.launcher.plot", "plot", "Draw pictures of runs."),
+    "metrics": LazyCommand("hdrl.launcher.metrics", "metrics", "Show the metrics of runs side by side."),
+    "runs": LazyCommand("hdrl.launcher.runs", "runs", "List what was run in a folder and what came of it."),
+    "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
-    "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
+    "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
+    "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete what runs made, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
-    "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
-    "metrics": LazyCommand("hdrl.launcher.metrics", "metrics", "Show the metrics of runs side by side."),
-    "plot": LazyCommand("hdrl.launcher.plot", "plot", "Draw pictures of runs."),
 }
 
 
@@ -92,4 +96,7 @@ def _suggest(name: str) -> str:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="hdrl")
 def cli() -> None:
-    """Find out whether a learned scheduling policy beats the classic ones on a heterogeneous cluster."""
+    """Find out whether a learned scheduling policy beats the classic ones on a heterogeneous cluster.
+
+    Completion by the tab key, in bash: eval "$(_HDRL_COMPLETE=bash_source hdrl)"; zsh and fish likewise.
+    """

@@ -513,7 +513,7 @@ def test_the_headline_is_about_what_was_learned():
     assert told("mine").startswith("mine has 0.800 ")
     assert told("mine").endswith(": better. 1 of 3 candidates has a better mean ratio; the best is sjf.")
     assert told("mine", "other").startswith("the best of 2 learned candidates, mine, has 0.800 ")
-    assert told("sjf").endswith(" It is the best of all 3 candidates.")
+    assert told("sjf").endswith(" The 2 other candidates have worse mean ratios.")
     assert headline([], "base", METRICS["mean_bounded_slowdown"], ()) == ""
 
 

@@ -304,7 +304,12 @@ def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learne
         return "" if best is None else verdict(best, baseline, info, among=len(rows))
     said = verdict(ours, baseline, info, among=len(models), kind="learned ")
     if best is ours or math.isnan(best.ratio):
-        return f"{said} It is the best of all {len(rows)} candidates."
+        n_others = len(rows) - len(models)
+        return f"{said} " + (
+            "The other candidate has a worse mean ratio."
+            if n_others == 1
+            else f"The {n_others} other candidates have worse mean ratios."
+        )
     sign = -1.0 if info.lower_is_better is False else 1.0
     n_ahead = sum(sign * row.ratio < sign * ours.ratio for row in rows)
     if math.isnan(ours.ratio) or not n_ahead:

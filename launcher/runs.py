@@ -1,0 +1,19 @@
+"""``hdrl runs``: what was run here, and what came of it."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("folder", default="runs")
+def runs(folder: str) -> None:
+    """List the runs, trainings and comparisons in FOLDER (default runs), the newest last."""
+    from hdrl.experiment.run.listing import list_runs
+
+    found = list_runs(folder)
+    if not found:
+        click.echo(f"{folder}: no runs")
+    for one in found:
+        state = "" if one.is_complete else " (not finished: --resume continues it)"
+        click.echo(f"{one.folder}: {one.kind}{state}" + (f": {one.result}" if one.result else ""))

@@ -1,0 +1,86 @@
+"""A folder to start from, the names that can be chosen, and what was run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hdrl.experiment.run.inputs import read_options
+from hdrl.launcher.listing import KINDS
+from hdrl.launcher.main import cli
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words], prog_name="hdrl")
+
+
+def test_init_makes_what_its_commands_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "mine").exit_code == 0
+    monkeypatch.chdir("mine")
+    assert read_options("options.json").learning.algorithm == "ppo"
+    text = Path("README.md").read_text().replace("\\\n", " ")
+    (judge,) = re.findall(r"^hdrl (compare .*)$", text, re.MULTILINE)
+    words = [word for word in shlex.split(judge) if not word.startswith("model=")]
+    words[words.index("best") : words.index("--metrics")] = ["first-low_power"]
+    words[words.index("128:23")] = "20:6"
+    done = run(*words, "-j", "1")
+    assert done.exit_code == 0, done.output
+    assert "policy.py+easy has " in done.stdout
+    listed = run("runs", ".")
+    assert listed.stdout.startswith("judged: comparison: policy.py+easy has ")
+
+
+def test_init_replaces_nothing(tmp_path: Path):
+    (tmp_path / "kept").write_text("")
+    done = run("init", tmp_path)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("policies", "fcfs+easy"),
+        ("policies", "pairs36"),
+        ("metrics", "mean_bounded_slowdown"),
+        ("algorithms", "ppo"),
+        ("platforms", "gaia"),
+        ("workloads", "lublin_gaia_1000"),
+        ("environments", "job_pick"),
+        ("settings", "gpu"),
+    ],
+)
+def test_names_are_listed(kind: str, name: str):
+    listed = run("list", kind)
+    assert listed.exit_code == 0
+    assert name in [line.split()[0] for line in listed.stdout.splitlines()]
+
+
+def test_what_a_setting_does_not_have_is_one_line():
+    assert run("list", "platforms", "--setting", "gpu").stdout.splitlines()[0]
+    assert run("list", "platforms", "--setting", "pipelines").stderr == (
+        "hdrl: error: setting pipelines ships no platforms\n"
+    )
+    assert run("list", "polices").exit_code == 2
+    assert set(KINDS) >= {"policies", "settings"}
+
+
+def test_runs_tell_what_they_are(tmp_path: Path):
+    for name in ("one", "two/run_0"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "options.resolved.json").write_text("{}")
+        (folder / "provenance.json").write_text('{"agent": "fcfs", "workload": {"name": "jobs"}, "platform": {}}')
+    (tmp_path / "one" / "metrics.json").write_text("{}")
+    (tmp_path / "two" / "run_0" / "resume.json").write_text("{}")
+    (tmp_path / "other").mkdir()
+    lines = run("runs", tmp_path).stdout.splitlines()
+    assert sorted(lines) == [
+        f"{tmp_path}/one: run: fcfs, jobs",
+        f"{tmp_path}/two/run_0: training (not finished: --resume continues it): fcfs, jobs",
+    ]
+    assert run("runs", tmp_path / "other").stdout == f"{tmp_path / 'other'}: no runs\n"
+    assert run("runs", tmp_path / "nosuch").exit_code == 2
