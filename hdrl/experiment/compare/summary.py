@@ -318,12 +318,16 @@ def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learne
     return f"{said} {n_ahead} of {len(rows)} candidates {have} a better mean ratio; the best is {best.candidate}."
 
 
+def _inverse(value: float) -> float:
+    return 1 / value if value else math.inf
+
+
 def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
     """Return by what a candidate differs: what is far below 1 reads better as how many times lower it is."""
     is_far_below = 0 < row.ratio < FAR_BELOW
     numbers = (row.ratio, row.ratio_low, row.ratio_high)
     if is_far_below:
-        numbers = tuple(1 / value if value else math.inf for value in (row.ratio, row.ratio_high, row.ratio_low))
+        numbers = (_inverse(row.ratio), _inverse(row.ratio_high), _inverse(row.ratio_low))
     interval = "" if math.isnan(row.ratio_low) else f" [{number_words(numbers[1])}, {number_words(numbers[2])}]"
     if is_far_below:
         return f"a {words} {number_words(numbers[0])}{interval} times lower than {baseline}"

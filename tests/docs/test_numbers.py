@@ -1,0 +1,44 @@
+"""Numbers that pages quote are those that hdrl computes or claims."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hdrl.experiment.reproduce.recipe import shipped_experiments
+from hdrl.experiment.reproduce.resulttable import read_reference
+from hdrl.metrics.planning import fewest_windows, windows_needed
+
+ROOT = Path(__file__).parents[2]
+COMPARING = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
+EXPERIMENTS = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_windows_that_a_change_needs():
+    (said,) = re.findall(r"a change of 20 % needs about (\d+) windows, 10 % (\d+), 5 % (\d+)", COMPARING)
+    for change, windows in zip((0.2, 0.1, 0.05), said, strict=True):
+        assert int(windows) == pytest.approx(windows_needed(1 - change, 0.35), rel=0.05)
+
+
+def test_windows_of_the_readme_can_show_something():
+    (windows,) = re.findall(r"--windows \d+:(\d+) --baseline best", README)
+    assert int(windows) >= fewest_windows(3)
+
+
+@pytest.mark.parametrize("name", ["ppo-held-out-exact", "ppo-held-out", "ppo-held-out-sdsc-blue"])
+def test_held_out_intervals_are_those_of_the_table(name: str):
+    (row,) = [line for line in EXPERIMENTS.splitlines() if f"| `{name}` |" in line]
+    (quoted,) = re.findall(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", row)
+    assert quoted in " ".join(README.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("ppo-lublin1-rlscheduler", r"(\d+\.\d) on the ten sequences"), ("ppo-lublin1-easy", r"(\d+\.\d), in")],
+)
+def test_means_of_ten_trainings_are_those_claimed(name: str, said: str):
+    (row,) = [line for line in EXPERIMENTS.splitlines() if f"| `{name}` |" in line]
+    (quoted,) = re.findall(said, row)
+    claimed = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
+    assert any(f"{value.value:.1f}" == quoted for value in claimed.values())
