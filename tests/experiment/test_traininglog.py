@@ -88,11 +88,23 @@ def test_a_log_goes_on_where_it_was_saved(tmp_path: Path):
 def test_events_are_written_for_tensorboard(tmp_path: Path):
     pytest.importorskip("tensorboardX", reason="events need tensorboardX")
     events = Events(tmp_path / "events")
-    events.add(1, {"loss": 0.5, "nothing": math.nan})
+    row = {"loss": 0.5, "nothing": math.nan, "episode_return": 1.0, "validation_return": 2.0, "probability.void": 0.1}
+    events.add(2048, row)
     events.close()
     (path,) = (tmp_path / "events").iterdir()
-    assert b"loss" in path.read_bytes()
-    assert b"nothing" not in path.read_bytes()
+    written = path.read_bytes()
+    for tag in (b"training/loss", b"episode/return", b"validation/return", b"probability/void"):
+        assert tag in written
+    assert b"nothing" not in written
+
+
+def test_a_resumed_training_hides_no_event_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tensorboard = pytest.importorskip("tensorboardX", reason="events need tensorboardX")
+    given: list[int | None] = []
+    monkeypatch.setattr(tensorboard, "SummaryWriter", lambda folder, purge_step: given.append(purge_step))
+    Events(tmp_path)
+    Events(tmp_path, 2048)
+    assert given == [None, 2049], "TensorBoard hides everything from that step on, the one of 2,048 stays"
 
 
 def test_a_missing_tensorboardx_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -161,15 +161,19 @@ class TrainingLog:
             write_json(self.folder / "probs.json", {"probs": probabilities}, indent=None)
 
 
+GROUPS = {"episode_": "episode", "validation_": "validation", PROBABILITY: "probability"}
+"""How the names of numbers begin, and the group in which TensorBoard shows them; the rest is about the training."""
+
+
 class Events:
-    """Events for TensorBoard.
+    """Events for TensorBoard, over the decisions that the training has made.
 
     Parameters
     ----------
     folder
         Folder for them.
-    first
-        The iteration to begin with; older events of later ones are hidden.
+    n_steps
+        Decisions made so far; events of later ones, which an interrupted training left, are hidden.
 
     Raises
     ------
@@ -177,30 +181,38 @@ class Events:
         If tensorboardX is missing.
     """
 
-    def __init__(self, folder: Path, first: int = 0) -> None:
+    def __init__(self, folder: Path, n_steps: int = 0) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ModuleNotFoundError:
             raise MissingExtra("tensorboardX", "learn") from None
-        self._writer: Any = SummaryWriter(str(folder), purge_step=first or None)
+        # What happened at the last step that counts is kept: only what comes after it will come again.
+        self._writer: Any = SummaryWriter(str(folder), purge_step=n_steps + 1 if n_steps else None)
 
-    def add(self, iteration: int, values: Mapping[str, float]) -> None:
+    def add(self, n_steps: int, values: Mapping[str, float]) -> None:
         """Add the numbers of an iteration.
 
         Parameters
         ----------
-        iteration
-            Its number.
+        n_steps
+            Decisions made by its end.
         values
             Numbers by name; those that are not finite are left out.
         """
         for name, value in values.items():
             if math.isfinite(value):
-                self._writer.add_scalar(name, value, iteration)
+                self._writer.add_scalar(_tag(name), value, n_steps)
 
     def close(self) -> None:
         """Write what is not written yet."""
         self._writer.close()
+
+
+def _tag(name: str) -> str:
+    for beginning, group in GROUPS.items():
+        if name.startswith(beginning):
+            return f"{group}/{name.removeprefix(beginning)}"
+    return f"training/{name}"
 
 
 def _text(value: float) -> str:

@@ -175,7 +175,7 @@ class Training:
         n_steps = self.reached.n_steps - n_steps
         shown = row | {"steps_per_s": n_steps / max(time.perf_counter() - began_s, 1e-9)}
         if events is not None:
-            events.add(self.reached.n_iterations, shown)
+            events.add(self.reached.n_steps, shown)
         if self.progress is not None:
             self.progress.training(self.reached.n_iterations, self.plan.n_iterations, shown)
 
@@ -184,7 +184,7 @@ class Training:
         if not self.plan.has_events:
             yield None
             return
-        events = Events(self.folder / EVENTS_FOLDER, self.reached.n_iterations)
+        events = Events(self.folder / EVENTS_FOLDER, self.reached.n_steps)
         try:
             yield events
         finally:
