@@ -24,6 +24,12 @@ from hdrl.options.problems import problem_of
 
 SUMMARY_FILE, SWEEP_FILE = "summary.json", "sweep.json"
 
+FILES = (
+    *(SUMMARY_FILE, SWEEP_FILE, "summary.csv", "results.csv", "results.parquet", "selection.csv"),
+    *("provenance.json", "timing.json"),
+)
+"""What a comparison writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
