@@ -27,6 +27,7 @@ COMMANDS = {
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
     "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
     "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
+    "watch": LazyCommand("hdrl.launcher.watch", "watch", "Show a page of what still runs, in the browser."),
     "plot": LazyCommand("hdrl.launcher.plot", "plot", "Draw pictures of runs."),
     "metrics": LazyCommand("hdrl.launcher.metrics", "metrics", "Show the metrics of runs side by side."),
     "runs": LazyCommand("hdrl.launcher.runs", "runs", "List what was run in a folder and what came of it."),
@@ -35,7 +36,7 @@ COMMANDS = {
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
-    "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete what runs made, and nothing else."),
+    "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
 }
 
