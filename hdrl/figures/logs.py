@@ -111,7 +111,8 @@ def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, 
         If the file is missing, or no table of numbers.
     """
     path = _file(folder, name)
-    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    # A training that runs may be writing its last row: it ends with a line break when it is complete.
+    lines = [line for line in read_text(path).rpartition("\n")[0].splitlines() if line.strip()]
     if not lines:
         raise ReadError(path, "is empty, expected a header line")
     header, *rows = (line.split(",") for line in lines)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from hdrl.errors import MissingExtra, OutputError
+from hdrl.errors import MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare.points import PointResult
 from hdrl.files import atomic_write, atomic_write_bytes, read_json
 
@@ -142,8 +142,38 @@ class PointStore:
             self._write({"identity": identity})
 
     def _result(self, line: Mapping[str, Any]) -> PointResult:
-        load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
-        return PointResult(dict(zip(self._metrics, values, strict=True)), load, str(line["problem"]))
+        return _result_of(line, self._metrics)
+
+
+def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
+    load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
+    return PointResult(dict(zip(metrics, values, strict=True)), load, str(line["problem"]))
+
+
+def read_points(path: Path, metrics: Iterable[str]) -> dict[str, PointResult]:
+    """Return the points that a comparison has finished so far, while another process works on it.
+
+    Parameters
+    ----------
+    path
+        Its ``points.jsonl``.
+    metrics
+        Names of the metrics of a point.
+
+    Raises
+    ------
+    ReadError
+        If it holds something else.
+    """
+    if not path.is_file():
+        return {}
+    names = tuple(metrics)
+    try:
+        # The last line may be half written; the first one says what is compared.
+        lines = [json.loads(line) for line in path.read_bytes().rpartition(b"\n")[0].splitlines()[1:]]
+        return {line["point"]: _result_of(line, names) for line in lines}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReadError(path, f"holds no points of a comparison ({error})") from None
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
