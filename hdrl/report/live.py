@@ -9,6 +9,7 @@ from typing import Any
 
 from hdrl.errors import HdrlError, ReadError
 from hdrl.experiment.compare.pointstore import POINTS_FILE, read_points
+from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.figures.figure import Run
 from hdrl.figures.folders import OPTIONS_FILE, read_object
 from hdrl.figures.logs import training_table
@@ -20,7 +21,7 @@ from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, Chart, Column, Panel, Row, Table
 from hdrl.report.page.report import build_report
-from hdrl.report.runs import SWEEP_FILE, setting_of
+from hdrl.report.runs import setting_of
 
 TRAINING_FILE, METRICS_FILE = "training.csv", "metrics.json"
 HIDDEN = ("probability.",)

@@ -55,6 +55,7 @@ def test_every_extra_that_is_named_exists(config: configparser.ConfigParser):
 def test_the_version_is_said_once(config: configparser.ConfigParser):
     assert config["metadata"]["version"] == "attr: hdrl.version.VERSION"
     assert f"## {hdrl.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"version: {hdrl.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_a_wheel_holds_everything(tmp_path: Path):
