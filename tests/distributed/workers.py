@@ -70,3 +70,13 @@ class Sleeps:
         (self.folder / f"{os.getpid()}.pid").touch()
         time.sleep(60)
         return task
+
+
+class Adder:
+    """A role without torch."""
+
+    def add(self, parts):
+        return sum(parts), len(parts)
+
+    def fail(self):
+        raise HdrlError("no more")
