@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrl.errors import ReadError
+from hdrl.errors import HdrlError, ReadError
 
 
 def double(task: int) -> int:
