@@ -6,7 +6,7 @@ changes no byte.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,12 +35,12 @@ class Part:
     groups
         The settings of the optimiser for each of them.
     rule
-        The class of the optimiser.
+        Makes the optimiser.
     """
 
     places: tuple[int, ...]
     groups: tuple[dict[str, Any], ...]
-    rule: type[torch.optim.Optimizer]
+    rule: Callable[..., torch.optim.Optimizer]
 
 
 def weights_of(agent: Agent) -> list[Tensor]:

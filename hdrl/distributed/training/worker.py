@@ -179,7 +179,9 @@ class Worker:
             if weights is not None:
                 self._put(weights)
             sums: list[Tensor] = []
-            n_steps, episodes, losses = 0, [], {}
+            n_steps = 0
+            episodes: list[Episode] = []
+            losses: dict[str, float] = {}
             max_norm: float | None = None
             for _ in range(n_batches):
                 batch, told = self._gather()
