@@ -1,6 +1,7 @@
 # make demo       install the core, run one experiment, show its metrics
 # make test       install what the tests use, run every check
 # make browser    install Debian's Chromium, which the tests of the report use where it is there
+# make fuzz       damage files and interrupt commands at random for ten minutes (HDRL_FUZZ_SECONDS, HDRL_FUZZ_SEED)
 # make benchmark  measure the speed of this machine
 # make clean      delete what the above made here, results excepted
 
@@ -19,7 +20,7 @@ DEFINITION := setup.cfg pyproject.toml constraints.txt hdrl/version.py
 # instead of importing them get a copy of the tree as it is installed.
 TREE := build/tree
 
-.PHONY: demo test lint browser benchmark clean
+.PHONY: demo test lint fuzz browser benchmark clean
 .DELETE_ON_ERROR:
 
 demo: $(CORE)
@@ -34,6 +35,9 @@ lint: $(DEV)
 	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
 	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --no-logo --config $(CURDIR)/setup.cfg --cache-dir ../import-linter
 	MYPYPATH=$(TREE) $(BIN)/mypy --no-error-summary --cache-dir build/mypy -p hdrl
+
+fuzz: $(DEV)
+	HDRL_FUZZ_SECONDS=$${HDRL_FUZZ_SECONDS:-600} $(BIN)/python -m pytest --quiet tests/fuzz
 
 browser:
 	@command -v chromium >/dev/null || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \

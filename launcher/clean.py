@@ -1,4 +1,4 @@
-"""``hdrl clean``: delete what runs made."""
+"""``hdrl clean``: delete results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
 @click.option("--soft", "-s", is_flag=True, help="Keep the options and the provenance, so that it can be repeated.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
-def clean(runs: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
-    """Delete what each RUN, a run folder, is made of; what others put there stays."""
+def clean(folders: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
+    """Delete what hdrl wrote into each FOLDER of results; what others put there, or changed, stays."""
     from hdrl.experiment.run.clean import clean_plans, clean_runs
 
-    plans = clean_plans(runs, soft=soft)
+    plans = clean_plans(folders, soft=soft)
     if not dry_run:
         clean_runs(plans)
     for plan in plans:

@@ -13,6 +13,9 @@ from click.exceptions import NoArgsIsHelpError
 from hdrl.errors import MAX_SHOWN_PATH, HdrlError, readable
 from hdrl.launcher.stopping import Terminated, heeding_signals
 
+MAX_LINE = 1000
+"""Characters of the longest line: somebody is to read it."""
+
 
 class OneLine(click.ClickException):
     """An error that is shown as ``<program>: error: <message>``.
@@ -28,7 +31,7 @@ class OneLine(click.ClickException):
     """
 
     def __init__(self, program: str, message: str, exit_code: int = 2) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(readable(" ".join(message.split()), MAX_LINE))
         self.program = program
         self.exit_code = exit_code  # type: ignore[misc]
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
-    "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete what runs made, and nothing else."),
+    "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
     "metrics": LazyCommand("hdrl.launcher.metrics", "metrics", "Show the metrics of runs side by side."),

@@ -178,6 +178,7 @@ def _train(
     metrics = write_results(out, options, trained.trace, agent, trained.model)
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
+    training.write_manifest(is_final=True)
     n_dropped = sum(training.world.load.n_dropped.values())
     run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, n_dropped, metrics, train_s)
     return RunResult(out, (run,), trained)

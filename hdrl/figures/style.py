@@ -374,7 +374,10 @@ def save(figure: Figure, path: str | Path) -> None:
     chosen = check_format(path)
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[chosen]
     picture = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "hdrl", "svg.fonttype": "none", "pdf.fonttype": 42}):
+    with (
+        mpl.rc_context({"svg.hashsalt": "hdrl", "svg.fonttype": "none", "pdf.fonttype": 42}),
+        np.errstate(all="ignore"),  # what is off the scale is not drawn
+    ):
         figure.savefig(picture, format=chosen, dpi=DPI, metadata=undated)
     with atomic_write_bytes(path) as out:
         out.write(picture.getvalue())

@@ -18,6 +18,9 @@ from hdrl.errors import readable, suggest
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "int_type": lambda _: "a whole number",
     "int_from_float": lambda _: "a whole number",
+    "int_parsing": lambda _: "a whole number",
+    "float_parsing": lambda _: "a number",
+    "bool_parsing": lambda _: "true or false",
     "int_parsing_size": lambda _: "a smaller whole number",
     "float_type": lambda _: "a number",
     "finite_number": lambda _: "a finite number",

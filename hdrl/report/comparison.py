@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
 
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
@@ -21,9 +22,35 @@ from hdrl.figures.folders import PROVENANCE_FILE, read_object
 from hdrl.figures.numbers import listed
 from hdrl.files import read_text
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.options.problems import problem_of
 from hdrl.report.runs import setting_of
 
 __all__ = ["ALL", "Compared", "is_comparison", "read_compared"]
+
+
+class Input(BaseModel):
+    """A platform or a workload that was compared on."""
+
+    name: str | None = None
+    n_cores: int = 0
+    sha256: str | None = None
+
+
+class CandidateFiles(BaseModel):
+    """The files of a candidate, with their hashes."""
+
+    files: list[str] = []
+    sha256: list[str] = []
+
+
+class Identity(BaseModel):
+    """What makes a comparison what it is; empty if its folder does not say."""
+
+    sweep: str | None = None
+    platform: Input = Input()
+    workloads: list[Input] = []
+    candidates: dict[str, CandidateFiles] = {}
+    versions: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +69,8 @@ class Compared:
         What metrics mean.
     sweep
         What was compared.
-    provenance
-        Where it comes from.
+    identity
+        What makes it what it is: hashes and versions.
     """
 
     folder: Path
@@ -51,7 +78,7 @@ class Compared:
     metric: str
     infos: Mapping[str, MetricInfo]
     sweep: Mapping[str, Any]
-    provenance: Mapping[str, Any]
+    identity: Identity
 
     @property
     def confidence(self) -> float:
@@ -68,12 +95,6 @@ class Compared:
     def workloads(self) -> list[str]:
         """Its workloads by name, without the row over all."""
         return [name for name in dict.fromkeys(row.workload for row in self.result.rows) if name != ALL]
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What makes it what it is: hashes and versions; empty if the folder does not say."""
-        identity = self.provenance.get("identity")
-        return identity if isinstance(identity, dict) else {}
 
     def less_is_better(self, metric: str) -> bool:
         """Tell whether less of a metric is better.
@@ -122,8 +143,8 @@ class Compared:
         candidate
             Its name.
         """
-        entry = self.identity.get("candidates", {}).get(candidate, {})
-        return any(str(file).endswith(MODEL_SUFFIXES) for file in entry.get("files", []))
+        entry = self.identity.candidates.get(candidate)
+        return entry is not None and any(file.endswith(MODEL_SUFFIXES) for file in entry.files)
 
     def means_of_windows(self) -> dict[str, NDArray[np.float64]]:
         """Return the mean over seeds of the metric in each window, by candidate; NaN where there is none.
@@ -187,17 +208,17 @@ def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
     found = {row.metric for row in result.rows}
     if not found <= set(infos):
         raise ReadError(folder / SUMMARY_FILE, f"has unknown metrics: {listed(sorted(found - set(infos)))}")
-    _check_numbers(folder / SUMMARY_FILE, result)
     if metric is not None and metric not in found:
         raise UnknownName(f"table in {folder} of metric", metric, found)
-    sweep, provenance = read_object(folder / "sweep.json"), read_object(folder / PROVENANCE_FILE)
-    return Compared(folder, result, metric or result.metric, infos, sweep, provenance)
+    sweep, identity = read_object(folder / "sweep.json"), _identity(folder / PROVENANCE_FILE)
+    return Compared(folder, result, metric or result.metric, infos, sweep, identity)
 
 
-def _check_numbers(path: Path, result: Comparison) -> None:
-    """Refuse what is no number where one must be."""
-    for row in result.rows:
-        for name in ("mean", "mean_low", "mean_high", "ratio", "ratio_low", "ratio_high", "p_holm"):
-            value = getattr(row, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ReadError(path, f"{name} of {row.candidate} is {str(value)[:40]!r}, expected a number")
+def _identity(path: Path) -> Identity:
+    found = read_object(path).get("identity")
+    if not isinstance(found, dict):
+        return Identity()
+    try:
+        return Identity.model_validate(found)
+    except ValidationError as error:
+        raise ReadError(path, f"is damaged ({problem_of(Identity, error, 'identity')})") from None

@@ -109,6 +109,7 @@ def test_the_same_bytes_for_any_number_of_workers(sweep, tmp_path: Path):
     for folder, n_workers in (("one", 1), ("two", 2)):
         run_comparison(asked, out=tmp_path / folder, n_workers=n_workers)
     names = {"results.csv", "results.parquet", "summary.csv", "summary.json", "sweep.json", "provenance.json"}
+    names.add("manifest.json")
     assert set(content(tmp_path / "one")) | {"results.parquet"} == names
     assert content(tmp_path / "one") == content(tmp_path / "two")
 

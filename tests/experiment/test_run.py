@@ -19,6 +19,7 @@ from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.workload.read import shipped_workloads
 
 FILES = {
+    "manifest.json",
     "metrics.json",
     "options.resolved.json",
     "out_jobs.csv",

@@ -11,6 +11,7 @@ from hdrl.experiment import run_experiment
 from hdrl.experiment.run.inputs import read_options
 
 COMMON = {
+    "manifest.json",
     "metrics.json",
     "options.resolved.json",
     "out_consumed_energy.csv",

@@ -12,9 +12,11 @@ import hdrl.experiment.run.clean as cleaning
 from hdrl.errors import OutputError
 from hdrl.experiment import run_experiment
 from hdrl.experiment.run.inputs import read_options
+from hdrl.experiment.run.manifest import write_manifest
 from hdrl.launcher.main import cli
 
 FILES = {
+    "manifest.json",
     "metrics.json",
     "options.resolved.json",
     "out_jobs.csv",
@@ -54,19 +56,19 @@ def test_a_run_goes_altogether(run):
     inputs = names(run.parent)
     result = clean(run)
     assert result.exit_code == 0, result.output
-    assert result.output == f"{run}: the folder and its 8 files deleted\n"
+    assert result.output == f"{run}: the folder and its 9 files deleted\n"
     assert names(run.parent) == inputs - {"results"}
 
 
 def test_a_dry_run_deletes_nothing(run):
-    assert clean(run, "--dry-run").output == f"{run}: the folder and its 8 files would be deleted\n"
+    assert clean(run, "--dry-run").output == f"{run}: the folder and its 9 files would be deleted\n"
     assert names(run) == FILES
 
 
 def test_a_soft_clean_leaves_what_repeats_the_run(run):
     said = clean(run, "--soft").output
     assert said.splitlines()[0] == f"{run}: 6 files deleted"
-    assert names(run) == {"options.resolved.json", "provenance.json"}
+    assert names(run) == {"manifest.json", "options.resolved.json", "provenance.json"}
     assert clean(run).exit_code == 0
     assert not run.exists()
 
@@ -80,7 +82,7 @@ def test_files_of_others_stay(run):
     said = clean(run).output
     assert names(run) == {"notes.txt", "gantt.png", "out_jobs.csv.bak", "plots"}
     assert (run / "plots" / "out_jobs.csv").exists()
-    assert "  notes.txt stays: not made by the run" in said
+    assert "  notes.txt stays: not made by hdrl" in said
 
 
 def test_links_are_neither_followed_nor_deleted(run, tmp_path):
@@ -103,65 +105,28 @@ def test_folders_with_the_names_of_files_stay(run):
     assert (run / "out_jobs.csv" / "x").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("out_jobs.csv", "job,cores\n1,2\n"),
-        ("out_schedule.csv", "my notes"),
-        ("metrics.json", '{"grade": 5}'),
-        ("metrics.json", "[1, 2]"),
-        ("timing.json", "{}"),
-        ("overutilizations.json", "{}"),
-        ("losses.log", "1.0\n"),
-        ("model.pt", "PK"),
-        ("platform.xml", "<?xml version='1.0'?><platform/>"),
-        ("workload.json", '{"nb_res": 4, "jobs": [], "profiles": {}}'),
-        ("batsim.log", "mine"),
-    ],
-)
-def test_look_alikes_stay(run, name, text):
-    """A file that has only the name of one of ours; and what this simulator never writes, here inputs of somebody."""
-    (run / name).write_text(text)
-    assert clean(run).exit_code == 0
-    assert (run / name).read_text() == text
+@pytest.mark.parametrize("name", ["out_jobs.csv", "metrics.json", "options.resolved.json"])
+def test_files_that_were_changed_stay(run, name):
+    (run / name).write_text("mine")
+    assert f"{name} stays: changed since it was made" in clean(run).output
     assert names(run) == {name}
 
 
-def test_options_that_were_changed_stay(run):
-    path = run / "options.resolved.json"
-    options = json.loads(path.read_text()) | {"seed": 99}
-    path.write_text(json.dumps(options))
-    assert "options.resolved.json stays: changed since the run" in clean(run).output
-    assert names(run) == {"options.resolved.json"}
+@pytest.mark.parametrize("name", ["losses.log", "model.pt", "platform.xml", "batsim.log"])
+def test_names_that_other_runs_have_are_somebody_elses(run, name):
+    (run / name).write_text("mine")
+    assert f"{name} stays: not made by hdrl" in clean(run).output
+    assert names(run) == {name}
 
 
-def change_options(run: Path, **changes: object) -> None:
-    """Make the run one with other options: the provenance vouches for them."""
-    import hashlib
-
-    options = json.loads((run / "options.resolved.json").read_text())
-    for key, value in changes.items():
-        if key == "agent_type":
-            options["pybatsim"]["agent"]["type"] = value
-        else:
-            options[key] = value
-    (run / "options.resolved.json").write_text(json.dumps(options))
-    provenance = json.loads((run / "provenance.json").read_text())
-    text = json.dumps(options, sort_keys=True, separators=(",", ":"))
-    provenance["options"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    (run / "provenance.json").write_text(json.dumps(provenance))
-
-
-def test_files_of_batsim_go_where_it_ran(run):
-    change_options(run, simulator="batsim")
-    (run / "platform.xml").write_text("<?xml version='1.0'?>\n<platform/>")
-    (run / "workload.json").write_text('{"nb_res": 4}')
-    (run / "workload_w1.json").write_text('{"nb_res": 4}')
-    (run / "batsim.log").write_text("x")
-    (run / "platform.json").write_text("mine")
-    (run / "model.pt").write_text("PK")
-    assert clean(run).exit_code == 0
-    assert names(run) == {"platform.json", "model.pt"}
+def test_results_of_every_setting_go(tmp_path):
+    options = tmp_path / "options.json"
+    setting = Path(__file__).parents[1] / "settings" / "mmc.py"
+    options.write_text(json.dumps({"setting": str(setting), "platform": "servers:2", "workload": "poisson:0.5"}))
+    run_experiment(read_options(options, overrides=["nb_jobs=9", "agent.policy=fcfs"]), out=tmp_path / "out")
+    assert "tasks.csv" in names(tmp_path / "out")
+    assert clean(tmp_path / "out").exit_code == 0
+    assert names(tmp_path) == {"options.json"}
 
 
 TRAINED = {
@@ -181,46 +146,36 @@ TRAINED = {
 @pytest.fixture
 def trained(run) -> Path:
     """Return the folder of a training."""
-    change_options(run, agent_type="LEARNING")
     for name, text in TRAINED.items():
         (run / name).write_text(text)
     (run / "tensorboard").mkdir()
     (run / "tensorboard" / "events.out.tfevents.1.host").write_text("x")
     (run / "tensorboard" / "events.out.tfevents.2.host").write_text("x")
+    write_manifest(run, {*FILES, *TRAINED})
     return run
 
 
 def test_a_training_goes_altogether(trained):
-    assert "the folder and its 20 files deleted" in clean(trained).output
+    assert "the folder and its 21 files deleted" in clean(trained).output
     assert not trained.exists()
 
 
 def test_a_soft_clean_of_a_training_leaves_the_model(trained):
     said = clean(trained, "--soft").output
-    assert names(trained) == {"options.resolved.json", "provenance.json", "model.pt"}
+    assert names(trained) == {"manifest.json", "options.resolved.json", "provenance.json", "model.pt"}
     assert "model.pt stays: takes a training to make again" in said
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("model.pt", "not torch's"),
-        ("losses.log", "error: disk full\n"),
-        ("training.csv", "day,distance\nmonday,4\n"),
-        ("episodes.csv", "a,b\n1\n"),
-        ("probs.json", "[]"),
-        ("resume.json", '{"cv": 1}'),
-    ],
-)
-def test_look_alikes_in_a_training_stay(trained, name, text):
-    (trained / name).write_text(text)
-    clean(trained)
-    assert names(trained) == {name}
+def test_what_came_into_a_training_stays(trained):
+    (trained / "notes.txt").write_text("mine")
+    write_manifest(trained, {*FILES, *TRAINED}, is_final=False)
+    assert "notes.txt stays: not made by hdrl" in clean(trained).output
+    assert names(trained) == {"notes.txt"}
 
 
 def test_folders_of_events_with_something_else_stay(trained):
     (trained / "tensorboard" / "notes").write_text("mine")
-    assert "tensorboard stays: not made by the run" in clean(trained).output
+    assert "tensorboard stays: not made by hdrl" in clean(trained).output
     assert len(names(trained / "tensorboard")) == 3
 
 
@@ -244,29 +199,26 @@ def test_a_folder_of_events_that_becomes_a_link_stays(trained, tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda run: (run / "provenance.json").unlink(), "is no run of hdrl: it has no provenance.json"),
-        (lambda run: (run / "provenance.json").write_text("{}"), "is not the provenance of a run of hdrl"),
-        (lambda run: (run / "provenance.json").write_text("[" * 9999), "is not the provenance of a run of hdrl"),
-        (
-            lambda run: (run / "provenance.json").write_text('{"versions": {"hdrl": "1"}, "options": {"sha256": "x"}}'),
-            "is not the provenance of a run of hdrl",
-        ),
+        (lambda run: (run / "manifest.json").unlink(), "is no folder of results of hdrl: it has no manifest.json"),
+        (lambda run: (run / "manifest.json").write_text("{}"), "is no manifest of results (hdrl is missing"),
+        (lambda run: (run / "manifest.json").write_text("[" * 9999), "is nested too deeply"),
+        (lambda run: (run / "manifest.json").write_text('{"hdrl": "1", "files": ["out_jobs.csv"]}'), "files is a list"),
     ],
 )
-def test_what_is_no_run_is_refused(run, change, problem):
+def test_what_is_no_folder_of_results_is_refused(run, change, problem):
     change(run)
     before = names(run)
     assert problem in refused(run)
     assert names(run) == before
 
 
-def test_a_provenance_that_is_a_link_marks_nothing(run, tmp_path):
+def test_a_manifest_that_is_a_link_marks_nothing(run, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     shutil.copy(run / "out_jobs.csv", other)
-    (other / "provenance.json").symlink_to(run / "provenance.json")
-    assert "its provenance.json is no regular file" in refused(other)
-    assert names(other) == {"out_jobs.csv", "provenance.json"}
+    (other / "manifest.json").symlink_to(run / "manifest.json")
+    assert "it has no manifest.json" in refused(other)
+    assert names(other) == {"out_jobs.csv", "manifest.json"}
 
 
 def test_places_that_are_never_cleaned(run, tmp_path, monkeypatch):
@@ -290,7 +242,7 @@ def test_places_that_are_never_cleaned(run, tmp_path, monkeypatch):
 def test_all_or_nothing(run, tmp_path):
     """If one of several folders is wrong, nothing is deleted."""
     (tmp_path / "empty").mkdir()
-    assert "is no run of hdrl" in refused(run, tmp_path / "empty")
+    assert "is no folder of results of hdrl" in refused(run, tmp_path / "empty")
     assert names(run) == FILES
 
 
@@ -306,7 +258,7 @@ def test_an_experiment_of_several_runs(small_world, stand_in):
     folder.rmdir()
     run_experiment(read_options(small_world, overrides=["runs=2"]), out=folder)
     (folder / "mine").write_text("x")
-    assert "is no run of hdrl" in refused(folder), "something else is in it: name the runs"
+    assert "is no folder of results of hdrl" in refused(folder), "something else is in it: name the runs"
     (folder / "mine").unlink()
     assert clean(folder).exit_code == 0
     assert not folder.exists()

@@ -38,7 +38,7 @@ def test_processes_give_equal_bytes(launch: list[str], tmp_path: Path):
             capture_output=True,
             timeout=300,
         )
-    assert len(contents(tmp_path / "a")) == 9
+    assert len(contents(tmp_path / "a")) == 10
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
@@ -66,7 +66,7 @@ def test_a_signal_leaves_finished_runs_only(launch: list[str], tmp_path: Path, n
     finished = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert finished[:2] == ["run_0", "run_1"]
     assert finished == sorted(f"run_{index}" for index in range(len(finished))), "nothing half-written"
-    assert all(len(contents(tmp_path / "out" / name)) == 9 for name in finished)
+    assert all(len(contents(tmp_path / "out" / name)) == 10 for name in finished)
 
 
 def wait_until(happened) -> None:

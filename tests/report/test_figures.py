@@ -314,7 +314,7 @@ def test_a_run_without_the_file(tmp_path, kind):
 
 def test_a_damaged_comparison(run):
     (run / "summary.json").write_text(json.dumps(SUMMARY | {"rows": [SUMMARY["rows"][0] | {"mean": "many"}]}))
-    with pytest.raises(ReadError, match=r"summary\.json: mean of easy is 'many', expected a number"):
+    with pytest.raises(ReadError, match=r"rows\[0\]\.mean is 'many', expected a number"):
         draw("comparison", [run])
     (run / "summary.json").write_text('{"rows": [{}]}')
     with pytest.raises(ReadError, match="is no summary of a comparison"):

@@ -158,3 +158,19 @@ def test_a_setting_cannot_pass_for_another_one(tmp_path: Path) -> None:
 
 
 IMPORT = "from hdrl.settings.batch.options import Options\n"
+
+
+def test_it_is_reproduced(tmp_path: Path) -> None:
+    folder = tmp_path / "claimed"
+    folder.mkdir()
+    write_options(folder, setting=str(FILE))
+    recipe = {"title": "A queue", "question": "How long do jobs wait?", "source": "Erlang", "kind": "options"}
+    recipe |= {"options": {"fcfs": "options.json"}, "metrics": ["n_finished", "mean_wait_s"]}
+    (folder / "experiment.json").write_text(json.dumps(recipe))
+    run(folder / "options.json", "--out", tmp_path / "run", "--quiet")
+    wait_s = json.loads((tmp_path / "run" / "metrics.json").read_text())["mean_wait_s"]
+    (folder / "reference.csv").write_text(f"row,column,value\nfcfs,n_finished,300\nfcfs,mean_wait_s,{wait_s}\n")
+    assert hdrl("reproduce", folder, "--out", tmp_path / "again").exit_code == 0
+    (folder / "reference.csv").write_text(f"row,column,value\nfcfs,mean_wait_s,{2 * wait_s}\n")
+    done = CliRunner().invoke(cli, ["reproduce", str(folder), "--out", str(tmp_path / "differs")])
+    assert done.exit_code == 1

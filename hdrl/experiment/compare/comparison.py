@@ -17,7 +17,7 @@ from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions
-from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison, write_comparison
+from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, read_comparison, write_comparison
 from hdrl.experiment.compare.knowledge import deciders_of_files, see_too_much, trained_on
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import (
@@ -34,6 +34,7 @@ from hdrl.experiment.compare.summary import (
     verdict,
 )
 from hdrl.experiment.decider import Decider
+from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
@@ -112,6 +113,7 @@ def run_comparison(
         n_simulated = len(store.results) - n_before
         write_json(out / "timing.json", {"simulated": n_simulated, "seconds": time.perf_counter() - began_s})
         store.discard()
+        write_manifest(out, FILES)
     except HdrlError:
         if not store.results:
             # Nothing was lost: whoever corrects the mistake may use the folder again.

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import MissingExtra, ReadError
+from pydantic import BaseModel, ValidationError, field_validator
+
+from hdrl.errors import MissingExtra, ReadError, readable
 from hdrl.experiment.compare.cautions import Caution
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import write_csv, write_parquet
@@ -18,8 +20,15 @@ from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.experiment.run.inputs import setting_of
 from hdrl.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.options.problems import problem_of
 
 SUMMARY_FILE, SWEEP_FILE = "summary.json", "sweep.json"
+
+FILES = (
+    *(SUMMARY_FILE, SWEEP_FILE, "summary.csv", "results.csv", "results.parquet", "selection.csv"),
+    *("provenance.json", "timing.json"),
+)
+"""What a comparison writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +83,50 @@ def read_comparison(folder: str | Path) -> Comparison:
         If it holds no finished comparison.
     """
     folder = Path(folder)
-    data = read_json(folder / SUMMARY_FILE)
+    path = folder / SUMMARY_FILE
+    data = read_json(path)
     try:
-        return _comparison(folder, data)
-    except (KeyError, TypeError, AttributeError):
-        raise ReadError(folder / SUMMARY_FILE, "is no summary of a comparison") from None
-
-
-def _comparison(folder: Path, data: Mapping[str, Any]) -> Comparison:
+        summary = _Summary.model_validate(data)
+    except ValidationError as error:
+        raise ReadError(path, f"is no summary of a comparison ({problem_of(_Summary, error, 'it')})") from None
+    if not summary.rows or summary.metric not in {row.metric for row in summary.rows}:
+        raise ReadError(path, f"is no summary of a comparison (it has no rows of {readable(summary.metric)})")
     return Comparison(
         folder=folder,
-        baseline=data["baseline"],
-        metric=data["metric"],
-        verdict=data["verdict"],
-        verdicts=tuple(data["verdicts"]),
-        cautions=tuple(Caution(**caution) for caution in data["warnings"]),
-        rows=tuple(_row(row) for row in data["rows"]),
-        n_points=data["n_points"],
+        baseline=summary.baseline,
+        metric=summary.metric,
+        verdict=summary.verdict,
+        verdicts=summary.verdicts,
+        cautions=summary.warnings,
+        rows=summary.rows,
+        n_points=summary.n_points,
         n_simulated=0,
         metrics=metrics_of(folder),
     )
+
+
+def _number(value: object) -> object:
+    """Return NaN for what JSON has no number for."""
+    return math.nan if value is None else value
+
+
+class _Summary(BaseModel):
+    """What the summary of a comparison holds."""
+
+    verdict: str
+    verdicts: tuple[str, ...]
+    warnings: tuple[Caution, ...]
+    baseline: str
+    metric: str
+    n_points: int
+    rows: tuple[SummaryRow, ...]
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _fill_in(cls, rows: object) -> object:
+        if not isinstance(rows, list):
+            return rows
+        return [{name: _number(value) for name, value in row.items()} if isinstance(row, dict) else row for row in rows]
 
 
 def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
@@ -112,11 +145,6 @@ def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
     path = folder / SWEEP_FILE
     setting, _ = setting_of(read_json(path) if path.is_file() else {}, folder)
     return setting.metrics
-
-
-def _row(data: Mapping[str, Any]) -> SummaryRow:
-    values: dict[str, Any] = {name: math.nan if value is None else value for name, value in data.items()}
-    return SummaryRow(**values)
 
 
 def write_comparison(

@@ -1,32 +1,30 @@
-"""Deleting runs, and nothing else.
+"""Deleting results, and nothing else.
 
-A run folder is known by its ``provenance.json``. Of what is in it, only regular files go that have the name *and* the
-form of a file that a run writes; links, folders, files of others and options that were changed since stay.
+A folder of results is known by its manifest. Of what is in it, only regular files go that the manifest lists and that
+are as they were written; links, folders, files of others and files that were changed since stay.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hdrl.errors import OptionsError, OutputError, ReadError
-from hdrl.experiment.run.files import EVENTS_FOLDER, EVENTS_PREFIX, Form, json_object, run_files
+from hdrl.experiment.run.manifest import EVENTS_FOLDER, MANIFEST_FILE, hash_of, read_manifest
 
-PROVENANCE, OPTIONS = "provenance.json", "options.resolved.json"
+_REPEATS = "needed to repeat it"
 
-SOFT_KEEPS = (PROVENANCE, OPTIONS, "model.pt")
-"""What a soft clean leaves: all that is needed to make the rest again, and what took long."""
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_MAX_HEAD = 65_536
+SOFT_KEEPS = {
+    **dict.fromkeys([MANIFEST_FILE, "provenance.json", "options.resolved.json", "sweep.json"], _REPEATS),
+    **dict.fromkeys(["platform.xml", "workload.json"], _REPEATS),
+    "model.pt": "takes a training to make again",
+}
+"""What a soft clean leaves, and why: all that is needed to make the rest again, and what took long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +133,12 @@ def _runs(folder: Path) -> list[Path]:
         raise ReadError(folder, "is a file, expected the folder of a run" if folder.exists() else "no such folder")
     if folder.is_symlink():
         raise OptionsError(f"{folder}: is a link, expected the folder itself")
-    if os.path.lexists(folder / PROVENANCE):
+    if os.path.lexists(folder / MANIFEST_FILE):
         return [folder]
     inside = sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
     runs = [path for path in inside if re.fullmatch(r"run_\d+", path.name)]
     if not runs or len(runs) < len(inside):
-        raise ReadError(folder, f"is no run of hdrl: it has no {PROVENANCE}")
+        raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
     for path in runs:
         if path.is_symlink() or not path.is_dir():
             raise OptionsError(f"{path}: is no folder, expected a run")
@@ -168,78 +166,42 @@ def _opened(folder: str | Path, above: int | None = None) -> Iterator[int]:
 
 
 def _plan(folder: Path, *, soft: bool) -> CleanPlan:
-    provenance = _provenance(folder)
-    options = _unchanged_options(folder, provenance)
-    known = run_files(options)
-    if "workload.json" in known:  # one for each source
-        known |= dict.fromkeys([path.name for path in folder.glob("workload_*.json")], known["workload.json"])
+    ours = read_manifest(folder).files
     files, kept = [], {}
     for path in sorted(folder.iterdir()):
-        if path.name == EVENTS_FOLDER and "model.pt" in known and _is_of_events(path):
+        if path.name == EVENTS_FOLDER and _is_ours_alone(path, ours):
             files += [f"{EVENTS_FOLDER}/{inside.name}" for inside in sorted(path.iterdir())]
             continue
-        reason = _reason_to_keep(path, known, soft=soft, is_changed=options is None)
+        reason = _reason_to_keep(path, ours, soft=soft)
         if reason:
             kept[path.name] = reason
         else:
             files.append(path.name)
-    # The mark of a run goes last: what is interrupted can be done again.
-    files.sort(key=lambda name: (name == PROVENANCE, name))
+    # The mark of a folder of results goes last: what is interrupted can be done again.
+    files.sort(key=lambda name: (name == MANIFEST_FILE, name))
     return CleanPlan(folder, tuple(files), kept)
 
 
-def _reason_to_keep(path: Path, known: dict[str, Form], *, soft: bool, is_changed: bool) -> str:
+def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -> str:
     """Return why a file stays; nothing if it goes."""
     name = path.name
-    if name not in known and name not in (PROVENANCE, OPTIONS):
-        return "not made by the run"
+    if name not in ours and name != MANIFEST_FILE:
+        return "not made by hdrl"
     if not stat.S_ISREG(path.lstat().st_mode):
         return "no regular file"
     if soft and name in SOFT_KEEPS:
-        return "needed to repeat the run" if name != "model.pt" else "takes a training to make again"
-    if name == OPTIONS and is_changed:
-        return "changed since the run"
-    if name in known and not known[name](_head(path)):
-        return "looks like no file of a run"
+        return SOFT_KEEPS[name]
+    expected = ours.get(name)
+    if expected is not None and hash_of(path) != expected:
+        return "changed since it was made"
     return ""
 
 
-def _is_of_events(path: Path) -> bool:
+def _is_ours_alone(path: Path, ours: Mapping[str, str | None]) -> bool:
     """Tell whether a folder holds TensorBoard's events and nothing else."""
     if path.is_symlink() or not path.is_dir():
         return False
     inside = list(path.iterdir())
     return bool(inside) and all(
-        one.name.startswith(EVENTS_PREFIX) and stat.S_ISREG(one.lstat().st_mode) for one in inside
+        f"{EVENTS_FOLDER}/{one.name}" in ours and stat.S_ISREG(one.lstat().st_mode) for one in inside
     )
-
-
-def _head(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(_MAX_HEAD).decode("utf-8", errors="replace")
-
-
-def _provenance(folder: Path) -> dict[str, Any]:
-    path = folder / PROVENANCE
-    if path.is_symlink() or not path.is_file():
-        raise ReadError(folder, f"is no run of hdrl: its {PROVENANCE} is no regular file")
-    data = json_object(path.read_text(encoding="utf-8", errors="replace"))
-    hashes = [data.get(part, {}).get("sha256") if isinstance(data.get(part), dict) else None for part in _HASHED]
-    versions = data.get("versions")
-    is_ours = isinstance(versions, dict) and isinstance(versions.get("hdrl"), str)
-    if not is_ours or not all(isinstance(text, str) and _SHA256.fullmatch(text) for text in hashes):
-        raise ReadError(path, "is not the provenance of a run of hdrl")
-    return data
-
-
-_HASHED = ("options", "platform", "workload")
-
-
-def _unchanged_options(folder: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the options of the run, or nothing if they are not those that it was made with."""
-    path = folder / OPTIONS
-    if path.is_symlink() or not path.is_file():
-        return None
-    options = json_object(path.read_text(encoding="utf-8", errors="replace"))
-    text = json.dumps(options, sort_keys=True, separators=(",", ":"))
-    return options if hashlib.sha256(text.encode()).hexdigest() == provenance["options"]["sha256"] else None

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hdrl.errors import OutputError
+from hdrl.experiment.run.manifest import write_manifest
 
 
 def check_free(folder: Path) -> None:
@@ -43,7 +44,7 @@ def check_free(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name next to it; rename it when all went well.
+    """Fill a folder under a temporary name next to it; rename it when all went well, its manifest included.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
             raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
         yield temporary
         check_free(folder)
+        write_manifest(temporary)
         _publish(temporary, folder)
         temporary = None
     finally:

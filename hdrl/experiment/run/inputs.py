@@ -10,6 +10,7 @@ from typing import Any
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.files import read_json
 from hdrl.options.file import OptionsFile
+from hdrl.options.problems import shown
 from hdrl.options.reading import override, validated
 from hdrl.options.sweep import Sweep, from_here
 from hdrl.setting import BATCH, Setting, find_setting
@@ -38,7 +39,7 @@ def setting_of(data: object, folder: Path, given: str | None = None) -> tuple[Se
         return find_setting(given), str(Path(given).absolute()) if given.endswith(".py") else given
     named = data.get(SETTING_KEY, BATCH) if isinstance(data, Mapping) else BATCH
     if not isinstance(named, str):
-        raise OptionsError(f"{SETTING_KEY} is {named!r}, expected the name of a setting")
+        raise OptionsError(f"{SETTING_KEY} is {shown(named)}, expected the name of a setting")
     return find_setting(named, folder), named
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 TRAINING_FILE = "training.csv"
 EPISODES_FILE = "episodes.csv"
+LOGS = {"losses.log": "loss", "rewards.log": "return", "makespans.log": "makespan_s"}
+"""HDeepRM's logs, and the column of ours that each holds."""
+
+PROBABILITIES_FILE = "probs.json"
 PROBABILITY = "probability."
 """How the columns of ``training.csv`` begin that hold the probability of an action at the first decision."""
 
@@ -147,18 +151,15 @@ class TrainingLog:
         the makespan of each episode; ``probs.json`` has, for each action, its probability at the first decision,
         iteration by iteration.
         """
-        for name, table, column in (
-            ("losses.log", self.iterations, "loss"),
-            ("rewards.log", self.episodes, "return"),
-            ("makespans.log", self.episodes, "makespan_s"),
-        ):
+        for name, column in LOGS.items():
+            table = self.iterations if column == "loss" else self.episodes
             values = [value for value in table.column(column) if not math.isnan(value)]
             with atomic_write(self.folder / name) as out:
                 out.writelines(f"{_text(value)}\n" for value in values)
         actions = [name for name in self.iterations.columns if name.startswith(PROBABILITY)]
         if actions:
             probabilities = [[value for value in self.iterations.column(name) if value == value] for name in actions]
-            write_json(self.folder / "probs.json", {"probs": probabilities}, indent=None)
+            write_json(self.folder / PROBABILITIES_FILE, {"probs": probabilities}, indent=None)
 
 
 class Events:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
+from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.learning import (
     check_options_of,
     make_agent,
@@ -25,10 +26,11 @@ from hdrl.experiment.train.learning import (
     stream_seed,
 )
 from hdrl.experiment.train.lock import FolderLock
+from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
 from hdrl.experiment.train.modeluse import load_model, played
-from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
+from hdrl.experiment.train.resuming import RESUME_FILE, check_same_training, read_resumed, write_resume_file
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
@@ -45,6 +47,11 @@ if TYPE_CHECKING:
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
 MODEL_FILE = "model.pt"
+FILES = (
+    *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
+    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json"),
+)
+"""What a training writes besides what its setting writes of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +200,7 @@ class TrainingRun:
             model, _ = read_model(self.folder / MODEL_FILE, self.choice)
             load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
             trace = played(self.trainer.agent, self.world.test(), self.options.seed, self.choice.path)
+        self.write_manifest(is_final=False)
         return Trained(
             is_complete,
             self.folder / MODEL_FILE,
@@ -268,6 +276,7 @@ class TrainingRun:
         self._lock.take()
         write_json(self.folder / "options.resolved.json", self.options.portable())
         write_resume_file(self.folder, self.options)
+        self.write_manifest(is_final=False)
 
     def _resume(self) -> None:
         self._lock.take()
@@ -285,6 +294,18 @@ class TrainingRun:
         notes = {**self._notes(), "options": self.options.portable()}
         checkpoint = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state)
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
+        self.write_manifest(is_final=False)
+
+    def write_manifest(self, *, is_final: bool) -> None:
+        """Write down which files of the folder are ours.
+
+        Parameters
+        ----------
+        is_final
+            Whether they do not change any more.
+        """
+        of_setting = find_setting(self.options.setting_name, self.options.folder).files
+        write_manifest(self.folder, {*FILES, *(name for one in of_setting for name in one.names)}, is_final=is_final)
 
     def _save_model(self, name: str) -> None:
         from hdrl.learn.checkpoint import save_checkpoint

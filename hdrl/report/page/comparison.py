@@ -63,14 +63,14 @@ def facts_of_comparison(compared: Compared) -> list[tuple[str, str]]:
         The comparison.
     """
     rows = compared.rows(compared.metric)
-    platform = compared.identity.get("platform", {})
-    workloads = [str(one.get("name")) for one in compared.identity.get("workloads", [])]
+    platform = compared.identity.platform
+    workloads = [str(one.name) for one in compared.identity.workloads]
     facts = [("candidates", f"{len(rows):,}"), ("simulations", f"{compared.result.n_points:,}")]
     if rows:
         jobs = max(row.n_jobs // row.n_seeds for row in rows)
         facts += [("windows", f"{rows[0].n_windows:,}"), ("jobs", f"{jobs:,}")]
-    if platform:
-        facts += [("platform", str(platform.get("name"))), ("cores", f"{platform.get('n_cores', 0):,}")]
+    if platform.name:
+        facts += [("platform", platform.name), ("cores", f"{platform.n_cores:,}")]
     if workloads:
         facts.append(("workloads" if len(workloads) > 1 else "workload", listed(workloads)))
     return facts
@@ -142,12 +142,12 @@ def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:
         The comparison.
     """
     identity = compared.identity
-    pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.get("sweep"))]
-    pairs.append(("SHA-256 of the platform", identity.get("platform", {}).get("sha256")))
-    pairs += [(f"SHA-256 of {one.get('name')}", one.get("sha256")) for one in identity.get("workloads", [])]
-    for name, candidate in identity.get("candidates", {}).items():
-        pairs += [(f"SHA-256 of {name}", text) for text in candidate.get("sha256", [])]
-    pairs += [(f"version of {name}", text) for name, text in identity.get("versions", {}).items()]
+    pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.sweep)]
+    pairs.append(("SHA-256 of the platform", identity.platform.sha256))
+    pairs += [(f"SHA-256 of {one.name}", one.sha256) for one in identity.workloads]
+    for name, candidate in identity.candidates.items():
+        pairs += [(f"SHA-256 of {name}", text) for text in candidate.sha256]
+    pairs += [(f"version of {name}", text) for name, text in identity.versions.items()]
     text = json.dumps(compared.sweep, indent=2) + "\n"
     sweep = File("sweep.json", "sweep.json", text, "hdrl compare sweep.json --out again")
     told = [(name, str(value)) for name, value in pairs if value]

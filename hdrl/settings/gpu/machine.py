@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from hdrl.errors import PlatformError, ReadError, suggest
-from hdrl.files import read_json
+from hdrl.errors import PlatformError, ReadError, quoted, suggest
+from hdrl.files import expanded, read_json
+from hdrl.options.block import Block
+from hdrl.options.reading import validated
 
 SHIPPED = Path(__file__).parent / "data"
 """Folder of the clusters that have names."""
@@ -180,45 +183,51 @@ def read_cluster(text: str, folder: Path = Path()) -> Cluster:
     """
     if text in shipped_clusters():
         return _from_json(SHIPPED / f"{text}.json")
-    path = folder / Path(text).expanduser()
+    path = folder / expanded(text)
     if path.suffix not in (".json", ".csv"):
         raise PlatformError(
-            f"no cluster {text!r}; {suggest(text, shipped_clusters())}, or a file that ends in .json or .csv"
+            f"no cluster {quoted(text)}; {suggest(text, shipped_clusters())}, or a file that ends in .json or .csv"
         )
     return _from_json(path) if path.suffix == ".json" else _from_openb(path)
 
 
+class _TypeInFile(Block):
+    """A type of GPUs in a file."""
+
+    flops: Annotated[float, Field(gt=0, le=1e30)] = 1.0
+    usd_per_hour: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+
+
+class _NodeInFile(Block):
+    """Nodes that are alike in a file."""
+
+    type: str
+    count: Annotated[int, Field(ge=1, le=MAX_GPUS)] = 1
+    gpus: Annotated[int, Field(ge=0, le=MAX_GPUS)] = 1
+    cpu_milli: Annotated[int, Field(ge=0, le=PLENTY)] = PLENTY
+    memory_mib: Annotated[int, Field(ge=0, le=PLENTY)] = PLENTY
+
+
+class _ClusterInFile(Block):
+    """What a file of a cluster holds."""
+
+    name: str = ""
+    types: dict[str, _TypeInFile]
+    nodes: list[_NodeInFile]
+
+
 def _from_json(path: Path) -> Cluster:
-    data = read_json(path)
-    if not isinstance(data, dict) or not isinstance(data.get("types"), dict) or not isinstance(data.get("nodes"), list):
-        raise ReadError(path, "expected an object with 'types' (an object) and 'nodes' (a list)")
-    types = []
-    for name, given in data["types"].items():
-        values = _numbers(path, f"types.{name}", given, {"flops": 1.0, "usd_per_hour": 0.0})
-        types.append(GpuType(name, values["flops"], values["usd_per_hour"]))
+    found = validated(_ClusterInFile, read_json(path), str(path))
+    types = [GpuType(name, one.flops, one.usd_per_hour) for name, one in found.types.items()]
     names = [one.name for one in types]
     rows: list[tuple[int, ...]] = []
-    for number, given in enumerate(data["nodes"]):
-        where = f"nodes[{number}]"
-        kind = given.get("type") if isinstance(given, dict) else None
-        if kind not in names:
-            raise ReadError(path, f"{where}: type is {kind!r}; {suggest(str(kind), names)}")
-        rest = {key: value for key, value in given.items() if key != "type"}
-        values = _numbers(path, where, rest, {"count": 1, "gpus": 1, "cpu_milli": PLENTY, "memory_mib": PLENTY})
-        count, *sizes = (int(values[key]) for key in ("count", "gpus", "cpu_milli", "memory_mib"))
-        rows += [(names.index(kind), *sizes)] * count
-    return Cluster(str(data.get("name", path.stem)), tuple(types), np.array(rows, dtype=NODE_DTYPE))
-
-
-def _numbers(path: Path, where: str, given: object, defaults: Mapping[str, float]) -> dict[str, float]:
-    if not isinstance(given, dict):
-        raise ReadError(path, f"{where} is {given!r}, expected an object")
-    for key, value in given.items():
-        if key not in defaults:
-            raise ReadError(path, f"{where}: no key {key!r}; {suggest(key, defaults)}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-            raise ReadError(path, f"{where}.{key} is {value!r}, expected a number from 0 on")
-    return {**defaults, **given}
+    for number, node in enumerate(found.nodes):
+        if node.type not in names:
+            raise ReadError(path, f"nodes[{number}]: type is {quoted(node.type)}; {suggest(node.type, names)}")
+        if len(rows) + node.count > MAX_GPUS:
+            raise ReadError(path, f"nodes[{number}]: more than {MAX_GPUS} nodes")
+        rows += [(names.index(node.type), node.gpus, node.cpu_milli, node.memory_mib)] * node.count
+    return Cluster(found.name or path.stem, tuple(types), np.array(rows, dtype=NODE_DTYPE))
 
 
 _OPENB = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]

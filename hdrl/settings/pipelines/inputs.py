@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hdrl.errors import WorkloadError
+from hdrl.files import expanded
 from hdrl.seeding import stream
 from hdrl.settings.pipelines.generate import Model, generate
 from hdrl.settings.pipelines.load import PipelineLoad, Times
@@ -112,7 +113,7 @@ def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
     """
     if isinstance(text, str) and text.partition(":")[0] == GENERATED:
         return [_generated(text)]
-    return all_configurations(read_set(folder / Path(text).expanduser()))
+    return all_configurations(read_set(folder / expanded(text)))
 
 
 def _generated(text: str) -> PipelineLoad:

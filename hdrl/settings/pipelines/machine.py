@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import PlatformError
-from hdrl.files import read_json
+from hdrl.errors import PlatformError, quoted
+from hdrl.files import expanded, read_json
 
 KINDS = ("cpu", "gpu")
 """Kinds of units, by their numbers."""
@@ -144,10 +144,10 @@ def read_machine(text: str, folder: Path = Path()) -> Units:
         ecus += [counts] * times
     else:
         return units(text, ecus)
-    path = folder / Path(text).expanduser()
+    path = folder / expanded(text)
     if path.suffix != ".json":
         raise PlatformError(
-            f"machine is {text!r}, expected a form such as '1cpu+1gpu' or '2x(4cpu+1gpu)', or a JSON file"
+            f"machine is {quoted(text)}, expected a form such as '1cpu+1gpu' or '2x(4cpu+1gpu)', or a JSON file"
         )
     value = read_json(path)
     if not isinstance(value, dict) or not isinstance(value.get("ecus"), list) or set(value) - {"name", "ecus"}:

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, ReadError, WorkloadError, suggest
+from hdrl.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
 from hdrl.files import read_json, read_text, write_json
 from hdrl.settings.pipelines.pipeline import NEVER, Group, Kernel, Pipeline
 
@@ -176,6 +176,9 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
     return PipelineSet(path.stem, tuple(pipelines), tuple(periods))
 
 
+MAX_NAME = 200
+"""Characters of the longest name."""
+
 _KEYS = {"name", "kernels", "edges", "groups", "periods_us", "phase_us", "tolerance_us", "deadline_us", "ecu"}
 
 
@@ -210,7 +213,14 @@ def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> Pipe
             raise ReadError(path, f"pipeline {number}: {error.args[0]} is missing") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise ReadError(path, f"pipeline {number} is of another form ({error})") from None
-    return PipelineSet(str(value.get("name", path.stem)), tuple(pipelines), tuple(periods))
+    return PipelineSet(_name(value, path.stem), tuple(pipelines), tuple(periods))
+
+
+def _name(value: Mapping[str, Any], default: str) -> str:
+    name = str(value.get("name", default))
+    if not name.isprintable() or len(name) > MAX_NAME:
+        raise WorkloadError(f"name is {quoted(name)}, expected at most {MAX_NAME} printable characters")
+    return name
 
 
 def _integers(value: Any) -> tuple[int, ...]:
@@ -224,14 +234,14 @@ def _pipeline_of(value: Any) -> Pipeline:
         raise ValueError(f"no key {key!r}; {suggest(key, _KEYS)}")
     times = [_time_pair(one) for one in (*value["kernels"], *value.get("groups", []))]
     n = len(value["kernels"])
-    kernels = tuple(Kernel(str(one.get("name", k)), *times[k]) for k, one in enumerate(value["kernels"]))
+    kernels = tuple(Kernel(_name(one, str(k)), *times[k]) for k, one in enumerate(value["kernels"]))
     groups = tuple(Group(_integers(one["kernels"]), *times[n + g]) for g, one in enumerate(value.get("groups", [])))
     edges = tuple((int(u), int(v)) for u, v in value.get("edges", []))
     numbers = {key: value[key] for key in ("phase_us", "tolerance_us", "deadline_us", "ecu") if key in value}
     for key, number in numbers.items():
         if type(number) is not int:
             raise ValueError(f"{key} is {number!r}, expected a whole number")
-    return Pipeline(str(value.get("name", "")), kernels, edges, groups, **numbers)
+    return Pipeline(_name(value, ""), kernels, edges, groups, **numbers)
 
 
 def _time_pair(value: Any) -> tuple[int, int]:

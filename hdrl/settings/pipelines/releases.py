@@ -98,6 +98,8 @@ def release(
     for context in contexts:
         if len(context.periods_us) != len(pipelines):
             raise WorkloadError(f"{len(context.periods_us)} periods for {len(pipelines)} pipelines")
+        if min(context.periods_us, default=1) < 1:
+            raise WorkloadError(f"a period is {min(context.periods_us)} us, expected at least 1")
         length = context.length_us or hyperperiod_us(context.periods_us)
         if not 1 <= length <= MAX_US:
             raise WorkloadError(f"a context lasts {length} us, expected 1 to {MAX_US}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from hdrl.files import expanded
 from hdrl.settings.pipelines.environments import PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import GENERATED, generated_load, load_of
@@ -257,8 +258,8 @@ class PipelineSetting:
 def _set(text: str, folder: Path, options: LoadOptions) -> Any:
     from hdrl.settings.pipelines.readers import read_set
 
-    graphs = None if options.graphs is None else folder / Path(options.graphs).expanduser()
-    return read_set(folder / Path(text).expanduser(), graphs=graphs, unit=options.times_in)
+    graphs = None if options.graphs is None else folder / expanded(options.graphs)
+    return read_set(folder / expanded(text), graphs=graphs, unit=options.times_in)
 
 
 def _model(options: LoadOptions, machine: Units, utilization: float | None = None) -> Any:

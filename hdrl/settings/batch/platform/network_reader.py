@@ -176,6 +176,17 @@ def _quantity(element: Element, name: str, units: dict[str, float], text: str, *
     return value
 
 
+MAX_LATENCY_S = 1e9
+"""A byte that takes longer than thirty years to arrive is a mistake."""
+
+
+def _latency_s(element: Element) -> float:
+    value = _quantity(element, "latency", TIME_UNITS, element.get("latency", "0"), may_be_zero=True)
+    if value > MAX_LATENCY_S:
+        raise ValueError(f"{_label(element)}: latency is {value:g} s, expected at most {MAX_LATENCY_S:g} s")
+    return value
+
+
 def _properties(element: Element) -> dict[str, str]:
     return {prop.attrib["id"]: prop.attrib["value"] for prop in element.iterfind("prop")}
 
@@ -195,7 +206,7 @@ def _link(element: Element) -> SimgridLink:
     return SimgridLink(
         name=element.attrib["id"],
         bandwidth_bytes_per_s=_quantity(element, "bandwidth", BANDWIDTH_UNITS, element.attrib["bandwidth"]),
-        latency_s=_quantity(element, "latency", TIME_UNITS, element.get("latency", "0"), may_be_zero=True),
+        latency_s=_latency_s(element),
         sharing_policy=_choice(element, "sharing_policy", SHARED, SHARING_POLICIES),
     )
 

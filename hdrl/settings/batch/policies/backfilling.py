@@ -46,9 +46,16 @@ class Backfilling(abc.ABC):
         came first.
     core_selection
         ``"high_gflops"`` or ``"low_power"``.
+
+    Raises
+    ------
+    TypeError
+        If the priority is no function.
     """
 
     def __init__(self, priority: PriorityFunction = fcfs, *, core_selection: str = "high_gflops") -> None:
+        if not callable(priority):
+            raise TypeError(f"priority is {priority!r}, expected a function priority(job, now_s)")
         self.priority = priority
         self.core_selection = core_selection
         self._begin()

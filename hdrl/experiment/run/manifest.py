@@ -1,0 +1,99 @@
+"""What a folder of results is made of: ``manifest.json`` lists every file that hdrl wrote there, with its hash.
+
+So nobody else needs to know which files there are, whatever the setting: deleting results, for instance, goes by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hdrl.errors import ReadError
+from hdrl.files import read_json, write_json
+from hdrl.options.problems import problem_of
+from hdrl.version import VERSION
+
+MANIFEST_FILE = "manifest.json"
+
+EVENTS_FOLDER = "tensorboard"
+"""The only folder within one of results."""
+
+CLOCKED = ("timing.json", "batsim.log")
+"""Files that tell the time of day or how long something took: their hashes would differ from run to run."""
+
+
+class Manifest(BaseModel):
+    """What ``manifest.json`` holds.
+
+    Attributes
+    ----------
+    hdrl
+        Version that wrote the folder.
+    files
+        SHA-256 of each file by its path in the folder; ``None`` for files that differ from run to run, and while files
+        still change.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    hdrl: str
+    files: dict[str, str | None]
+
+
+def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_final: bool = True) -> None:
+    """Write down which files of a folder are ours.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    names
+        Names of our files, if there may be others; those that are not there are left out.
+    is_final
+        Whether the files do not change any more.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    files: dict[str, str | None] = {}
+    for path in paths:
+        name, top = path.relative_to(folder).as_posix(), path.relative_to(folder).parts[0]
+        if name == MANIFEST_FILE or (names is not None and top not in names and top != EVENTS_FOLDER):
+            continue
+        has_hash = is_final and name not in CLOCKED and top != EVENTS_FOLDER
+        files[name] = hash_of(path) if has_hash else None
+    write_json(folder / MANIFEST_FILE, {"hdrl": VERSION, "files": files})
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what a folder of results is made of.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+
+    Raises
+    ------
+    ReadError
+        If it has no manifest, or a damaged one.
+    """
+    path = folder / MANIFEST_FILE
+    if path.is_symlink() or not path.is_file():
+        raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
+    try:
+        return Manifest.model_validate(read_json(path))
+    except ValidationError as error:
+        raise ReadError(path, f"is no manifest of results ({problem_of(Manifest, error)})") from None
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Bad inputs: files that come with hdrl, mutated, and what each command makes of them."""
