@@ -38,16 +38,19 @@ def team(n_workers: int, on: str) -> Any:
     return DistributedTrainer(agent, functools.partial(environments), N_ENVS, options, on=on)
 
 
-def steps_per_s(n_workers: int) -> list[float]:
-    """Return environment steps per second of each round, on Ray."""
-    trainer = team(n_workers, "ray")
-    trainer.run(1)  # processes start, and load what is compiled
-    rates = []
+def steps_per_s() -> dict[int, list[float]]:
+    """Return environment steps per second of each round, on Ray, by one worker and by two in turn."""
+    trainers = {n: team(n, "ray") for n in (1, 2)}
+    for trainer in trainers.values():
+        trainer.run(1)  # processes start, and load what is compiled
+    rates: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(N_ROUNDS):
-        before, began_s = trainer.n_steps, time.perf_counter()
-        trainer.run(trainer.n_iterations + N_ITERATIONS)
-        rates.append((trainer.n_steps - before) / (time.perf_counter() - began_s))
-    trainer.close()
+        for n, trainer in trainers.items():
+            before, began_s = trainer.n_steps, time.perf_counter()
+            trainer.run(trainer.n_iterations + N_ITERATIONS)
+            rates[n].append((trainer.n_steps - before) / (time.perf_counter() - began_s))
+    for n in (2, 1):  # the first has started Ray, and ends it
+        trainers[n].close()
     return rates
 
 
@@ -122,7 +125,7 @@ def main() -> None:
     report = Report("Learning by several workers")
     report.add("update of 20,000 weights by a server", update_s(), "s", at_most=UPDATE_S_AT_MOST)
     report.add("shared replay, added and drawn", transitions_per_s(), "/s", at_least=TRANSITIONS_AT_LEAST)
-    one, two = steps_per_s(1), steps_per_s(2)
+    one, two = steps_per_s().values()
     report.add("environment steps, one process", one, "/s")
     ratio = statistics.median(two) / statistics.median(one)
     report.add("environment steps, two processes", two, "/s", ratio=f"{ratio:.2f} x one")

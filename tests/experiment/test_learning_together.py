@@ -50,3 +50,15 @@ def test_mistakes_write_nothing(tmp_path: Path) -> None:
     with pytest.raises(HdrlError, match=r"expected a multiple of learning.distributed.workers, 3"):
         run_experiment(options(tmp_path, "learning.distributed.workers=3"), out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_agent_from_a_file_stays_in_this_process(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from hdrl.agents.a2c import A2C\n\n\nclass Mine(A2C):\n    pass\n")
+    changes = (
+        "learning.algorithm=null",
+        f"agent.file={json.dumps(str(tmp_path / 'mine.py'))}",
+        "learning.settings={}",
+        "learning.distributed.scheme=sync",
+    )
+    with pytest.raises(OptionsError, match=r"mine.py: other processes do not know its class, expected --on local$"):
+        run_experiment(options(tmp_path, *changes), out=tmp_path / "out", on="ray")

@@ -236,6 +236,8 @@ class TrainingRun:
         from hdrl.distributed.training import DistributedTrainer
 
         options = self.options
+        if self.choice.path is not None and on != "local":
+            raise OptionsError(f"{self.choice.path}: other processes do not know its class, expected --on local")
         # What travels to other processes are options; worlds hold what need not travel.
         make_envs = TrainingEnvs(self.world, options)
         return DistributedTrainer(
