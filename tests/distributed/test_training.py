@@ -106,28 +106,6 @@ def test_n_workers_with_a_share_of_the_batch_do_what_one_does_with_all_of_it(n: 
         torch.testing.assert_close(held[place], expected, rtol=0, atol=1e-6)
 
 
-def test_ddp_of_torch_finds_the_same_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ddp = pytest.importorskip("ddp")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    agent, batch = teams.agent("d3qn", is_double=False), transitions(16)
-    halves = [part(batch, i, 2) for i in range(2)]
-    gradients = []
-    for half in halves:
-        worker = teams.agent("d3qn", is_double=False)
-        next(worker.gradients(half))
-        gradients.append([w.grad for w in weights_of(worker)])
-    ours = [torch.stack(both).mean(0) for both in zip(*gradients, strict=True)]
-    named = [{name: getattr(half, name) for name in half.__slots__} for half in halves]
-    arguments = (1, 2, str(tmp_path), agent.state_dict(), named[1])
-    other = torch.multiprocessing.get_context("spawn").Process(target=ddp.work, args=arguments)
-    other.start()
-    theirs = ddp.gradients_of(0, 2, str(tmp_path), agent, named[0])
-    other.join()
-    assert other.exitcode == 0
-    for mine, their in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, their, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("rule", ["sgd", "adagrad", "rmsprop"])
 def test_the_rules_of_servers_are_those_of_torch(rule: str) -> None:
     agent = teams.agent("d3qn")
