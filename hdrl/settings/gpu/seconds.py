@@ -5,6 +5,7 @@ It steps by seconds and starts at most one job in each, whatever its GPUs are; b
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster
 from hdrl.settings.gpu.readers import read_trace
+from hdrl.settings.gpu.simulation import signals_of
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 
 COMPATIBILITY = "drl-gpu"
 """The compatibility mode."""
@@ -251,3 +254,64 @@ def outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: f
         utilization=held_s / (cluster.n_units * span_s) if span_s > 0 else 0.0,
         makespan_s=last_s + first_s,
     )
+
+
+def trace_of_seconds(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, n_decisions: int = 0) -> TaskTrace:
+    """Return the Trace of the first environment; jobs without GPUs have stays without units.
+
+    Parameters
+    ----------
+    cluster, load, world
+        What was simulated, and its world.
+    n_decisions
+        How many decisions were made.
+    """
+    n, now_s = load.n_items, float(world.now_s[0])
+    is_done, has_started = world.is_done[0, :n] > 0, world.start_s[0, :n] >= 0
+    tasks = np.zeros(n, dtype=TASK_DTYPE)
+    tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
+    tasks["start_s"], tasks["end_s"] = world.start_s[0, :n], np.where(is_done, world.end_s[0, :n], -1.0)
+    has_arrived = np.arange(n) < world.counts[0, kernel.NEXT_JOB]
+    tasks["state"] = np.select(
+        [is_done, has_started, has_arrived],
+        [int(TaskState.DONE), int(TaskState.RUNNING), int(TaskState.WAITING)],
+        int(TaskState.NOT_RELEASED),
+    )
+    tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
+    started = np.flatnonzero(has_started)
+    started = started[np.argsort(tasks["start_s"][started], kind="stable")]
+    stays = np.zeros(len(started), dtype=STAY_DTYPE)
+    stays["task"], stays["start_s"], stays["pace"] = started, tasks["start_s"][started], 1.0
+    stays["end_s"] = np.where(is_done[started], world.end_s[0, started], now_s)
+    stays["n_units"] = load.jobs["n_gpus"][started]
+    stays["first_unit"] = np.cumsum(stays["n_units"]) - stays["n_units"]
+    units = _units_of(cluster, stays, world.held[0])
+    held_s = float(((stays["end_s"] - stays["start_s"]) * stays["n_units"]).sum())
+    return TaskTrace(
+        machine=cluster,
+        load=load,
+        tasks=tasks,
+        stays=stays,
+        stay_units=units,
+        signals=signals_of(cluster, load, tasks, stays, units),
+        counts={"n_preemptions": 0.0, "n_migrations": 0.0, "lost_gpu_s": 0.0, "busy_gpu_s": held_s},
+        end_s=now_s,
+        n_decisions=n_decisions,
+    )
+
+
+def _units_of(cluster: Cluster, stays: NDArray[np.void], held: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return which GPUs each stay has: the first idle ones of each type, of which it counts alone."""
+    by_speed = np.argsort(-cluster.speeds, kind="stable")
+    idle = [np.flatnonzero(cluster.type_of_gpu == one).tolist() for one in by_speed]
+    running: list[tuple[float, int, list[tuple[int, int]]]] = []
+    units: list[int] = []
+    for number, stay in enumerate(stays):
+        while running and running[0][0] <= stay["start_s"]:
+            for place, unit in heapq.heappop(running)[2]:
+                heapq.heappush(idle[place], unit)
+        counts = held[stay["task"]]
+        mine = [(place, heapq.heappop(idle[place])) for place in range(len(idle)) for _ in range(counts[place])]
+        heapq.heappush(running, (float(stay["end_s"]), number, mine))
+        units += [unit for _, unit in mine]
+    return np.array(units, dtype=np.int32)

@@ -24,7 +24,16 @@ from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster, read_cluster
-from hdrl.settings.gpu.seconds import COMPATIBILITY, check_can_be_split, flops_of, put_jobs, read_errors, shared_arrays
+from hdrl.settings.gpu.seconds import (
+    COMPATIBILITY,
+    check_can_be_split,
+    flops_of,
+    put_jobs,
+    read_errors,
+    shared_arrays,
+    trace_of_seconds,
+)
+from hdrl.trace.model import TaskTrace
 
 _SHARED = frozenset(("flags", "type_gpus", "type_speed"))
 
@@ -169,6 +178,18 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
         """
         return window_of_row(self._windows, row)
 
+    def trace(self) -> TaskTrace:
+        """Return what has happened in the episode of the first row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
+        """
+        window = self.window(0)
+        load = self.loads[window.workload].window(window.start, window.n_jobs)
+        return trace_of_seconds(self.machine, load, self._state, int(self._lengths[0]))
+
 
 class GpuSecondsEnv(SingleEnv):
     """One GPU cluster: see `GpuSecondsVectorEnv`.
@@ -183,6 +204,10 @@ class GpuSecondsEnv(SingleEnv):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(GpuSecondsVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+
+    def trace(self) -> TaskTrace:
+        """Return what has happened in the episode: see `GpuSecondsVectorEnv.trace`."""
+        return self.batch.trace()
 
 
 def check_compatibility(compatibility: str | None) -> None:

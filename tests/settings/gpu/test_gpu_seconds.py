@@ -13,7 +13,9 @@ from hdrl.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.gpu.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.making import gpu_cluster_vector
+from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
+from hdrl.trace.model import TaskState
 
 # Two GPUs, four times as fast as the other two; mean speed is 2.5, so that speeds are 1.6 and 0.4.
 SMALL = Cluster(
@@ -112,6 +114,20 @@ def test_an_agent_sees_does_and_gains_what_it_did_in_the_original() -> None:
     for _ in range(2):  # it started at 1 and ended at 4, which is in the second before 5
         seen, reward, *_ = env.step(np.array([16]))
     assert reward[0] == pytest.approx(50.0 * 5.0 - 0.05 * (5 + 4) / 1000 - 0.3 * 2)
+
+
+def test_the_trace_of_an_episode_says_who_had_which_gpus() -> None:
+    env = make(max_s=6).unwrapped
+    env.reset(seed=0)
+    for action in (16, 0, 1, 16, 16, 0):
+        *_, truncated, _ = env.step(np.array([action]))
+    assert truncated[0]
+    trace = env.trace()
+    assert [(one["task"], one["start_s"], one["end_s"]) for one in trace.stays] == [(0, 1, 4), (2, 2, 4), (1, 5, 6)]
+    assert [TaskState(state).name for state in trace.tasks["state"]] == ["DONE", "RUNNING", "DONE"]
+    # The fast GPUs, 2 and 3, are taken first; three GPUs are split.
+    assert trace.stay_units.tolist() == [2, 3, 0, 2, 3, 0]
+    assert compute_metrics(trace)["n_finished"] == 2
 
 
 def test_large_observations_are_a_switch_and_an_episode_is_cut_off() -> None:
