@@ -51,7 +51,7 @@ def _rare_collections() -> Iterator[None]:
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS")
-@click.option("-a", "--agent", help="Agent: a Python file, 'classic', or the name of an algorithm.")
+@click.option("-a", "--agent", help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
 @click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
@@ -92,13 +92,14 @@ def launch(
     \b
     hdrl-launch options.json                the agent that the options name
     hdrl-launch classic options.json        the classic agent
+    hdrl-launch sjf options.json            a policy of the setting
     hdrl-launch ppo options.json            a built-in agent that learns
     hdrl-launch agent.py options.json       your own agent
     hdrl-launch options.json -a agent.py    the same
     hdrl-launch --resume runs/mine          resume a training
 
-    AGENT is a built-in name or a Python file. The file defines policy(view), a subclass of ClassicAgent, or an
-    agent that learns: see docs/learning.md.
+    AGENT is a built-in name, a policy or a Python file. The file defines policy(view), a subclass of ClassicAgent, or
+    an agent that learns: see docs/learning.md.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     from hdrl.experiment.run.inputs import read_options
 
@@ -114,9 +115,12 @@ def launch(
         options = resumed_options(resume, changes)
     else:
         agent, options_file = _who_and_what(arguments, agent)
+        policy_key = _policy_key(agent, options_file, setting)
+        if policy_key is None:
+            _check_agent(agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
-        changes += _agent_changes(agent) + _paths(
+        changes += _agent_changes(agent, policy_key) + _paths(
             {
                 "agent.input_model": inmodel,
                 "agent.output_model": outmodel,
@@ -137,12 +141,15 @@ def _paths(files: dict[str, str | None]) -> list[str]:
     return [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
 
 
-def _agent_changes(agent: str | None) -> list[str]:
-    """Return the changes that make an agent that of the options."""
+def _agent_changes(agent: str | None, policy_key: str | None) -> list[str]:
+    """Return the changes that make an agent, or a policy, that of the options."""
     if agent is None:
         return []
+    classic = ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
+    if policy_key is not None:
+        return [*classic, f"{policy_key}={json.dumps(agent)}"]
     if agent == CLASSIC:
-        return ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
+        return classic
     from hdrl.pyfiles import is_policy_file
 
     if is_policy_file(agent):
@@ -155,7 +162,7 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
     if len(arguments) == 1:
-        return _known_agent(agent), arguments[0]
+        return agent, arguments[0]
     if len(arguments) > 2:
         raise LaunchError(f"got {len(arguments)} arguments, expected [AGENT] OPTIONS")
     if agent is not None:
@@ -163,22 +170,41 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
     first, second = arguments
     if first.endswith(".json") and not second.endswith(".json"):
         first, second = second, first
-    return _known_agent(first), second
+    return first, second
 
 
-def _known_agent(agent: str | None) -> str | None:
-    """Return the name of an agent after a look whether there is one."""
+def _is_agent(agent: str) -> bool:
     from hdrl.agents import ALGORITHMS
-    from hdrl.errors import suggest
     from hdrl.pyfiles import is_policy_file
 
-    if agent is None or is_policy_file(agent):
-        return agent
+    return is_policy_file(agent) or agent in (CLASSIC, *ALGORITHMS)
 
-    known = (CLASSIC, *ALGORITHMS)
-    if agent not in known:
-        raise LaunchError(f"no agent {agent!r}, expected a Python file or a built-in agent; {suggest(agent, known)}")
-    return agent
+
+def _policy_key(agent: str | None, options_file: str, setting: str | None) -> str | None:
+    """Return where the options name their policy if the agent is a policy of their setting, else ``None``."""
+    if agent is None or _is_agent(agent):
+        return None
+    from hdrl.experiment.run.inputs import read_options
+    from hdrl.setting import find_setting
+
+    try:
+        options = read_options(options_file, setting=setting)
+        find_setting(options.setting_name, options.folder).policies.read(agent)
+    except HdrlError:
+        return None
+    return f"agent.{options.policy_key}"
+
+
+def _check_agent(agent: str | None) -> None:
+    """Raise unless there is an agent of that name."""
+    from hdrl.agents import ALGORITHMS
+    from hdrl.errors import suggest
+
+    if agent is not None and not _is_agent(agent):
+        known = (CLASSIC, *ALGORITHMS)
+        raise LaunchError(
+            f"no agent {agent!r}, expected a Python file, a policy or a built-in agent; {suggest(agent, known)}"
+        )
 
 
 def _start_logging(options: OptionsFile) -> None:
