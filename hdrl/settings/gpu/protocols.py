@@ -42,6 +42,15 @@ SEED_LOADS = (0.5, 0.7, 0.85, 0.95)
 SEED_OFF = ("first_16_alone", "priority_order", "one_type_fits", "one_start_per_second", "equal_speeds")
 """Its errors that change what happens, not only what is told of it."""
 
+GAVEL_RATES = (0.4, 2.0, 5.2)
+"""Jobs per hour of the columns of ``gpu-gavel-jct``."""
+
+GAVEL_CURVES = ("gavel-fifo", "gavel-fifo-het", "gavel-las", "gavel-las-het", "allox")
+"""Its rows."""
+
+CURVES_FIRST, CURVES_LAST, CURVES_JOBS = 4000, 5000, 9000
+"""The window of jobs of Gavel's curves, and enough jobs for it to end."""
+
 GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 """The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""
 
@@ -164,4 +173,34 @@ def gpu_seed(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pla
                     f"heavy at {offered:g} {baseline}, {case}",
                     play_baseline(cluster, stretched, baseline, errors=cases[case]),
                 )
+    return found
+
+
+@PROTOCOLS.register("gpu-gavel-jct")
+def gpu_gavel_jct(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the mean completion times in hours of Gavel's curves: jobs 4000-4999 on single GPUs, seed 0.
+
+    Parameters
+    ----------
+    traces
+        Holds Gavel's throughputs.
+    models
+        Not used: a protocol of fixed policies.
+
+    References
+    ----------
+    D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+    """
+    del models
+    from hdrl.settings.gpu.gavel_jobs import gavel_load
+    from hdrl.settings.gpu.machine import read_cluster
+    from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
+    from hdrl.settings.gpu.throughputs import read_throughputs
+
+    cluster, throughputs, found = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS]), {}
+    for rate in GAVEL_RATES:
+        load = gavel_load(throughputs, CURVES_JOBS, jobs_per_hour=rate)
+        for policy in GAVEL_CURVES:
+            trace = simulate_rounds(cluster, load, policy, window=(CURVES_FIRST, CURVES_LAST))
+            found[policy, f"{rate:g} jobs/h"] = mean_jct_s(trace, CURVES_FIRST, CURVES_LAST) / 3600.0
     return found
