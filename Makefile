@@ -20,7 +20,7 @@ DEFINITION := setup.cfg pyproject.toml constraints.txt hdrl/version.py
 # instead of importing them get a copy of the tree as it is installed.
 TREE := build/tree
 
-.PHONY: demo test lint fuzz browser benchmark clean
+.PHONY: demo test lint imports types fuzz browser benchmark clean
 .DELETE_ON_ERROR:
 
 demo: $(CORE)
@@ -33,7 +33,13 @@ lint: $(DEV)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
+	@$(MAKE) --no-print-directory --jobs=2 imports types
+
+# Parts of lint, which makes the tree that they read.
+imports:
 	cd $(TREE) && $(CURDIR)/$(BIN)/lint-imports --no-logo --config $(CURDIR)/setup.cfg --cache-dir ../import-linter
+
+types:
 	MYPYPATH=$(TREE) $(BIN)/mypy --no-error-summary --cache-dir build/mypy -p hdrl
 
 fuzz: $(DEV)

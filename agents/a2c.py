@@ -11,6 +11,7 @@ What differs from the paper, and why:
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -18,10 +19,11 @@ import torch
 from pydantic import Field
 
 from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
-from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, adam, descend
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
 
@@ -57,6 +59,7 @@ class A2C(ActorCriticAgent):
     """Advantage actor-critic."""
 
     Config = A2CConfig
+    n_gradients = "one"
     config: A2CConfig
 
     def __init__(
@@ -77,6 +80,10 @@ class A2C(ActorCriticAgent):
 
     def learn(self, batch: Steps) -> dict[str, float]:
         """Make one step of gradient descent on a rollout."""
+        return descend(self.gradients(batch))
+
+    def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
+        """Compute the gradient on a rollout."""
         config = self.config
         observations, masks, actions = batch.flat()
         logits, flat_values = self.network.both(observations, masks)
@@ -101,7 +108,7 @@ class A2C(ActorCriticAgent):
         loss = policy_loss + 2.0 * config.value_coef * value_loss - config.entropy_coef * entropy
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        step_clipped(self.optimizer, config.max_grad_norm)
+        yield Descent(self.optimizer, config.max_grad_norm)
         self.n_updates += 1
         return {
             "policy_loss": float(policy_loss.detach()),

@@ -16,7 +16,7 @@ What differs from the papers, and why:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -25,12 +25,12 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from hdrl.learn.agent import Acted, Agent
+from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.masking import ILLEGAL, log_prob_of, random_legal
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
-from hdrl.learn.policy import step_clipped
+from hdrl.learn.policy import descend
 from hdrl.learn.replay import Replay, Schedule, Transitions
 
 
@@ -81,6 +81,7 @@ class DQN(Agent):
     """Deep Q-learning."""
 
     Config = DQNConfig
+    n_gradients = "one"
     config: DQNConfig
 
     def __init__(
@@ -139,14 +140,15 @@ class DQN(Agent):
 
     def learn(self, batch: Transitions) -> dict[str, float]:
         """Make one step of gradient descent on a batch of transitions."""
-        with torch.no_grad():
-            next_values = self._next_values(batch)
-        values = log_prob_of(self.action_values(self.network, batch.observations, batch.masks), batch.actions)
-        targets = batch.returns + batch.discounts * next_values
+        return descend(self.gradients(batch))
+
+    def gradients(self, batch: Transitions) -> Generator[Descent, None, dict[str, float]]:
+        """Compute the gradient on a batch of transitions."""
+        values, targets = self._values_and_targets(batch)
         loss = (batch.weights * functional.smooth_l1_loss(values, targets, reduction="none")).mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        step_clipped(self.optimizer, self.config.max_grad_norm)
+        yield Descent(self.optimizer, self.config.max_grad_norm)
         batch.errors = (values.detach() - targets).abs()
         self.n_updates += 1
         if self.n_updates % self.config.target_every == 0:
@@ -158,6 +160,24 @@ class DQN(Agent):
             "epsilon": self.epsilon,
             "reward_scale": batch.scale,
         }
+
+    def errors(self, batch: Transitions) -> Tensor:
+        """Return how far the values of transitions are from what they should be, shape ``(n,)``, without learning.
+
+        Parameters
+        ----------
+        batch
+            The transitions.
+        """
+        with torch.no_grad():
+            values, targets = self._values_and_targets(batch)
+            return (values - targets).abs()
+
+    def _values_and_targets(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            next_values = self._next_values(batch)
+        values = log_prob_of(self.action_values(self.network, batch.observations, batch.masks), batch.actions)
+        return values, batch.returns + batch.discounts * next_values
 
     def action_values(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each action, shape ``(n, n_actions)``; those of illegal ones are `masking.ILLEGAL`.

@@ -16,6 +16,7 @@ What differs from the paper, and why:
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
@@ -24,10 +25,11 @@ from pydantic import Field
 from torch import Tensor
 
 from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
-from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, adam, descend
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
 
@@ -109,6 +111,7 @@ class PPO(ActorCriticAgent):
     """Proximal policy optimisation."""
 
     Config = PPOConfig
+    n_gradients = "many"
     config: PPOConfig
 
     def __init__(
@@ -129,6 +132,10 @@ class PPO(ActorCriticAgent):
 
     def learn(self, batch: Steps) -> dict[str, float]:
         """Learn from a rollout."""
+        return descend(self.gradients(batch))
+
+    def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
+        """Compute a gradient on every minibatch of every epoch."""
         sample, values = self._sample(batch)
         n = len(sample.actions)
         size = n if self.config.minibatch_size is None else min(self.config.minibatch_size, n)
@@ -138,7 +145,7 @@ class PPO(ActorCriticAgent):
                 break
             order = torch.randperm(n, generator=self.generator)
             for index in torch.split(order, size):
-                self._update(sample.at(index), log)
+                yield from self._update(sample.at(index), log)
             log.n_epochs += not log.is_stopped
         self.n_updates += 1
         explained = explained_variance(values, sample.returns)
@@ -172,8 +179,8 @@ class PPO(ActorCriticAgent):
         index = steps.valid.flatten().nonzero().squeeze(-1)
         return sample.at(index), values.flatten()[index]
 
-    def _update(self, sample: Sample, log: _Log) -> None:
-        """Make one step of gradient descent on a minibatch."""
+    def _update(self, sample: Sample, log: _Log) -> Iterator[Descent]:
+        """Compute the gradient on a minibatch, unless learning is to stop."""
         config = self.config
         if log.is_stopped:
             values = self.network.values(sample.observations, sample.masks)
@@ -204,7 +211,7 @@ class PPO(ActorCriticAgent):
         log.add(value_loss=value_loss.detach())
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        step_clipped(self.optimizer, config.max_grad_norm)
+        yield Descent(self.optimizer, config.max_grad_norm)
 
 
 class _Log:

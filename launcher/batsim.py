@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from hdrl.errors import HdrlError, OptionsError, suggest
+from hdrl.errors import OptionsError, suggest
 from hdrl.files import read_text
+from hdrl.launcher.errors import CleanErrors, OneLine
 from hdrl.settings.batch.batsim.exact.context import BatsimOptions
 
 BATSIM_VERSION = "v4.2.1"
@@ -49,6 +49,7 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
 
 @click.command(
     name="hdrl-batsim",
+    cls=CleanErrors,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help="Simulate how jobs run on a platform, as Batsim 4.2.1 does; a scheduler decides over a ZeroMQ socket.",
     epilog="It differs from batsim: --timeout is new; the colours in schedule.trace are the same in every run; where "
@@ -95,20 +96,11 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
 @_information("--simgrid-version", SIMGRID_VERSION, "Print the version of SimGrid that this behaves as.")
 def main(**given: Any) -> None:
     """Run the command; its help is above."""
-    try:
-        options = batsim_options(given)
-        if given["dump_execution_context"]:
-            click.echo(_execution_context(given))
-            return
-        quiet = given["quiet"] or given["verbosity"] == "quiet"
-        code = simulate(options, given, quiet=quiet)
-    except HdrlError as error:
-        click.echo(f"hdrl-batsim: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        click.echo("hdrl-batsim: interrupted", err=True)
-        sys.exit(130)
-    sys.exit(code)
+    options = batsim_options(given)
+    if given["dump_execution_context"]:
+        click.echo(_execution_context(given))
+        return
+    simulate(options, given, quiet=given["quiet"] or given["verbosity"] == "quiet")
 
 
 def batsim_options(given: dict[str, Any]) -> BatsimOptions:
@@ -155,8 +147,14 @@ def batsim_options(given: dict[str, Any]) -> BatsimOptions:
     )
 
 
-def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> int:
-    """Simulate with the scheduler at the socket, write the files, and return the exit code."""
+def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> None:
+    """Simulate with the scheduler at the socket, and write the files.
+
+    Raises
+    ------
+    OneLine
+        If jobs wait for ever.
+    """
     from hdrl.settings.batch.batsim.connection import RemoteScheduler
     from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
 
@@ -169,8 +167,7 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> i
     states = not given["disable_machine_state_tracing"]
     result.outputs.write(given["export"], result.schedule, machine_states=states, trace=result.trace)
     if result.deadlocked:
-        click.echo(f"hdrl-batsim: {result.deadlock()}", err=True)
-        return 1
+        raise OneLine("hdrl-batsim", result.deadlock(), exit_code=1)
     if not quiet:
         row = result.schedule
         click.echo(
@@ -179,7 +176,6 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> i
             f"makespan={row['makespan']}, mean_waiting_time={row['mean_waiting_time']}",
             err=True,
         )
-    return 0
 
 
 def _roles(maps: tuple[str, ...]) -> dict[str, str]:

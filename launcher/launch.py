@@ -67,6 +67,7 @@ def _rare_collections() -> Iterator[None]:
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
+@click.option("--on", default="local", metavar="PLACE", help="Where workers live: local, ray, or ray:<address>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
 @click.version_option(VERSION, prog_name="hdrl-launch")
@@ -83,6 +84,7 @@ def launch(
     setting: str | None,
     seed: int | None,
     out: Path | None,
+    on: str,
     overrides: tuple[str, ...],
     *,
     quiet: bool,
@@ -129,7 +131,7 @@ def launch(
         )
         options = read_options(options_file, overrides=changes, setting=setting)
     _start_logging(options)
-    _run(options, resume or out, quiet=quiet, resumes=resume is not None)
+    _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on)
 
 
 def _changes(overrides: tuple[str, ...], values: dict[str, object]) -> list[str]:
@@ -218,7 +220,7 @@ def _start_logging(options: OptionsFile) -> None:
     logger.setLevel(options.log_level)
 
 
-def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool) -> None:
+def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, on: str) -> None:
     from datetime import datetime
 
     from hdrl.experiment import default_folder, resolve_options, run_experiment
@@ -228,7 +230,7 @@ def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool) 
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
     stop = Stop()
     with _progress(stop, quiet=quiet) as progress:
-        result = run_experiment(options, out=folder, progress=progress, resumes=resumes)
+        result = run_experiment(options, out=folder, progress=progress, resumes=resumes, on=on)
     training = result.training
     if training is not None and not training.is_complete:
         raise after_signal(

@@ -79,7 +79,7 @@ class RunResult:
 
 
 def run_experiment(
-    options: OptionsFile, *, out: str | Path, progress: Progress | None = None, resumes: bool = False
+    options: OptionsFile, *, out: str | Path, progress: Progress | None = None, resumes: bool = False, on: str = "local"
 ) -> RunResult:
     """Run an experiment and write what came of it into a new folder.
 
@@ -102,6 +102,8 @@ def run_experiment(
         Progress callbacks.
     resumes
         Whether to resume the training in the folder.
+    on
+        Where several workers of a training live: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
 
     Raises
     ------
@@ -116,9 +118,11 @@ def run_experiment(
         agent = choose_agent(options)
         options = with_kind(options, agent)
         if agent.kind is not AgentKind.POLICY and options.agent_options.run == "train":
-            return _train(options, agent, out, progress, resumes=resumes)
+            return _train(options, agent, out, progress, resumes=resumes, on=on)
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
+    if on != "local":
+        raise OptionsError(f"--on {on} is for trainings by several workers, and nothing is trained here")
     seeds = run_seeds(options)
     if len(seeds) == 1:
         return RunResult(out, (_single_run(options, out, progress),))
@@ -156,12 +160,12 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
 
 
 def _train(
-    options: OptionsFile, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool
+    options: OptionsFile, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool, on: str
 ) -> RunResult:
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
-    training = TrainingRun(options, agent, out, resumes=resumes, progress=progress)
+    training = TrainingRun(options, agent, out, resumes=resumes, progress=progress, on=on)
     clock.lap("read_s")
     _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")

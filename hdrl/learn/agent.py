@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, cast
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import gymnasium as gym
 import torch
@@ -41,6 +41,21 @@ class Acted(NamedTuple):
 
     actions: Tensor
     stored: dict[str, Tensor]
+
+
+class Descent(NamedTuple):
+    """A gradient is there: a step of an optimiser may follow.
+
+    Attributes
+    ----------
+    optimizer
+        The optimiser whose parameters hold the gradient.
+    max_norm
+        Largest norm of the gradient, to which longer ones are scaled down; ``None``: any.
+    """
+
+    optimizer: torch.optim.Optimizer
+    max_norm: float | None
 
 
 class Agent(abc.ABC):
@@ -77,6 +92,8 @@ class Agent(abc.ABC):
     """
 
     Config: ClassVar[type[BaseConfig]] = BaseConfig
+    n_gradients: ClassVar[Literal["none", "one", "many"]] = "none"
+    """How many gradients `gradients` gives for a batch, which decides how several workers can share the learning."""
 
     def __init__(
         self,
@@ -118,6 +135,26 @@ class Agent(abc.ABC):
         batch
             What the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
         """
+
+    def gradients(self, batch: Any) -> Generator[Descent, None, dict[str, float]]:
+        """Learn from a batch, but leave the steps of the optimiser to whoever asks for the next gradient.
+
+        It is a generator. It yields whenever the parameters hold a gradient, goes on when they have been changed, and
+        ends with what `learn` returns. `learn` makes each step itself; workers that learn together make one with what
+        all of them have found.
+
+        Parameters
+        ----------
+        batch
+            As in `learn`.
+
+        Raises
+        ------
+        LearningError
+            If the agent cannot learn together with others.
+        """
+        del batch
+        raise LearningError(f"{type(self).__name__} cannot learn together with others, expected DQN, A2C or PPO")
 
     @abc.abstractmethod
     def memory(self, n_envs: int) -> Memory:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from hdrl.learn.agent import Acted, Agent
+from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.masking import log_prob_of, sample
 from hdrl.learn.networks import ActorCritic, build_network
@@ -112,3 +113,25 @@ def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> No
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         nn.utils.clip_grad_norm_(parameters, max_norm)
     optimizer.step()
+
+
+def descend(gradients: Generator[Descent, None, dict[str, float]]) -> dict[str, float]:
+    """Make a step of the optimiser with every gradient of `hdrl.learn.agent.Agent.gradients`.
+
+    Parameters
+    ----------
+    gradients
+        What it returned.
+
+    Returns
+    -------
+    dict
+        What is worth logging.
+    """
+    while True:
+        try:
+            descent = next(gradients)
+        except StopIteration as end:
+            losses: dict[str, float] = end.value
+            return losses
+        step_clipped(descent.optimizer, descent.max_norm)

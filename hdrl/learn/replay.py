@@ -223,7 +223,7 @@ class Replay(Memory):
             self.scale.add(outcome)
         kinds = {name: getattr(outcome, name) for name in _KINDS}
         self._write(self._all_rows, kinds)
-        self._heads += 1
+        self._heads[self._all_rows] += 1
         if outcome.finals is not None:
             self._write_finals(outcome.finals)
         self._n_recorded += int(outcome.valid.sum())

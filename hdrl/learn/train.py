@@ -123,6 +123,10 @@ class Trainer:
                 if on_iteration is not None and on_iteration(iteration) is True:
                     return
 
+    def close(self) -> None:
+        """Close the environments."""
+        self.interaction.envs.close()
+
     def stop(self) -> None:
         """End `run` after the running iteration; may be called from a signal handler or another thread."""
         self._is_stopping = True
@@ -182,21 +186,25 @@ class Trainer:
 
     def _learn_once(self) -> dict[str, float]:
         self.interaction.episodes = []
-        if not self._is_reset or self.memory.resets_first:
-            # The first reset gives the seed; the environments continue with it by themselves.
-            first = None if self._is_reset else self.seed + self.n_iterations
-            self.interaction.reset(first)
-            self._is_reset = True
+        self.begin()
         sums: dict[str, float] = {}
         for _ in range(self.memory.learns_per_iteration):
-            batch = self._gather()
+            batch = self.gather()
             for name, value in checked_losses(self.agent, batch).items():
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
         return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
 
-    def _gather(self) -> Any:
-        """Step until there is a batch."""
+    def begin(self) -> None:
+        """Begin episodes, unless they are under way and may go on."""
+        if not self._is_reset or self.memory.resets_first:
+            # The first reset gives the seed; the environments continue with it by themselves.
+            first = None if self._is_reset else self.seed + self.n_iterations
+            self.interaction.reset(first)
+            self._is_reset = True
+
+    def gather(self) -> Any:
+        """Step until there is a batch; episodes must be under way."""
         memory, interaction = self.memory, self.interaction
         while True:
             acted = checked_choice(self.agent, interaction.observations, interaction.mask, explore=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hdrl.options.block import Block
+from hdrl.options.distributed import DistributedOptions
 from hdrl.windows import PARTS
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -83,3 +84,14 @@ class LearningOptions(Block):
     )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
+    distributed: DistributedOptions | None = Field(
+        default=None, description="How several workers learn together; null: there is one."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out workers that there are not: the files of a training by one stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if told.get("distributed") is None:
+            told.pop("distributed", None)
+        return told

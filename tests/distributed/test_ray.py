@@ -101,6 +101,33 @@ def test_nobody_there_is_told_at_once():
     assert f"RayError: ray:{address}: nothing answers there" in last
 
 
+def test_workers_that_learn_together_leave_the_bytes_of_their_twin(cluster, tmp_path: Path):
+    pytest.importorskip("torch", reason="needs torch (the extra learn)")
+    import teams
+
+    prints = []
+    for on in ("local", "ray"):
+        team = teams.team("d3qn", "async", on=on, workers=1)
+        team.run(2)
+        prints.append(teams.fingerprint(team, tmp_path / on))
+        team.close()
+    assert prints[0] == prints[1]
+
+
+def test_a_crew_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster, workers):
+    from hdrl.distributed.training.crew import OnRay, RoleDied
+
+    crew = OnRay(cluster)
+    member = crew.hire(workers.Adder)
+    parts = [crew.call(member, "add", [1, 2]), crew.keep(4, None)]
+    assert crew.content(crew.call(member, "add", parts)) == 7
+    with pytest.raises(HdrlError, match=r"^no more$"):
+        crew.told(crew.call(member, "fail"))
+    cluster.kill(member)
+    with pytest.raises(RoleDied):
+        crew.told(crew.call(member, "add", [1]))
+
+
 def test_the_environment_is_left_as_it_was(cluster):
     from hdrl.distributed.ray_cluster import _surroundings
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrl.errors import ReadError
+from hdrl.errors import HdrlError, ReadError
 
 
 def double(task: int) -> int:
@@ -70,3 +70,13 @@ class Sleeps:
         (self.folder / f"{os.getpid()}.pid").touch()
         time.sleep(60)
         return task
+
+
+class Adder:
+    """A role without torch."""
+
+    def add(self, parts):
+        return sum(parts), len(parts)
+
+    def fail(self):
+        raise HdrlError("no more")

@@ -16,6 +16,7 @@ from hdrl.pyfiles import blamed
 if TYPE_CHECKING:
     import gymnasium
 
+    from hdrl.distributed.training import DistributedTrainer
     from hdrl.experiment.run.progress import Progress
     from hdrl.learn.interaction import Episode
     from hdrl.learn.train import Iteration, Trainer
@@ -114,7 +115,7 @@ class Training:
     """
 
     folder: Path
-    trainer: Trainer
+    trainer: Trainer | DistributedTrainer
     plan: Plan
     save_checkpoint: Callable[[Mapping[str, Any]], None]
     save_best: Callable[[], None]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
+from hdrl.experiment.run.inputs import RESUME_FILE
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.learning import (
     check_options_of,
@@ -30,16 +31,19 @@ from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, T
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
 from hdrl.experiment.train.modeluse import load_model, played
-from hdrl.experiment.train.resuming import RESUME_FILE, check_same_training, read_resumed, write_resume_file
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
+from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
 from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
+    from hdrl.distributed.training import DistributedTrainer
     from hdrl.experiment.run.progress import Progress
+    from hdrl.learn.agent import Agent
     from hdrl.learn.train import Trainer
+    from hdrl.options.distributed import DistributedOptions
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
@@ -93,6 +97,8 @@ class TrainingRun:
         Whether to resume what is there.
     progress
         Progress callbacks.
+    on
+        Where several workers learn together: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
 
     Raises
     ------
@@ -108,6 +114,7 @@ class TrainingRun:
         *,
         resumes: bool = False,
         progress: Progress | None = None,
+        on: str = "local",
     ) -> None:
         why_not = options.no_learning()
         if why_not is not None:
@@ -119,7 +126,7 @@ class TrainingRun:
         require_torch()
         check_options_of(options, choice)
         self._validation_envs = self._make_validation_envs()
-        self.trainer: Trainer = self._make_trainer()
+        self.trainer: Trainer | DistributedTrainer = self._make_trainer(on)
         self._trained_on = self.world.trained_on()
         self.world.check_test()
         _warm_output(options)
@@ -170,7 +177,7 @@ class TrainingRun:
                 raise type(error)(f"{error}; {self._kept()}") from error
             raise
         finally:
-            self.trainer.interaction.envs.close()
+            self.trainer.close()
             if self._validation_envs is not None:
                 self._validation_envs.close()
 
@@ -205,10 +212,13 @@ class TrainingRun:
             trace,
         )
 
-    def _make_trainer(self) -> Trainer:
+    def _make_trainer(self, on: str) -> Trainer | DistributedTrainer:
         from hdrl.learn.train import Trainer
 
-        options, envs = self.options, self.world.batch("train", self.options.learning.n_envs)
+        options, distributed = self.options, self.options.learning.distributed
+        if distributed is None and on != "local":
+            raise OptionsError(f"{options.where}: --on {on} is for several workers, expected learning.distributed")
+        envs = self.world.batch("train", options.learning.n_envs)
         made = make_agent(
             self.choice,
             settings_of(options, self.choice),
@@ -216,8 +226,30 @@ class TrainingRun:
             seed=options.seed,
             where=f"{options.where}: learning.settings",
         )
+        if distributed is not None:
+            envs.close()
+            return self._several(made, distributed, on)
         with blamed(self.choice.path):
             return Trainer(made, envs, seed=stream_seed(options.seed, "train"))
+
+    def _several(self, agent: Agent, distributed: DistributedOptions, on: str) -> DistributedTrainer:
+        """Return the trainer of several workers."""
+        from hdrl.distributed.training import DistributedTrainer
+
+        options = self.options
+        if self.choice.path is not None and on != "local":
+            raise OptionsError(f"{self.choice.path}: other processes do not know its class, expected --on local")
+        # What travels to other processes are options; worlds hold what need not travel.
+        make_envs = TrainingEnvs(self.world, options)
+        return DistributedTrainer(
+            agent,
+            make_envs,
+            options.learning.n_envs,
+            distributed,
+            seed=stream_seed(options.seed, "train"),
+            on=on,
+            where=options.where,
+        )
 
     def _make_validation_envs(self) -> Any:
         """Return the environments to validate in, ``None`` if nobody asks for it."""

@@ -119,6 +119,41 @@ class World:
         return asked_for(f"{self._options.where}: learning.arguments")
 
 
+class TrainingEnvs:
+    """Makes environments to learn in, here or in another process.
+
+    Parameters
+    ----------
+    world
+        What is simulated here; elsewhere it is read again.
+    options
+        The options.
+    """
+
+    def __init__(self, world: World, options: OptionsFile) -> None:
+        self._world: World | None = world
+        self._given = (options.model_dump(mode="json"), options.where, options.folder)
+
+    def __call__(self, n_envs: int) -> Any:
+        """Make a number of environments.
+
+        Parameters
+        ----------
+        n_envs
+            How many.
+        """
+        if self._world is None:
+            from hdrl.experiment.run.inputs import parse_options
+
+            values, where, folder = self._given
+            self._world = World(parse_options(values, where=where, folder=folder))
+        return self._world.batch("train", n_envs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what travels: options, no world."""
+        return {"_world": None, "_given": self._given}
+
+
 def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str, Any]:
     """Return the arguments of an environment that say which jobs an episode holds."""
     episodes = options.learning.episodes

@@ -97,7 +97,7 @@ def test_quiet_and_without_machine_states(tmp_path: Path) -> None:
 def _fails(result: Result, code: int, problem: str) -> None:
     assert result.exit_code == code, result.output
     assert problem in result.stderr
-    assert result.stderr.startswith("hdrl-batsim: ")
+    assert result.stderr.startswith("hdrl-batsim: error: ")
     assert result.stderr.count("\n") == 1
 
 

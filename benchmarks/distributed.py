@@ -1,0 +1,137 @@
+"""Learning by several workers: real processes beside one, the server's update, the shared replay."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from typing import Any
+
+from common.report import Report, finish, json_file_argument
+
+N_ENVS = 64
+N_ITERATIONS = 3
+N_UPDATES = 200
+N_ROUNDS = 5
+SPEEDUP_AT_LEAST = 1.7
+UPDATE_S_AT_MOST = 1e-3
+TRANSITIONS_AT_LEAST = 200_000
+
+
+def environments(n_envs: int) -> Any:
+    """Return the batch of `benchmarks/training.py`: windows of 256 jobs, 128 rows of 8 columns."""
+    from hdrl.envs import JobPickVectorEnv
+
+    return JobPickVectorEnv(n_envs, n_procs=256, commitment="block", backfilling="none", copy=False)
+
+
+def team(n_workers: int, on: str) -> Any:
+    """Return workers that hardly learn: environments and acting dominate."""
+    from hdrl.agents import make_agent
+    from hdrl.distributed.training import DistributedTrainer
+    from hdrl.options.distributed import DistributedOptions
+
+    envs = environments(1)
+    spaces = (envs.single_observation_space, envs.single_action_space)
+    agent = make_agent("a2c", *spaces, network="kernel", n_steps=512)
+    options = DistributedOptions(scheme="sync", workers=n_workers)
+    return DistributedTrainer(agent, functools.partial(environments), N_ENVS, options, on=on)
+
+
+def steps_per_s() -> dict[int, list[float]]:
+    """Return environment steps per second of each round, on Ray, by one worker and by two in turn."""
+    trainers = {n: team(n, "ray") for n in (1, 2)}
+    for trainer in trainers.values():
+        trainer.run(1)  # processes start, and load what is compiled
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(N_ROUNDS):
+        for n, trainer in trainers.items():
+            before, began_s = trainer.n_steps, time.perf_counter()
+            trainer.run(trainer.n_iterations + N_ITERATIONS)
+            rates[n].append((trainer.n_steps - before) / (time.perf_counter() - began_s))
+    for n in (2, 1):  # the first has started Ray, and ends it
+        trainers[n].close()
+    return rates
+
+
+def update_s() -> list[float]:
+    """Return seconds of an update of about 20,000 weights: gradients in, step, weights out."""
+    import torch
+    from gymnasium import spaces
+
+    from hdrl.agents import make_agent
+    from hdrl.distributed.training.server import Server, parts_of, weights_of
+
+    box = spaces.Box(0.0, 1.0, (90,))
+    agent = make_agent("dqn", box, spaces.Discrete(12), hidden=[128, 64])
+    weights = weights_of(agent)
+    (part,) = parts_of(agent, 1, "agent", "here")
+    server = Server(part, weights)
+    gradients = [[torch.randn_like(one) for one in weights] for _ in range(2)]
+    seconds = []
+    for _ in range(N_UPDATES):
+        began_s = time.perf_counter()
+        norms, _ = server.take(gradients)
+        server.step([norms], 10.0)
+        server.weights()
+        seconds.append(time.perf_counter() - began_s)
+    return seconds
+
+
+def transitions_per_s() -> list[float]:
+    """Return transitions per second that are added by actors and drawn by a learner, each counted once."""
+    import torch
+
+    from hdrl.distributed.training.replay import Chunk, SharedReplay
+    from hdrl.learn.memory import Outcome
+    from hdrl.learn.replay import Schedule
+
+    n_each, n_steps, batch = 64, 16, 512
+    replay = SharedReplay(
+        4,
+        n_each,
+        capacity=131_072,
+        batch_size=batch,
+        gamma=0.99,
+        generator=torch.Generator(),
+        n_steps=3,
+        alpha=0.6,
+        beta=Schedule(0.4, 1.0, 1000),
+    )
+    no = torch.zeros(n_each, dtype=torch.bool)
+    seen, actions = torch.rand((n_each, 10)), torch.zeros(n_each, dtype=torch.int64)
+    outcome = Outcome(torch.rand(n_each), no, no, ~no, None)
+    rates = []
+    for _ in range(N_ROUNDS):
+        began_s, n = time.perf_counter(), 0
+        for k in range(40):
+            chunk = Chunk(k % 4, ((seen, None, actions),) * n_steps, (outcome,) * n_steps)
+            replay.add(chunk)
+            drawn = [replay.sample() for _ in range(2)]
+            for one in drawn:
+                one.errors = torch.rand(batch)
+                replay.after_learning(one)
+            n += n_each * n_steps + 2 * batch
+        rates.append(n / (time.perf_counter() - began_s))
+    return rates
+
+
+def main() -> None:
+    """Measure and show."""
+    import torch
+
+    json_file = json_file_argument(__doc__)
+    torch.set_num_threads(1)
+    report = Report("Learning by several workers")
+    report.add("update of 20,000 weights by a server", update_s(), "s", at_most=UPDATE_S_AT_MOST)
+    report.add("shared replay, added and drawn", transitions_per_s(), "/s", at_least=TRANSITIONS_AT_LEAST)
+    one, two = steps_per_s().values()
+    report.add("environment steps, one process", one, "/s")
+    ratio = statistics.median(two) / statistics.median(one)
+    report.add("environment steps, two processes", two, "/s", ratio=f"{ratio:.2f} x one")
+    report.add("two processes beside one", [ratio], "x", at_least=SPEEDUP_AT_LEAST)
+    finish(report, json_file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Workers and servers of a training, and what is known of them: the ground that all schemes stand on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdrl.distributed.training.clock import Clock
+from hdrl.distributed.training.crew import Crew, Handle
+from hdrl.distributed.training.server import Part, Server, weights_of
+from hdrl.distributed.training.worker import Plan, Told, Worker
+from hdrl.errors import LearningError
+from hdrl.learn.config import ReplayConfig
+from hdrl.learn.interaction import Episode
+from hdrl.options.distributed import DistributedOptions
+
+
+@dataclass(slots=True)
+class Record:
+    """What has happened since an iteration began.
+
+    Attributes
+    ----------
+    n_steps
+        Environment steps.
+    n_updates, n_batches, n_dropped
+        Steps of the servers, batches that were learned from, and gradients that came too late.
+    episodes
+        Episodes that ended.
+    staleness
+        Of each gradient that was used: how many updates there were after its weights had been fetched.
+    lags
+        apex: of each message of an actor, how many updates its weights were old.
+    """
+
+    n_steps: int = 0
+    n_updates: int = 0
+    n_batches: int = 0
+    n_dropped: int = 0
+    episodes: list[Episode] = field(default_factory=list)
+    staleness: list[int] = field(default_factory=list)
+    lags: list[int] = field(default_factory=list)
+    losses: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, told: Told) -> None:
+        """Take notice of what a worker has told.
+
+        Raises
+        ------
+        LearningError
+            If a loss is not finite.
+        """
+        self.n_steps += told.n_steps
+        self.episodes += told.episodes
+        for name, value in (told.losses or {}).items():
+            if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
+                raise LearningError(f"{name} of a worker is {value}, expected a finite number")
+            self.losses.setdefault(name, []).append(float(value))
+
+    def columns(self) -> dict[str, float]:
+        """Return what is logged: means of what was told, and what went on between the workers."""
+        told = {name: sum(values) / len(values) for name, values in self.losses.items()}
+        told |= {"n_server_updates": float(self.n_updates), "n_dropped_gradients": float(self.n_dropped)}
+        for name, values in (("staleness", self.staleness), ("actor_lag", self.lags)):
+            if values:
+                told |= {f"mean_{name}": sum(values) / len(values), f"max_{name}": float(max(values))}
+        return told
+
+
+class Company:
+    """Workers and servers.
+
+    Parameters
+    ----------
+    crew, clock
+        Where they live, and who is ready next.
+    options
+        How many there are.
+    plan
+        What worker 0 is made of.
+    parts
+        What each server holds.
+    """
+
+    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]) -> None:
+        self.crew, self.clock, self.options = crew, clock, options
+        self.n_workers = options.workers + options.backup
+        self.lives = [0] * self.n_workers
+        self.version = 0
+        self.record = Record()
+        self._plan = plan
+        first = [one.detach().clone() for one in weights_of(plan.agent())]
+        self.servers = [crew.hire(Server, part, first) for part in parts]
+        self.workers = [crew.hire(Worker, self.plan(number)) for number in range(self.n_workers)]
+
+    def plan(self, number: int) -> Plan:
+        """Return what a worker is made of."""
+        return dataclasses.replace(self._plan, number=number, life=self.lives[number])
+
+    def weights(self) -> list[Handle]:
+        """Fetch the weights of all servers."""
+        return [self.crew.call(server, "weights") for server in self.servers]
+
+    def update(self, gradients: list[Handle], max_norm: float | None) -> None:
+        """Let the servers make a step with the mean of some gradients, summed up in the given order.
+
+        Parameters
+        ----------
+        gradients
+            What workers have returned.
+        max_norm
+            Largest norm of the mean; ``None``: any.
+        """
+        norms = [self.crew.call(server, "take", gradients) for server in self.servers]
+        for server in self.servers:
+            self.crew.call(server, "step", norms, max_norm)
+        self.version += 1
+        self.record.n_updates += 1
+
+    def take(self, handle: Handle) -> Told:
+        """Wait for what a worker tells, and take notice of it."""
+        told: Told = self.crew.told(handle)
+        self.record.take(told)
+        return told
+
+    def model(self) -> Any:
+        """Return who has the networks that servers do not have: those that judge."""
+        return self.workers[0]
+
+    def replace(self, number: int) -> None:
+        """Put a new worker in the place of one that has died; what it remembered is lost."""
+        self.lives[number] += 1
+        self.crew.dismiss(self.workers[number])
+        self.workers[number] = self.crew.hire(Worker, self.plan(number))
+
+    def replay_ratio(self) -> dict[str, float]:
+        """Return how often a step was learned from in this iteration; nothing where steps are used once."""
+        config = self._plan.config
+        if not isinstance(config, ReplayConfig) or not self.record.n_steps:
+            return {}
+        return {"replay_ratio": self.record.n_batches * config.batch_size / self.record.n_steps}
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self.workers:
+            self.crew.dismiss(worker)
+        self.workers = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue."""
+        crew = self.crew
+        saved = {
+            "servers": [crew.call(server, "state_dict") for server in self.servers],
+            "workers": [crew.call(worker, "state_dict") for worker in self.workers],
+        }
+        return {
+            **{name: [crew.content(handle) for handle in handles] for name, handles in saved.items()},
+            "clock": self.clock.state_dict(),
+            "lives": list(self.lives),
+            "version": self.version,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned.
+
+        Raises
+        ------
+        LearningError
+            If it is of another number of workers or servers.
+        """
+        for name, now in (("workers", self.workers), ("servers", self.servers)):
+            if len(state[name]) != len(now):
+                raise LearningError(f"the saved state is of {len(state[name])} {name}, not of {len(now)}")
+        handles = [
+            self.crew.call(member, "load_state_dict", saved)
+            for name, members in (("servers", self.servers), ("workers", self.workers))
+            for member, saved in zip(members, state[name], strict=True)
+        ]
+        for handle in handles:
+            self.crew.told(handle)
+        self.clock.load_state_dict(state["clock"])
+        self.lives = [int(n) for n in state["lives"]]
+        self.version = int(state["version"])

@@ -1,0 +1,267 @@
+"""Where workers, servers and replay live: in this process, or each in a Ray actor of its own.
+
+Whoever directs them calls methods and gets handles, which it passes on without looking into them. On Ray, what they
+hold goes from role to role by Ray's objects. Every role does what it is told in the order in which it was told; so the
+results depend on that order alone, and both crews give the same bytes.
+
+A method of a role returns a pair: what others need (tensors), and what the director wants to know (a few numbers).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hdrl.errors import HdrlError, OptionsError
+
+
+class RoleDied(HdrlError):
+    """The process of a worker, a server or the replay is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a call will give.
+
+    Attributes
+    ----------
+    content
+        For other roles: pass it on as an argument.
+    told
+        For whoever directs; see `Crew.told`.
+    """
+
+    content: Any
+    told: Any
+
+
+class Crew(Protocol):
+    """Those who do the work."""
+
+    def hire(self, role: type[Any], *arguments: Any) -> Any:
+        """Make a role and return what `call` takes."""
+        ...
+
+    def call(self, member: Any, method: str, *arguments: Any, **named: Any) -> Handle:
+        """Call a method; arguments that are a `Handle`, or lists of them, stand for their content."""
+        ...
+
+    def told(self, handle: Handle) -> Any:
+        """Wait for what a call tells whoever directs."""
+        ...
+
+    def content(self, handle: Handle) -> Any:
+        """Wait for the content of a call."""
+        ...
+
+    def keep(self, content: Any, told: Any) -> Handle:
+        """Return a handle of what is there already."""
+        ...
+
+    def wait(self, handles: list[Handle]) -> int:
+        """Wait for one of some calls and return its index."""
+        ...
+
+    def dismiss(self, member: Any) -> None:
+        """End a role."""
+        ...
+
+
+class Here:
+    """All roles in this process, one after the other: the twin of `OnRay` with the same bytes."""
+
+    def hire(self, role: type[Any], *arguments: Any) -> Any:
+        """Make a role."""
+        return role(*arguments)
+
+    def call(self, member: Any, method: str, *arguments: Any, **named: Any) -> Handle:
+        """Call a method at once."""
+        content, told = getattr(member, method)(*(_opened(one) for one in arguments), **named)
+        return Handle(content, told)
+
+    def told(self, handle: Handle) -> Any:
+        """Return what a call has told."""
+        return handle.told
+
+    def content(self, handle: Handle) -> Any:
+        """Return the content of a call."""
+        return handle.content
+
+    def keep(self, content: Any, told: Any) -> Handle:
+        """Return a handle of what is there already."""
+        return Handle(content, told)
+
+    def wait(self, handles: list[Handle]) -> int:
+        """Return the first: all are done."""
+        del handles
+        return 0
+
+    def dismiss(self, member: Any) -> None:
+        """End a role."""
+        if hasattr(member, "close"):
+            member.close()
+
+
+class OnRay:
+    """Each role in a Ray actor.
+
+    Parameters
+    ----------
+    ray
+        Ray, connected.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._members: list[Any] = []
+
+    def hire(self, role: type[Any], *arguments: Any) -> Any:
+        """Make an actor; workers take turns on the cores, so that there may be more of them."""
+        member = self._ray.remote(num_cpus=0)(role).remote(*arguments)
+        self._members.append(member)
+        return member
+
+    def call(self, member: Any, method: str, *arguments: Any, **named: Any) -> Handle:
+        """Call a method, and do not wait."""
+        # Ray resolves references that are arguments themselves, not those within lists.
+        flat, shape = [], []
+        for one in arguments:
+            parts = list(one) if isinstance(one, list) else [one]
+            shape.append(len(parts) if isinstance(one, list) else -1)
+            flat += [part.content if isinstance(part, Handle) else part for part in parts]
+        content, told = member.__ray_call__.options(num_returns=2).remote(_called, method, shape, named, *flat)
+        return Handle(content, told)
+
+    def told(self, handle: Handle) -> Any:
+        """Wait for what a call tells.
+
+        Raises
+        ------
+        RoleDied
+            If whoever was called is gone.
+        HdrlError
+            If the call raised one.
+        """
+        return self._got(handle.told)
+
+    def content(self, handle: Handle) -> Any:
+        """Wait for the content of a call."""
+        return self._got(handle.content)
+
+    def keep(self, content: Any, told: Any) -> Handle:
+        """Return a handle of what is there already."""
+        return Handle(self._ray.put(content), self._ray.put(told))
+
+    def wait(self, handles: list[Handle]) -> int:
+        """Wait for one of some calls and return its index."""
+        references = [handle.told for handle in handles]
+        done, _ = self._ray.wait(references, num_returns=1)
+        return references.index(done[0])
+
+    def dismiss(self, member: Any) -> None:
+        """End an actor."""
+        self._ray.kill(member)
+        self._members.remove(member)
+
+    def close(self) -> None:
+        """End all actors."""
+        for member in self._members:
+            with contextlib.suppress(Exception):
+                self._ray.kill(member)
+        self._members = []
+
+    def _got(self, reference: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except errors.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, HdrlError):
+                raise HdrlError(str(cause)) from None
+            if isinstance(cause, errors.RayActorError):
+                raise RoleDied(_line(cause)) from None
+            raise
+        except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
+            raise RoleDied(_line(error)) from None
+
+
+@contextlib.contextmanager
+def crew_on(on: str, n_workers: int) -> Iterator[Crew]:
+    """Provide a crew.
+
+    Parameters
+    ----------
+    on
+        ``"local"``, ``"ray"`` or ``"ray:<address>"``.
+    n_workers
+        How many workers there will be.
+
+    Yields
+    ------
+    Crew
+        The crew.
+
+    Raises
+    ------
+    HdrlError
+        If there is no such place, or it cannot be reached.
+    """
+    from hdrl.distributed.tasks import check_place
+
+    address = check_place(on)
+    if on == "local":
+        yield Here()
+        return
+    from hdrl.distributed.ray_cluster import connected
+    from hdrl.distributed.workers import default_workers
+
+    with connected(address, max(1, min(n_workers, default_workers()))) as ray:
+        crew = OnRay(ray)
+        try:
+            yield crew
+        finally:
+            crew.close()
+
+
+def check_order(order: str, on: str, where: str) -> None:
+    """Refuse an order that a place does not have.
+
+    Raises
+    ------
+    OptionsError
+        If messages are to count as they arrive where nothing arrives.
+    """
+    if order == "arrival" and on == "local":
+        raise OptionsError(
+            f"{where}: learning.distributed.order is 'arrival', but nothing runs at the same time here, expected "
+            "'virtual', or --on ray"
+        )
+
+
+now_s = time.perf_counter
+"""The wall clock of messages that count as they arrive."""
+
+
+def _opened(argument: Any) -> Any:
+    if isinstance(argument, Handle):
+        return argument.content
+    if isinstance(argument, list):
+        return [_opened(one) for one in argument]
+    return argument
+
+
+def _called(role: Any, method: str, shape: Sequence[int], named: dict[str, Any], *flat: Any) -> Any:
+    """Put the arguments together again, where the role lives, and call its method."""
+    arguments: list[Any] = []
+    at = 0
+    for n in shape:
+        arguments.append(flat[at] if n < 0 else list(flat[at : at + n]))
+        at += 1 if n < 0 else n
+    return getattr(role, method)(*arguments, **named)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,242 @@
+"""Who waits for whom: a class for each kind of scheme, and the names by which they are chosen.
+
+A scheme only directs. It says in which order who does what, and never looks into a gradient; so it is the same whether
+all live in this process or each in its own, and whether time is virtual or real.
+
+References
+----------
+Chen et al., "Revisiting Distributed Synchronous SGD", 2016 (``sync_backup``); Dean et al., "Large Scale Distributed
+Deep Networks", NIPS 2012 (``async``, Downpour); Ong et al., "Distributed Deep Q-Learning", 2015 (``ong``); Nair et al.,
+"Massively Parallel Methods for Deep Reinforcement Learning", 2015 (``gorila``); Horgan et al., "Distributed Prioritized
+Experience Replay", ICLR 2018 (``apex``).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+from hdrl.distributed.training.company import Company
+from hdrl.distributed.training.crew import Handle
+from hdrl.distributed.training.plain import told_as_plain, told_from_plain
+from hdrl.distributed.training.worker import Told
+
+
+class Scheme(abc.ABC):
+    """Directs workers and servers.
+
+    Parameters
+    ----------
+    company
+        Whom it directs.
+    """
+
+    needs_one_gradient = True
+    """Whether a batch must have exactly one gradient."""
+
+    def __init__(self, company: Company) -> None:
+        self.company = company
+
+    @abc.abstractmethod
+    def iterate(self, n_batches: int) -> None:
+        """Let the workers learn from a number of batches, each of which all of them share."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must be saved between iterations, besides the company."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        del state
+
+
+class Sync(Scheme):
+    """All gradients of a round are summed up, and all workers go on with the same weights."""
+
+    needs_one_gradient = False
+
+    def iterate(self, n_batches: int) -> None:
+        """Go through rounds."""
+        for _ in range(n_batches):
+            self._round()
+
+    def _round(self) -> None:
+        company = self.company
+        handles = self._gathered()
+        given: list[int] = list(range(company.n_workers))
+        while given:
+            told = {number: company.take(handles[number]) for number in given}
+            given = [number for number in given if not told[number].is_done]
+            if given:
+                # The largest norm is a setting of the agent, the same for all.
+                company.update([handles[number] for number in given], told[given[0]].max_norm)
+                company.record.staleness += [0] * len(given)
+                weights = company.weights()
+                for number in given:
+                    handles[number] = company.crew.call(company.workers[number], "go_on", weights)
+        company.record.n_batches += company.n_workers
+
+    def _gathered(self) -> list[Handle]:
+        """Let all workers gather, and replace those that die over it."""
+        company = self.company
+        weights = company.weights()
+        handles = []
+        for number, worker in enumerate(company.workers):
+            handles.append(company.crew.call(worker, "gather", weights))
+            company.clock.begin("worker", number, handles[number])
+        out = set(range(company.n_workers))
+        while out:
+            event, number = company.clock.next()
+            out.discard(number)
+            if event == "death":  # its gradient is lost with it, even if it had been told
+                company.replace(number)
+                handles[number] = company.crew.call(company.workers[number], "gather", weights)
+                company.clock.begin("worker", number, handles[number])
+                out.add(number)
+        return handles
+
+
+class Loose(Scheme):
+    """The base of schemes in which workers are under way while others are waited for."""
+
+    def __init__(self, company: Company) -> None:
+        super().__init__(company)
+        self._under_way: dict[int, Handle] = {}
+        self._fetched = [0] * company.n_workers
+        self._n_pushed = [0] * company.n_workers
+
+    def _begin(self, number: int) -> None:
+        """Send a worker off, with new weights if it is time for them."""
+        company, options = self.company, self.company.options
+        is_fresh = self._n_pushed[number] * options.push_every % options.fetch_every == 0
+        if is_fresh:
+            self._fetched[number] = company.version
+        handle = company.crew.call(
+            company.workers[number],
+            "contribute",
+            company.weights() if is_fresh else None,
+            options.push_every,
+            is_alone=max(options.push_every, options.fetch_every) > 1,
+            is_clipped=self._is_clipped,
+        )
+        self._under_way[number] = handle
+        company.clock.begin("worker", number, handle)
+
+    @property
+    @abc.abstractmethod
+    def _is_clipped(self) -> bool:
+        """Whether workers scale down their gradients themselves."""
+
+    def _begin_all(self) -> None:
+        """Send off whoever is not under way."""
+        for number in range(self.company.n_workers):
+            if number not in self._under_way:
+                self._begin(number)
+
+    def _next(self) -> int | None:
+        """Wait for a worker; ``None`` if one has died, whose successor is under way already."""
+        event, number = self.company.clock.next()
+        if event != "death":
+            return number
+        self.company.replace(number)
+        self._n_pushed[number] = 0  # it has no weights yet
+        self._begin(number)
+        return None
+
+    def _taken(self, number: int) -> tuple[Handle, Told]:
+        """Take in the message of a worker."""
+        handle = self._under_way.pop(number)
+        self._n_pushed[number] += 1
+        self.company.record.n_batches += self.company.options.push_every
+        return handle, self.company.take(handle)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the messages that are under way: they have been written, and have not come yet."""
+        crew = self.company.crew
+        messages = {
+            str(number): {"content": crew.content(handle), "told": told_as_plain(crew.told(handle))}
+            for number, handle in sorted(self._under_way.items())
+        }
+        return {"messages": messages, "fetched": list(self._fetched), "n_pushed": list(self._n_pushed)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        self._under_way = {
+            int(number): self.company.crew.keep(one["content"], told_from_plain(one["told"]))
+            for number, one in state["messages"].items()
+        }
+        self._fetched = [int(n) for n in state["fetched"]]
+        self._n_pushed = [int(n) for n in state["n_pushed"]]
+        for number, handle in self._under_way.items():
+            self.company.clock.resume("worker", number, handle)
+
+
+class SyncBackup(Loose):
+    """The first n gradients of a round count; those of the others are dropped when they come."""
+
+    _is_clipped = False
+
+    def iterate(self, n_batches: int) -> None:
+        """Go through rounds."""
+        company = self.company
+        for _ in range(n_batches):
+            self._begin_all()
+            arrived: dict[int, tuple[Handle, Told]] = {}
+            while len(arrived) < company.options.workers:
+                number = self._next()
+                if number is None:
+                    continue
+                message = self._taken(number)
+                if self._fetched[number] == company.version:
+                    arrived[number] = message
+                else:
+                    company.record.n_dropped += 1
+                    self._begin(number)
+            # The order of workers, not of messages: so the sum does not depend on who was first.
+            ordered = [arrived[number] for number in sorted(arrived)]
+            company.update([handle for handle, _ in ordered], ordered[0][1].max_norm)
+            company.record.staleness += [0] * len(ordered)
+        self._begin_all()
+
+
+class Async(Loose):
+    """Each gradient is used when it comes, however old the weights are of which it was computed."""
+
+    _is_clipped = True
+
+    def iterate(self, n_batches: int) -> None:
+        """Take messages, as many as workers would send in that many rounds."""
+        company = self.company
+        self._begin_all()
+        n_left = n_batches * company.n_workers
+        while n_left > 0:
+            number = self._next()
+            if number is None:
+                continue
+            handle, _ = self._taken(number)
+            n_left -= company.options.push_every
+            staleness = company.version - self._fetched[number]
+            limit = company.options.max_staleness
+            if limit is not None and staleness > limit:
+                company.record.n_dropped += 1
+            else:
+                company.update([handle], None)
+                company.record.staleness.append(staleness)
+            self._begin(number)
+
+
+SCHEMES: dict[str, type[Scheme]] = {
+    "sync": Sync,
+    "sync_backup": SyncBackup,
+    "async": Async,
+    "ong": Async,
+    "gorila": Async,
+}
+"""Schemes by name; those that share a class differ in how servers use gradients, see `RULES_OF`."""
+
+RULES_OF = {"ong": "rmsprop"}
+"""Which rule servers use by default, where it is not the agent's own optimiser."""
+
+STALENESS_OF = {"gorila": 100}
+"""From which age on gradients are dropped by default."""

@@ -1,0 +1,187 @@
+"""The server of the weights, or one of several that share them: takes gradients, makes steps, gives weights.
+
+Weights are shared tensor by tensor, and norms are put together as torch does it; so the number of servers
+changes no byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from hdrl.errors import LearningError, OptionsError
+from hdrl.learn.agent import Agent
+
+RULES: dict[str, type[torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adagrad": torch.optim.Adagrad,
+    "rmsprop": torch.optim.RMSprop,
+}
+"""Rules by which a server uses gradients, besides the agent's own optimiser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one server holds.
+
+    Attributes
+    ----------
+    places
+        Which of the tensors.
+    groups
+        The settings of the optimiser for each of them.
+    rule
+        Makes the optimiser.
+    """
+
+    places: tuple[int, ...]
+    groups: tuple[dict[str, Any], ...]
+    rule: Callable[..., torch.optim.Optimizer]
+
+
+def weights_of(agent: Agent) -> list[Tensor]:
+    """Return the weights that an agent's optimiser changes, in its order; not copies.
+
+    Raises
+    ------
+    LearningError
+        If it has several optimisers.
+    """
+    return [cast("Tensor", one) for group in optimizer_of(agent).param_groups for one in group["params"]]
+
+
+def optimizer_of(agent: Agent) -> torch.optim.Optimizer:
+    """Return the only optimiser of an agent.
+
+    Raises
+    ------
+    LearningError
+        If there is another number of them.
+    """
+    if len(agent.optimizers) != 1:
+        raise LearningError(
+            f"{type(agent).__name__} has {len(agent.optimizers)} optimisers, expected one to learn together with others"
+        )
+    return next(iter(agent.optimizers.values()))
+
+
+def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Part]:
+    """Share the weights of an agent among servers, about the same number of them to each.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    n_servers
+        How many servers.
+    rule
+        ``"agent"`` or one of `RULES`.
+    where
+        Where the number comes from, for messages.
+
+    Raises
+    ------
+    OptionsError
+        If there are more servers than tensors.
+    """
+    weights, optimizer = weights_of(agent), optimizer_of(agent)
+    if n_servers > len(weights):
+        raise OptionsError(
+            f"{where}: learning.distributed.servers is {n_servers}, but the networks have {len(weights)} tensors to"
+            f" share, expected at most {len(weights)}"
+        )
+    settings = []
+    for group in optimizer.param_groups:
+        own = {name: value for name, value in group.items() if name != "params"}
+        settings += [own if rule == "agent" else {"lr": own["lr"]}] * len(group["params"])
+    total = sum(one.numel() for one in weights)
+    places: list[list[int]] = [[] for _ in range(n_servers)]
+    before = 0
+    for place, tensor in enumerate(weights):
+        fair = int(n_servers * before / max(total, 1))
+        before += tensor.numel()
+        left = len(weights) - place
+        empty = [k for k in range(n_servers) if not places[k]]
+        places[empty[0] if len(empty) >= left else min(fair, n_servers - 1)].append(place)
+    made = type(optimizer) if rule == "agent" else RULES[rule]
+    return [Part(tuple(sorted(one)), tuple(settings[i] for i in sorted(one)), made) for one in places]
+
+
+class Server:
+    """Holds some of the weights and their optimiser.
+
+    Parameters
+    ----------
+    part
+        What it holds.
+    weights
+        All weights at first.
+    """
+
+    def __init__(self, part: Part, weights: Sequence[Tensor]) -> None:
+        self._places = part.places
+        self._weights = [nn.Parameter(weights[place].detach().clone()) for place in part.places]
+        groups = [{**own, "params": [one]} for own, one in zip(part.groups, self._weights, strict=True)]
+        self._optimizer = part.rule(groups)
+
+    def take(self, gradients: Sequence[Sequence[Tensor]]) -> tuple[list[Tensor], None]:
+        """Take the gradients of workers, in their order, and keep their mean for `step`.
+
+        Parameters
+        ----------
+        gradients
+            Of each worker, for all tensors.
+
+        Returns
+        -------
+        tuple
+            The norm of the mean for each tensor held here, and nothing to be told.
+        """
+        for place, weight in zip(self._places, self._weights, strict=True):
+            mean = gradients[0][place].clone()
+            for one in gradients[1:]:
+                mean += one[place]
+            weight.grad = mean if len(gradients) == 1 else mean.div_(len(gradients))
+        return [torch.linalg.vector_norm(cast("Tensor", weight.grad)) for weight in self._weights], None
+
+    def step(self, norms: Sequence[Sequence[Tensor]], max_norm: float | None) -> tuple[None, None]:
+        """Make a step with what was taken.
+
+        Parameters
+        ----------
+        norms
+            What `take` of all servers returned.
+        max_norm
+            Largest norm of the gradient; ``None``: any.
+        """
+        if max_norm is not None:
+            flat = [norm for some in norms for norm in some]
+            share = torch.clamp(max_norm / (torch.linalg.vector_norm(torch.stack(flat)) + 1e-6), max=1.0)
+            for weight in self._weights:
+                cast("Tensor", weight.grad).mul_(share)
+        self._optimizer.step()
+        return None, None
+
+    def weights(self) -> tuple[dict[int, Tensor], None]:
+        """Return copies of the weights that are held here, by place."""
+        held = zip(self._places, self._weights, strict=True)
+        return {place: weight.detach().clone() for place, weight in held}, None
+
+    def state_dict(self) -> tuple[dict[str, Any], None]:
+        """Return weights and optimiser."""
+        return {
+            "weights": [weight.detach().clone() for weight in self._weights],
+            "optimizer": self._optimizer.state_dict(),
+        }, None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> tuple[None, None]:
+        """Take over what `state_dict` returned."""
+        with torch.no_grad():
+            for weight, saved in zip(self._weights, state["weights"], strict=True):
+                weight.copy_(saved)
+        self._optimizer.load_state_dict(dict(state["optimizer"]))
+        return None, None

@@ -1,0 +1,261 @@
+"""A worker: an agent of its own, environments of its own, and steps that it remembers itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from hdrl.distributed.training.server import weights_of
+from hdrl.errors import LearningError
+from hdrl.learn.agent import Agent, Descent
+from hdrl.learn.config import Config
+from hdrl.learn.interaction import Episode
+from hdrl.learn.policy import step_clipped
+from hdrl.learn.threads import torch_threads
+from hdrl.learn.train import Trainer
+from hdrl.seeding import seed_sequence
+
+Weights = Sequence[Mapping[int, Tensor]]
+"""The weights of all servers, by place."""
+
+MakeEnvs = Callable[[int], gym.vector.VectorEnv[Any, Any, Any]]
+"""Makes a number of environments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a worker is made of; it travels to where the worker lives.
+
+    Attributes
+    ----------
+    agent_class, config
+        The agent, with its share of the batch.
+    spaces
+        Observations and actions.
+    make_envs, n_envs
+        Its environments.
+    seed
+        Seed of the training.
+    first
+        The state of the agent at first.
+    number
+        Which worker.
+    life
+        How often one with this number has died.
+    """
+
+    agent_class: type[Agent]
+    config: Config
+    spaces: tuple[gym.Space[Any], gym.Space[Any]]
+    make_envs: MakeEnvs
+    n_envs: int
+    seed: int
+    first: Mapping[str, Any]
+    number: int
+    life: int = 0
+
+    def agent(self) -> Agent:
+        """Make the agent: worker 0 continues the random numbers of the first state, the others have their own."""
+        made = self.agent_class(*self.spaces, self.config, torch.Generator().manual_seed(self._own_seed("agent")))
+        own = made.generator.get_state()
+        made.load_state_dict({**self.first, "optimizers": {k: v.state_dict() for k, v in made.optimizers.items()}})
+        if self.number or self.life:
+            made.generator.set_state(own)
+        return made
+
+    def env_seed(self) -> int:
+        """Return the seed of the environments: for worker 0 that of the training."""
+        return self._own_seed("environments") if self.number or self.life else self.seed
+
+    def _own_seed(self, name: str) -> int:
+        return int(seed_sequence(self.seed, f"{name} of worker {self.number}.{self.life}").generate_state(1)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a worker tells besides its gradient.
+
+    Attributes
+    ----------
+    n_steps
+        Environment steps since it last told.
+    episodes
+        Episodes that have ended since.
+    losses
+        What learning logged, if a batch is done with.
+    max_norm
+        Largest norm of the gradient.
+    is_done
+        Whether the batch is done with: then there is no gradient.
+    """
+
+    n_steps: int = 0
+    episodes: tuple[Episode, ...] = ()
+    losses: Mapping[str, float] | None = None
+    max_norm: float | None = None
+    is_done: bool = False
+
+
+class Worker:
+    """Gathers steps and computes gradients.
+
+    Parameters
+    ----------
+    plan
+        What it is made of.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        with torch_threads(1):
+            self._trainer = Trainer(plan.agent(), plan.make_envs(plan.n_envs), seed=plan.env_seed(), n_threads=1)
+        self._agent = self._trainer.agent
+        self._weights = weights_of(self._agent)
+        self._steps: Generator[Descent, None, dict[str, float]] | None = None
+        self._batch: Any = None
+
+    # ------------------------------------------------------------------ together with others, gradient by gradient
+
+    def gather(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
+        """Gather a batch and return its first gradient.
+
+        Parameters
+        ----------
+        weights
+            What all workers have now.
+        """
+        with torch_threads(1), self._agent.session():
+            self._put(weights)
+            self._batch, told = self._gather()
+            self._steps = self._agent.gradients(self._batch)
+            return self._next(told)
+
+    def go_on(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
+        """Go on with the same batch and return its next gradient, or none if it is done with.
+
+        Parameters
+        ----------
+        weights
+            What came of the gradients before.
+        """
+        with torch_threads(1), self._agent.session():
+            self._put(weights)
+            return self._next(Told())
+
+    def _next(self, told: Told) -> tuple[list[Tensor] | None, Told]:
+        if self._steps is None:
+            raise LearningError("a worker was asked to go on with a batch that it has not gathered")
+        try:
+            descent = next(self._steps)
+        except StopIteration as end:
+            self._steps = None
+            self._trainer.memory.after_learning(self._batch)
+            return None, Told(told.n_steps, told.episodes, end.value, is_done=True)
+        return self._gradient(), Told(told.n_steps, told.episodes, None, descent.max_norm)
+
+    # ------------------------------------------------------------------ by itself, a message now and then
+
+    def contribute(
+        self, weights: Weights | None, n_batches: int, *, is_alone: bool, is_clipped: bool
+    ) -> tuple[list[Tensor], Told]:
+        """Learn from batches and return the sum of their gradients.
+
+        Parameters
+        ----------
+        weights
+            What the servers have; ``None``: it goes on with its own.
+        n_batches
+            How many.
+        is_alone
+            Whether it makes steps of its own on the way.
+        is_clipped
+            Whether each gradient is scaled down where its norm is too large.
+        """
+        with torch_threads(1), self._agent.session():
+            if weights is not None:
+                self._put(weights)
+            sums: list[Tensor] = []
+            n_steps = 0
+            episodes: list[Episode] = []
+            losses: dict[str, float] = {}
+            max_norm: float | None = None
+            for _ in range(n_batches):
+                batch, told = self._gather()
+                n_steps += told.n_steps
+                episodes += told.episodes
+                steps = self._agent.gradients(batch)
+                descent = next(steps)
+                max_norm = descent.max_norm
+                if is_clipped and max_norm is not None:
+                    torch.nn.utils.clip_grad_norm_(self._weights, max_norm)
+                own = self._gradient()
+                sums = own if not sums else [a + b for a, b in zip(sums, own, strict=True)]
+                if is_alone:
+                    step_clipped(descent.optimizer, None)
+                losses = _finished(steps)
+                self._trainer.memory.after_learning(batch)
+            return sums, Told(n_steps, tuple(episodes), losses, max_norm)
+
+    # ------------------------------------------------------------------ both
+
+    def modules(self) -> tuple[dict[str, Any], None]:
+        """Return all networks, those that judge included, and how much has been learned."""
+        state = self._agent.state_dict()
+        return {name: part for name, part in state.items() if name not in ("optimizers", "generator")}, None
+
+    def state_dict(self) -> tuple[dict[str, Any], None]:
+        """Return all that is needed to continue."""
+        return self._trainer.state_dict(), None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> tuple[None, None]:
+        """Take over what `state_dict` returned."""
+        self._trainer.load_state_dict(state)
+        return None, None
+
+    def close(self) -> tuple[None, None]:
+        """Close the environments."""
+        self._trainer.interaction.envs.close()
+        return None, None
+
+    def _gather(self) -> tuple[Any, Told]:
+        trainer = self._trainer
+        trainer.interaction.episodes = []
+        before = trainer.n_steps
+        trainer.begin()
+        batch = trainer.gather()
+        return batch, Told(trainer.n_steps - before, tuple(trainer.interaction.episodes))
+
+    def _gradient(self) -> list[Tensor]:
+        return [torch.zeros_like(one) if one.grad is None else one.grad.detach().clone() for one in self._weights]
+
+    def _put(self, weights: Weights) -> None:
+        put_weights(self._weights, weights)
+
+
+def put_weights(into: Sequence[Tensor], weights: Weights) -> None:
+    """Copy the weights of all servers.
+
+    Parameters
+    ----------
+    into
+        Where to.
+    weights
+        From where.
+    """
+    with torch.no_grad():
+        for part in weights:
+            for place, tensor in part.items():
+                into[place].copy_(tensor)
+
+
+def _finished(steps: Generator[Descent, None, dict[str, float]]) -> dict[str, float]:
+    try:
+        next(steps)
+    except StopIteration as end:
+        losses: dict[str, float] = end.value
+        return losses
+    raise LearningError("the agent has another gradient of the same batch, expected one for each batch")

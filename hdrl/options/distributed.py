@@ -1,0 +1,116 @@
+"""What the options say of learning by several workers: the scheme, how many there are, and how fast each of them is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hdrl.options.block import Block
+
+Count = Annotated[int, Field(ge=1, le=100_000)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+
+SCHEMES = ("sync", "sync_backup", "async", "ong", "gorila", "apex")
+
+
+class DelayOptions(Block):
+    """How long workers take in virtual time, which decides whose gradient comes when."""
+
+    compute_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
+        default=1.0, description="Seconds that a worker takes for a batch: its steps and its gradient."
+    )
+    network_s: Seconds = Field(default=0.0, description="Seconds that a message takes, one way.")
+    update_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
+        default=0.25, description="apex: seconds that the learner takes for a batch."
+    )
+    spread: Annotated[float, Field(ge=0, le=5)] = Field(
+        default=0.0, description="Standard deviation of the logarithm of computing times; 0: always the same."
+    )
+    stragglers: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=0, description="How many of the workers, the last ones, are slow."
+    )
+    slowdown: Annotated[float, Field(ge=1, le=1e6)] = Field(
+        default=10.0, description="How many times as long as the others slow workers take."
+    )
+    deaths: Annotated[tuple[tuple[Seconds, Annotated[int, Field(ge=0)]], ...], Field(strict=False)] = Field(
+        default=(), description="When which worker dies: [[seconds, number from 0], ...]; another one takes its place."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_are_pairs(cls, data: object) -> object:
+        """Take the lists of JSON for pairs."""
+        if not isinstance(data, dict) or not isinstance(data.get("deaths"), list):
+            return data
+        pairs = [
+            (float(one[0]), one[1]) if isinstance(one, list) and len(one) == 2 and _is_number(one[0]) else one
+            for one in data["deaths"]
+        ]
+        return {**data, "deaths": tuple(pairs)}
+
+
+class DistributedOptions(Block):
+    """How several workers learn together."""
+
+    scheme: Literal["sync", "sync_backup", "async", "ong", "gorila", "apex"] = Field(
+        description="Who waits for whom, and where steps are remembered."
+    )
+    workers: Count = Field(default=2, description="How many share the environments and each batch; apex: the actors.")
+    backup: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=0, description="sync_backup: further workers, so that the slowest are not waited for."
+    )
+    servers: Count = Field(default=1, description="How many servers share the weights.")
+    push_every: Count = Field(
+        default=1,
+        description="async: batches of a worker between two messages; apex: steps in a message.",
+    )
+    fetch_every: Count = Field(
+        default=1,
+        description="async: batches of a worker between two looks at the weights; apex: messages.",
+    )
+    rule: Literal["agent", "sgd", "adagrad", "rmsprop"] | None = Field(
+        default=None, description="How servers use gradients; null: that of the scheme, agent: the agent's optimiser."
+    )
+    max_staleness: Annotated[int, Field(ge=0, le=10**9)] | None = Field(
+        default=None, description="Gradients of weights that are older by more updates are dropped; null: none are."
+    )
+    order: Literal["virtual", "arrival"] = Field(
+        default="virtual",
+        description="virtual: messages count in the order of virtual time, so every run leaves the same bytes; "
+        "arrival: in that of the wall clock, on Ray alone, which no run can repeat.",
+    )
+    delays: DelayOptions = Field(default_factory=DelayOptions, description="Virtual time.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        where = "learning.distributed"
+        if self.scheme != "sync_backup" and self.backup:
+            raise ValueError(f"{where}.backup is {self.backup}, but only scheme sync_backup has such, expected 0")
+        if self.scheme == "sync_backup" and not self.backup:
+            raise ValueError(f"{where}.backup is 0, expected at least 1 with scheme sync_backup")
+        intervals = [name for name in ("push_every", "fetch_every") if getattr(self, name) != 1]
+        if intervals and self.scheme not in ("async", "apex"):
+            raise ValueError(f"{where}.{intervals[0]} is for the schemes async and apex, not {self.scheme}, expected 1")
+        if self.scheme == "async" and self.fetch_every % self.push_every:
+            raise ValueError(
+                f"{where}.fetch_every is {self.fetch_every}, expected a multiple of push_every, {self.push_every}"
+            )
+        if self.scheme == "apex" and (self.servers > 1 or self.rule is not None):
+            raise ValueError(f"{where}.scheme apex has one learner, expected neither servers nor rule")
+        for when, number in self.delays.deaths:
+            if number >= self.workers + self.backup:
+                raise ValueError(
+                    f"{where}.delays.deaths names worker {number} at {when:g} s, expected 0 to "
+                    f"{self.workers + self.backup - 1}"
+                )
+        if self.delays.stragglers > self.workers + self.backup:
+            raise ValueError(
+                f"{where}.delays.stragglers is {self.delays.stragglers}, but there are "
+                f"{self.workers + self.backup} workers"
+            )
+        return self
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
