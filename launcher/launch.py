@@ -189,8 +189,8 @@ def _policy_key(agent: str | None, options_file: str, setting: str | None) -> st
     from hdrl.experiment.run.inputs import read_options
     from hdrl.setting import find_setting
 
+    options = read_options(options_file, setting=setting)
     try:
-        options = read_options(options_file, setting=setting)
         find_setting(options.setting_name, options.folder).policies.read(agent)
     except HdrlError:
         return None
