@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hdrl.errors import HdrlError
+from hdrl.errors import HdrlError, quoted
 
 CLASSIC = "classic"
 """The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
@@ -25,29 +25,46 @@ def paths(files: dict[str, str | None]) -> list[str]:
     return [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
 
 
-def agent_changes(agent: str | None) -> list[str]:
-    """Return the changes that make an agent that of the options."""
-    if agent is None:
-        return []
-    if agent == CLASSIC:
-        return ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
-    from hdrl.pyfiles import is_policy_file
+def agent_changes(agent: str | None, options_file: str | Path, setting: str | None) -> list[str]:
+    """Return the changes that make an agent, or a policy of the options' setting, that of the options.
 
-    if is_policy_file(agent):
-        return [*paths({"agent.file": agent}), "learning.algorithm=null"]
-    return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
-
-
-def known_agent(agent: str | None) -> str | None:
-    """Return the name of an agent after a look whether there is one."""
+    Raises
+    ------
+    LaunchError
+        If there is no such agent.
+    HdrlError
+        If a name is none of an agent, and the options cannot be read.
+    """
     from hdrl.agents import ALGORITHMS
     from hdrl.errors import suggest
     from hdrl.pyfiles import is_policy_file
 
-    if agent is None or is_policy_file(agent):
-        return agent
+    classic = ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
+    if agent is None:
+        return []
+    if is_policy_file(agent):
+        return [*paths({"agent.file": agent}), "learning.algorithm=null"]
+    if agent == CLASSIC:
+        return classic
+    if agent in ALGORITHMS:
+        return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
+    key = _policy_key(agent, options_file, setting)
+    if key is None:
+        known = (CLASSIC, *ALGORITHMS)
+        raise LaunchError(
+            f"no agent {quoted(agent)}, expected a Python file, a policy or a built-in agent; {suggest(agent, known)}"
+        )
+    return [*classic, f"{key}={json.dumps(agent)}"]
 
-    known = (CLASSIC, *ALGORITHMS)
-    if agent not in known:
-        raise LaunchError(f"no agent {agent!r}, expected a Python file or a built-in agent; {suggest(agent, known)}")
-    return agent
+
+def _policy_key(agent: str, options_file: str | Path, setting: str | None) -> str | None:
+    """Return where the options name their policy if the agent is a policy of their setting, else ``None``."""
+    from hdrl.experiment.run.inputs import read_options
+    from hdrl.setting import find_setting
+
+    options = read_options(options_file, setting=setting)
+    try:
+        find_setting(options.setting_name, options.folder).policies.read(agent)
+    except HdrlError:
+        return None
+    return f"agent.{options.policy_key}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, known_agent, paths
+from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
 from hdrl.version import VERSION
@@ -54,7 +54,7 @@ def end_quickly() -> None:
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS")
-@click.option("-a", "--agent", help="Agent: a Python file, 'classic', or the name of an algorithm.")
+@click.option("-a", "--agent", help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
 @click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
@@ -97,13 +97,14 @@ def launch(
     \b
     hdrl-launch options.json                the agent that the options name
     hdrl-launch classic options.json        the classic agent
+    hdrl-launch sjf options.json            a policy of the setting
     hdrl-launch ppo options.json            a built-in agent that learns
     hdrl-launch agent.py options.json       your own agent
     hdrl-launch options.json -a agent.py    the same
     hdrl-launch --resume runs/mine          resume a training
 
-    AGENT is a built-in name or a Python file. The file defines policy(view), a subclass of ClassicAgent, or an
-    agent that learns: see docs/learning.md.
+    AGENT is a built-in name, a policy or a Python file. The file defines policy(view), a subclass of ClassicAgent, or
+    an agent that learns: see docs/learning.md.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     from hdrl.experiment.run.inputs import read_options
 
@@ -121,7 +122,7 @@ def launch(
         agent, options_file = _who_and_what(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
-        changes += agent_changes(agent) + paths(
+        changes += agent_changes(agent, options_file, setting) + paths(
             {
                 "agent.input_model": inmodel,
                 "agent.output_model": outmodel,
@@ -138,7 +139,7 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
     if len(arguments) == 1:
-        return known_agent(agent), arguments[0]
+        return agent, arguments[0]
     if len(arguments) > 2:
         raise LaunchError(f"got {len(arguments)} arguments, expected [AGENT] OPTIONS")
     if agent is not None:
@@ -146,7 +147,7 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
     first, second = arguments
     if first.endswith(".json") and not second.endswith(".json"):
         first, second = second, first
-    return known_agent(first), second
+    return first, second
 
 
 def _start_logging(options: OptionsFile) -> None:

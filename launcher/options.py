@@ -37,9 +37,9 @@ def check(
     """Check the options in FILE and all that they name: what hdrl-launch would refuse, this refuses, in one line."""
     from hdrl.experiment import check_experiment, resolve_options
     from hdrl.experiment.run.inputs import read_options
-    from hdrl.launcher.changes import agent_changes, known_agent, paths
+    from hdrl.launcher.changes import agent_changes, paths
 
-    changes = [*overrides, *agent_changes(known_agent(agent)), *paths({"workload.custom": custom})]
+    changes = [*overrides, *agent_changes(agent, file, setting), *paths({"workload.custom": custom})]
     options_ = read_options(file, overrides=changes, setting=setting)
     if resolved:
         click.echo(json.dumps(resolve_options(options_).portable(), indent=2))

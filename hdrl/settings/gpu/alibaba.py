@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from hdrl.files import read_text
 from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad
-from hdrl.settings.gpu.readers import Faulty, Format, Row, Source, kept, load_of, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, kept, load_of, number
 
 _OPENB = (
     *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase"),

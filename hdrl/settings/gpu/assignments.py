@@ -52,16 +52,17 @@ class Fifo:
             del self._types[job]
             if waiting:
                 follower = waiting.pop(0)  # who does not fit in its place is left out until the next time
-                if sizes[place[follower]] <= free[kind]:
+                if sizes[place[follower]] <= free[kind] and situation.rates[place[follower], kind] > 0.0:
                     self._types[follower] = kind
                     free[kind] -= sizes[place[follower]]
         kinds = [kind for kind, count in enumerate(free) if count > 0]
         while waiting and kinds:
             job = waiting.pop(0)
-            fitting = [kind for kind in kinds if free[kind] >= sizes[place[job]]]
+            usable = [kind for kind in kinds if situation.rates[place[job], kind] > 0.0]
+            fitting = [kind for kind in usable if free[kind] >= sizes[place[job]]]
             if not fitting:
                 break
-            kind, full = self._choice(situation.rates[place[job]], kinds, fitting)
+            kind, full = self._choice(situation.rates[place[job]], usable, fitting)
             self._types[job] = kind
             free[kind] -= sizes[place[job]]
             if free[kind] == 0:

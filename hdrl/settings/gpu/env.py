@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -167,7 +167,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
     ) -> None:
         check_render_mode(render_mode)
         self.machine = read_cluster(machine) if isinstance(machine, str) else machine
-        self.loads = _loads(load, self.machine)
+        self.loads = loads_of(load, self.machine)
         if objective not in OBJECTIVES:
             raise UnknownName("objective", objective, OBJECTIVES)
         for one in placements:
@@ -308,7 +308,21 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         return trace_of(self.machine, self.loads[window.workload].window(window.start, window.n_jobs), self._state)
 
 
-def _loads(load: Any, cluster: Cluster) -> list[GpuLoad]:
+def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:
+    """Return the loads that an environment is asked for, generated if none is.
+
+    Parameters
+    ----------
+    load, cluster
+        As users gave them.
+    check
+        What refuses a load that the cluster cannot run.
+
+    Raises
+    ------
+    HdrlError
+        If one cannot be read, does not fit on the cluster, or does not go together with the others.
+    """
     if load is None:
         return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]
     given = [load] if isinstance(load, (GpuLoad, str, Path)) else list(load)
@@ -316,7 +330,7 @@ def _loads(load: Any, cluster: Cluster) -> list[GpuLoad]:
         raise OptionsError("load is empty, expected at least one")
     found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
     for one in found:
-        check_runs_on(one, cluster)
+        check(one, cluster)
         if (one.throughputs, one.speeds) != (found[0].throughputs, found[0].speeds):
             raise OptionsError(f"{one.name} and {found[0].name} differ in throughputs or speeds: make two environments")
     return found

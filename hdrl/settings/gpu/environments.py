@@ -22,16 +22,29 @@ class GpuClusterSpec:
     )
 
     def arguments(self, options: Any) -> dict[str, Any]:
-        """Return the rules by which jobs are simulated.
+        """Return the rules by which jobs are simulated; the compatibility mode has none.
 
         Parameters
         ----------
         options
             The options of an experiment.
         """
+        if self.is_compatible(options.learning.arguments):
+            return {}
         rules = options.rules
         names = ("checkpoint_s", "tie", "node_order")
         return {"restart_s": list(rules.restart_s), **{name: getattr(rules, name) for name in names}}
+
+    @staticmethod
+    def is_compatible(arguments: Mapping[str, Any]) -> bool:
+        """Tell whether it is the environment of the DRL scheduler for GPU clusters.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return arguments.get("compatibility") is not None
 
     def places(self, machine: Cluster, load: GpuLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
@@ -87,14 +100,15 @@ class GpuClusterSpec:
         return {}
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return ``None``: models play on the simulator that policies run on.
+        """Return why its models are not played beside policies: the original's world is another one.
 
         Parameters
         ----------
         arguments
-            Not looked at.
+            Its arguments.
         """
-        del arguments
+        if self.is_compatible(arguments):
+            return "compatibility 'drl-gpu' starts at most one job in a second, so that its world is not the policies'"
         return None
 
     def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from hdrl.settings.gpu.readers import Faulty, Format, Row, Source, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, number
 
 _EVENTS_2011 = (
     *("time", "missing", "job_id", "task_index", "machine_id", "event", "user", "class", "priority"),

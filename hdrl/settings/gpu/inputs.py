@@ -7,7 +7,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError
 from hdrl.settings.gpu.gavel_jobs import gavel_load
-from hdrl.settings.gpu.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.load import GpuLoad, check_runs_on, without_unrunnable
 from hdrl.settings.gpu.machine import Cluster
 from hdrl.settings.gpu.options import LoadOptions
 from hdrl.settings.gpu.readers import read_trace
@@ -50,6 +50,8 @@ def load_of(options: Any, text: str, cluster: Cluster) -> GpuLoad:
     """
     load: LoadOptions = options.load
     found = _source(options, text)
+    if load.unrunnable == "leave out":
+        found = without_unrunnable(found, cluster)
     if options.nb_jobs is not None and options.nb_jobs < found.n_items:
         found = found.window(0, options.nb_jobs)
     if load.spread_speed != 1.0:

@@ -309,6 +309,33 @@ def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
             )
 
 
+def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
+    """Return a load without the jobs that a cluster can never run, and with a line that says how many there were.
+
+    Parameters
+    ----------
+    load, cluster
+        The two.
+
+    Raises
+    ------
+    WorkloadError
+        If no job is left.
+    """
+    jobs, allowed = load.jobs, load.allowed(cluster)
+    wanted = np.stack([allowed, jobs["n_gpus"], jobs["cpu_milli"], jobs["memory_mib"]], axis=1)
+    kinds, numbers = np.unique(wanted, axis=0, return_inverse=True)
+    fits = np.array([bool(kind[0]) and _fits_empty(cluster, *kind) for kind in kinds.tolist()])[numbers.reshape(-1)]
+    if fits.all():
+        return load
+    if not fits.any():
+        raise WorkloadError(f"{load.name}: {cluster.name} can run none of its jobs, even when it is empty")
+    n = int((~fits).sum())
+    told = f"left out: {n:,} jobs that {cluster.name} can never run, the widest of {jobs['n_gpus'][~fits].max()} GPUs"
+    dropped = {**load.n_dropped, "jobs that can never run": n}
+    return replace(load, jobs=jobs[fits], n_dropped=dropped, faults=(*load.faults, told))
+
+
 def _fits_empty(cluster: Cluster, allowed: int, n_gpus: int, cpu_milli: int, memory_mib: int) -> bool:
     """Tell whether some type has the GPUs, on nodes with cores and memory in proportion."""
     nodes = cluster.nodes

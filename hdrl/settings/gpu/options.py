@@ -84,6 +84,9 @@ class LoadOptions(Block):
     offered: Annotated[float, Field(gt=0, le=1000)] | None = Field(
         default=None, description="Offered load to which arrivals are stretched; null: as they are."
     )
+    unrunnable: Literal["refuse", "leave out"] = Field(
+        default="refuse", description="What becomes of jobs that the cluster can never run, wider ones for instance."
+    )
     gpus_per_machine: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=8, description="GPUs that a machine of a trace without GPUs stands for."
     )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.errors import ReadError
-from hdrl.settings.gpu.readers import Faulty, Format, Row, Source, gpus, kept, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, gpus, kept, number
 
 _SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
@@ -55,17 +55,25 @@ def _helios(source: Source) -> Iterator[Row]:
     yield from kept(source, source.table(_HELIOS), job)
 
 
+def _drl_job(line: dict[str, str], n_gpus: int) -> Row:
+    runtime_s = number(line["runtime"], "a run time")
+    if 0.0 < runtime_s <= 1.0:
+        raise Faulty("jobs of a second or less")
+    return {
+        "arrival_s": number(line["arrival_time"], "a date"),
+        "duration_s": runtime_s,
+        "n_gpus": n_gpus,
+        "priority": number(line["priority"], "a priority"),
+    }
+
+
 def _drl(source: Source) -> Iterator[Row]:
+    yield from kept(source, source.table(_DRL), lambda line: _drl_job(line, gpus(line["gpus"])))
+
+
+def _drl_whole(source: Source) -> Iterator[Row]:
     def job(line: dict[str, str]) -> Row:
-        n_gpus, runtime_s = gpus(line["gpus"]), number(line["runtime"], "a run time")
-        if 0.0 < runtime_s <= 1.0:
-            raise Faulty("jobs of a second or less")
-        return {
-            "arrival_s": number(line["arrival_time"], "a date"),
-            "duration_s": runtime_s,
-            "n_gpus": n_gpus,
-            "priority": number(line["priority"], "a priority"),
-        }
+        return _drl_job(line, 0 if number(line["gpus"], "a number of GPUs") == 0 else gpus(line["gpus"]))
 
     yield from kept(source, source.table(_DRL), job)
 
@@ -117,5 +125,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "drl-gpu": Format(
             "cut traces of the DRL scheduler for GPU clusters", _drl, "equal", lambda line: line == ",".join(_DRL)
         ),
+        "drl-gpu-whole": Format("the same with the jobs that ask for no GPU", _drl_whole, "equal", lambda _line: False),
     }
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, policy_names, read_policy
 from hdrl.settings.gpu.shares import SHARES
+
+ALIASES: Mapping[str, str] = MappingProxyType({"fcfs": "fifo", "first-fit": "fifo+first-fit+skip"})
+"""Names of the DRL scheduler's baselines; first fit takes the first job, and the first node, that go together."""
 
 
 class GpuPolicies:
@@ -45,6 +48,7 @@ class GpuPolicies:
             As a user wrote it.
         """
         name = text.strip().lower().replace("_", "-")
+        name = text = ALIASES.get(name, name)
         return name if name in SHARES else read_policy(text).name
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:

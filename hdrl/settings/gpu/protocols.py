@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hdrl.registry import Registry
 from hdrl.setting import Place, Playable, ReproduceProtocol
@@ -28,6 +29,27 @@ FGD_TIES: tuple[tuple[str, str, str], ...] = (
     ("best-fit", "random", "file"),
 )
 """Placement, tie rule and node order of the rows of ``gpu-fgd-ties``."""
+
+SEED_TRACES = ("heavy", "low")
+"""Cut traces of the DRL scheduler whose table its program gives again; that of the medium one is of another version."""
+
+SEED_END_S = 15_000_000.0
+"""When its runs ended."""
+
+SEED_LOADS = (0.5, 0.7, 0.85, 0.95)
+"""Offered loads at which its baselines are looked at, too."""
+
+SEED_OFF = ("first_16_alone", "priority_order", "one_type_fits", "one_start_per_second", "equal_speeds")
+"""Its errors that change what happens, not only what is told of it."""
+
+GAVEL_RATES = (0.4, 2.0, 5.2)
+"""Jobs per hour of the columns of ``gpu-gavel-jct``."""
+
+GAVEL_CURVES = ("gavel-fifo", "gavel-fifo-het", "gavel-las", "gavel-las-het", "allox")
+"""Its rows."""
+
+CURVES_FIRST, CURVES_LAST, CURVES_JOBS = 4000, 5000, 9000
+"""The window of jobs of Gavel's curves, and enough jobs for it to end."""
 
 GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 """The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""
@@ -105,3 +127,80 @@ def gpu_gavel_fifo(traces: Mapping[str, Path], models: Sequence[Playable]) -> di
     load = gavel_load(read_throughputs(traces[THROUGHPUTS]), GAVEL_JOBS, jobs_per_hour=2.0)
     trace = simulate_rounds(read_cluster("gavel"), load, "gavel-fifo", window=(GAVEL_FIRST, GAVEL_LAST))
     return {("gavel-fifo", "mean_jct_s"): mean_jct_s(trace, GAVEL_FIRST, GAVEL_LAST)}
+
+
+@PROTOCOLS.register("gpu-seed")
+def gpu_seed(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the table of the DRL scheduler for GPU clusters: with its errors, without each of them, at other loads.
+
+    Parameters
+    ----------
+    traces
+        Holds its cut traces.
+    models
+        Not used: a protocol of its baselines.
+
+    References
+    ----------
+    HenryAJX/DRL_Scheduler, ``logs/* Workload/Trace Data/summary_eval_*.csv``.
+    """
+    del models
+    from hdrl.settings.gpu.machine import read_cluster
+    from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
+
+    cluster, found = read_cluster("drl-gpu"), {}
+
+    def note(row: str, outcome: Any) -> None:
+        found[row, "jobs done"] = float(outcome.n_done)
+        found[row, "mean_jct_s"] = outcome.mean_jct_s
+        found[row, "utilization %"] = 100.0 * outcome.utilization
+
+    cases: dict[str, list[str]] = {"with its errors": list(ERRORS)}
+    cases |= {f"without {error}": [one for one in ERRORS if one != error] for error in SEED_OFF}
+    cases |= {"without any": []}
+    for size in SEED_TRACES:
+        for case, errors in cases.items():
+            load = read_cut_trace(traces[f"alibaba_{size}_workload.csv.gz"], errors=errors)
+            for baseline in ("fcfs", "sjf"):
+                outcome = play_baseline(cluster, load, baseline, errors=errors, until_s=SEED_END_S)
+                note(f"{size} {baseline}, {case}", outcome)
+    load = read_cut_trace(traces["alibaba_heavy_workload.csv.gz"], errors=[])
+    for offered in SEED_LOADS:
+        stretched = load.scaled(cluster, offered)
+        for baseline in ("fcfs", "sjf"):
+            for case in ("with its errors", "without any"):
+                note(
+                    f"heavy at {offered:g} {baseline}, {case}",
+                    play_baseline(cluster, stretched, baseline, errors=cases[case]),
+                )
+    return found
+
+
+@PROTOCOLS.register("gpu-gavel-jct")
+def gpu_gavel_jct(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the mean completion times in hours of Gavel's curves: jobs 4000-4999 on single GPUs, seed 0.
+
+    Parameters
+    ----------
+    traces
+        Holds Gavel's throughputs.
+    models
+        Not used: a protocol of fixed policies.
+
+    References
+    ----------
+    D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+    """
+    del models
+    from hdrl.settings.gpu.gavel_jobs import gavel_load
+    from hdrl.settings.gpu.machine import read_cluster
+    from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
+    from hdrl.settings.gpu.throughputs import read_throughputs
+
+    cluster, throughputs, found = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS]), {}
+    for rate in GAVEL_RATES:
+        load = gavel_load(throughputs, CURVES_JOBS, jobs_per_hour=rate)
+        for policy in GAVEL_CURVES:
+            trace = simulate_rounds(cluster, load, policy, window=(CURVES_FIRST, CURVES_LAST))
+            found[policy, f"{rate:g} jobs/h"] = mean_jct_s(trace, CURVES_FIRST, CURVES_LAST) / 3600.0
+    return found

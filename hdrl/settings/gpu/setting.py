@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.figures.tables import TABLE_FIGURES, read_table_run
+from hdrl.figures.tables import read_table_run
 from hdrl.metrics.tasks import UNRUN
 from hdrl.settings.gpu.environments import GpuClusterSpec
+from hdrl.settings.gpu.figures import FIGURES
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.inputs import POISSON, load_of, poisson_model
 from hdrl.settings.gpu.load import GpuLoad
@@ -47,7 +48,7 @@ class GpuSetting:
     unrun: Sequence[str] = UNRUN
     files = FILES
     generator = POISSON
-    figures = TABLE_FIGURES
+    figures = FIGURES
     protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
 
     def read(self, folder: Path, name: str | None = None) -> Any:

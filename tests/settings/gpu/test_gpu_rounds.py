@@ -92,6 +92,12 @@ def test_fifo_gives_the_number_of_gavels_simulator() -> None:
 
 
 @needs_traces
+def test_fifo_gives_no_job_a_type_on_which_it_cannot_run() -> None:
+    # It takes the last type that is left: the second job cannot run there, and would wait for ever.
+    where = situation([[1.0, 1.0], [1.0, 0.0]], [1, 2])
+    assert shares("gavel-fifo", where).tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
 @pytest.mark.parametrize("policy", list(SHARES))
 def test_every_policy_of_shares_ends_all_jobs_and_repeats(policy: str) -> None:
     table = read_throughputs(TRACES / "gavel_simulation_throughputs.json.gz")

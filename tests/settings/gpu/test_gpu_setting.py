@@ -54,6 +54,16 @@ def test_a_run_by_command_holds_its_files(tmp_path: Path) -> None:
     assert "A100:" in "".join(log)
 
 
+@pytest.mark.parametrize(
+    ("agent", "policy"), [("fcfs", "fifo"), ("first_fit", "fifo+first-fit+skip"), ("sjf", "sjf"), ("srtf", "srtf")]
+)
+def test_a_policy_is_an_agent_of_the_command(agent: str, policy: str, tmp_path: Path) -> None:
+    options = write(tmp_path / "o.json", workload="poisson", nb_jobs=30, load={"offered": 0.9}, agent={"policy": "drf"})
+    run(agent, options, "--out", tmp_path / "named")
+    run(options, "--set", f"agent.policy={policy}", "--out", tmp_path / "set")
+    assert (tmp_path / "named" / "jobs.csv").read_bytes() == (tmp_path / "set" / "jobs.csv").read_bytes()
+
+
 def test_a_comparison_tells_the_offered_load_and_faults(tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     lines = [f"{10_300_000 + i},{5000 + i},{8 if i % 7 else 0},1" for i in range(60)]

@@ -1,0 +1,54 @@
+"""What docs/gpu.md says is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hdrl.launcher.launch import launch
+from hdrl.launcher.main import cli
+from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, RULES
+from hdrl.settings.gpu.readers import FORMATS
+from hdrl.settings.gpu.seconds import ERRORS
+from hdrl.settings.gpu.shares import SHARES
+
+TEXT = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text(encoding="utf-8")
+SAMPLE = 60
+"""Jobs of the trace that stands in for Philly's; two of them are wider than the cluster."""
+
+
+def test_every_name_is_told() -> None:
+    hidden = {"drl-gpu-whole"}  # for one reproduction alone
+    bare = {name.removesuffix("-het") for name in SHARES if name.removesuffix("-het") in SHARES}
+    names = {*ORDERS, *PLACEMENTS, *RULES, *ERRORS, *FORMATS, *bare} - hidden
+    assert [name for name in sorted(names) if f"`{name}`" not in TEXT] == []
+
+
+def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        f"2017-10-09 {7 + i // 60:02}:{i % 60:02}:00,{600 + 40 * i}.0,{1 + i % 4},1.0,vc{i % 2}" for i in range(SAMPLE)
+    ]
+    rows += ["2017-10-09 09:00:00,66.0,128,66.0,vc0"] * 2
+    (tmp_path / "philly_sia.csv.gz").write_text(
+        "\n".join(["timestamp,duration,num_gpus,gpu_time,cluster", *rows]) + "\n"
+    )
+    sweep, options = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL))
+    sweep["windows"], sweep["candidates"] = {"length": 20, "count": 2, "warm_up": 5}, ["sjf", "las-2d"]
+    options["nb_jobs"] = 40
+    (tmp_path / "sweep.json").write_text(json.dumps(sweep))
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    monkeypatch.chdir(tmp_path)
+    block = next(text for text in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL) if "hdrl compare" in text)
+    commands = [shlex.split(line.removeprefix("$ ")) for line in block.splitlines()]
+    assert len(commands) == 5
+    for name, *words in commands:
+        result = CliRunner().invoke(launch if name == "hdrl-launch" else cli, words)
+        assert result.exit_code == 0, result.output
+    told = " ".join((tmp_path / "table.html").read_text().split())
+    assert "2 jobs that sia can never run, the widest of 128 GPUs" in told
+    assert {"busy.png", "gantt.png"} <= {path.name for path in tmp_path.iterdir()}
