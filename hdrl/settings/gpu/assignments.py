@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import random  # noqa: TID251 - Gavel draws types by Python's own generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdrl.errors import SimulationError
-
-if TYPE_CHECKING:
-    from hdrl.settings.gpu.shares import Situation
-
-Floats: TypeAlias = NDArray[np.float64]
+from hdrl.settings.gpu.situation import Floats, Situation
 
 
 @dataclass

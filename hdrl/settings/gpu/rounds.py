@@ -13,8 +13,9 @@ from hdrl.settings.gpu.gavel_jobs import shuffled_types
 from hdrl.settings.gpu.kernel import rounds as kernel
 from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad, check_runs_on
 from hdrl.settings.gpu.machine import Cluster
-from hdrl.settings.gpu.shares import SHARES, SharePolicy, Situation
+from hdrl.settings.gpu.shares import SHARES, SharePolicy
 from hdrl.settings.gpu.simulation import signals_of
+from hdrl.settings.gpu.situation import Situation
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 
 ROUND_S = 360.0

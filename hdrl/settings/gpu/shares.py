@@ -17,40 +17,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import MissingExtra, SimulationError
 from hdrl.settings.gpu.assignments import AlloX, Fifo
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What a policy of shares sees.
-
-    Attributes
-    ----------
-    jobs
-        Numbers of the jobs that are there, ascending, shape ``(n,)``.
-    rates
-        Their steps per second on each type, shape ``(n, n_types)``.
-    sizes, priorities
-        Their GPUs and priorities.
-    steps_left, waited_s
-        Steps that they have to do, and how long they have been there.
-    gpus
-        GPUs of each type.
-    prices
-        Dollars per hour of a GPU of each type.
-    """
-
-    jobs: Ints
-    rates: Floats
-    sizes: Ints
-    priorities: Floats
-    steps_left: Floats
-    waited_s: Floats
-    gpus: Ints
-    prices: Floats
-
+from hdrl.settings.gpu.situation import Floats, Ints, Situation
 
 Shares: TypeAlias = Callable[[Situation], Floats]
 """Returns the share of its time that each job shall spend on each type, shape ``(n, n_types)``."""

@@ -13,7 +13,8 @@ from hdrl.settings.gpu.gavel_jobs import gavel_load
 from hdrl.settings.gpu.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
 from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
-from hdrl.settings.gpu.shares import SHARES, Situation
+from hdrl.settings.gpu.shares import SHARES
+from hdrl.settings.gpu.situation import Situation
 from hdrl.settings.gpu.throughputs import read_throughputs
 
 pytest.importorskip("highspy")

@@ -1,0 +1,42 @@
+"""What policies that share out GPUs by rounds see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a policy of shares sees.
+
+    Attributes
+    ----------
+    jobs
+        Numbers of the jobs that are there, ascending, shape ``(n,)``.
+    rates
+        Their steps per second on each type, shape ``(n, n_types)``.
+    sizes, priorities
+        Their GPUs and priorities.
+    steps_left, waited_s
+        Steps that they have to do, and how long they have been there.
+    gpus
+        GPUs of each type.
+    prices
+        Dollars per hour of a GPU of each type.
+    """
+
+    jobs: Ints
+    rates: Floats
+    sizes: Ints
+    priorities: Floats
+    steps_left: Floats
+    waited_s: Floats
+    gpus: Ints
+    prices: Floats
