@@ -38,7 +38,7 @@ def free_endpoint() -> str:
 
 
 def run_both(
-    folder: Path, options: dict[str, Any], scheduler: str = str(PLACE)
+    folder: Path, options: dict[str, Any], scheduler: str = str(PLACE), *more: str
 ) -> tuple[int, str, "subprocess.CompletedProcess[str]"]:
     """Run pybatsim and hdrl-batsim on the files of a folder; return how pybatsim ended, what it said, and Batsim's end.
 
@@ -48,7 +48,7 @@ def run_both(
     command = [*PYBATSIM, scheduler, "-v", "warning", "-t", "0", "-s", endpoint, "-o", json.dumps(options)]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pybatsim:
         try:
-            arguments = ["-p", "platform.xml", "-w", "workload.json", "-E", "-s", endpoint, "--timeout", "30"]
+            arguments = ["-p", "platform.xml", "-w", "workload.json", "-E", "-s", endpoint, "--timeout", "30", *more]
             batsim = subprocess.run([*BATSIM, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
             said = pybatsim.communicate(timeout=30)[0]
         finally:
@@ -106,6 +106,59 @@ def test_a_scheduler_of_pybatsim_in_a_process_of_its_own(world: World, tmp_path:
     assert texts[0] == texts[1]
 
 
+HOST = """<host id="{0}" speed="100Mf,50Mf,25Mf,1f,0.5f,0.05f">
+ <prop id="wattage_per_state" value="30:30:100,20:20:80,15:15:60,9.75:9.75:9.75,120:120:120,100:100:100"/>
+ <prop id="wattage_off" value="10"/><prop id="sleep_pstates" value="3:4:5"/></host>
+"""
+LINK = '<link id="link" bandwidth="125MBps" latency="0" sharing_policy="FATPIPE"/>'
+ROUTES = "".join(
+    f'<route src="{one}" dst="{other}"><link_ctn id="link"/></route>\n'
+    for one, other in (("master_host", "h0"), ("master_host", "h1"), ("h0", "h1"))
+)
+SLEEPERS = f"""<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="main" routing="Full">
+<host id="master_host" speed="1Gf"><prop id="wattage_per_state" value="0:0"/></host>
+{HOST.format("h0")}{HOST.format("h1")}{LINK}
+{ROUTES}</zone></platform>
+"""
+PROFILES = {
+    "wait": {"type": "delay", "delay": 20},
+    "ask": {"type": "send", "msg": {"type": "accept"}},
+    "hear": {"type": "recv", "regex": "accepted", "success": "wait", "failure": "ask", "timeout": "ask"},
+    "talk": {"type": "composed", "repeat": 1, "seq": ["ask", "hear"]},
+}
+# The scheduler compares the P-state, which Batsim tells as text, with numbers.
+SLEEPER = """
+from schedulers.fcfsSchedSleep import FcfsSchedSleep
+
+class Sleeper(FcfsSchedSleep):
+    def onMachinePStateChanged(self, machines, new_pstate):
+        super().onMachinePStateChanged(machines, int(new_pstate))
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "profile", "more"),
+    [("randomSched", "wait", ["--enable-compute-sharing"]), ("schedSendRecv", "talk", []), ("sleeper.py", "wait", [])],
+)
+def test_pybatsims_schedulers_that_need_more_of_batsim(tmp_path: Path, scheduler: str, profile: str, more: list[str]):
+    """Machines that are shared, messages to jobs, machines that sleep."""
+    jobs = [{"id": k, "subtime": 5 + 10 * k, "res": 1 + k % 2, "walltime": 300, "profile": profile} for k in range(6)]
+    if profile == "talk":
+        jobs = [job | {"res": 1} for job in jobs]
+    (tmp_path / "platform.xml").write_text(SLEEPERS)
+    (tmp_path / "workload.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": PROFILES}))
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    code, said, batsim = run_both(tmp_path, {}, scheduler, *more)
+    assert (code, batsim.returncode) == (0, 0), said + batsim.stderr
+    rows = (tmp_path / "out_jobs.csv").read_text().splitlines()[1:]
+    assert len(rows) == 6
+    assert all("COMPLETED_SUCCESSFULLY" in row for row in rows)
+    slept = {row.rpartition(",")[2] for row in (tmp_path / "out_pstate_changes.csv").read_text().splitlines()[1:]}
+    assert ("3" in slept) == (scheduler == "sleeper.py")
+
+
 def test_a_mistake_ends_both_processes(world: World):
     """pybatsim says what is wrong in one line and goes; hdrl-batsim notices instead of waiting for ever."""
     folder = world.platform_file.parent
@@ -120,7 +173,7 @@ def test_a_mistake_ends_both_processes(world: World):
 
 
 POLICY = """
-from hdrl.settings.batch.simulation import Annotate, AskEnergy, CallAt, Kill, News, Reject, Start
+from hdrl.simulation import Annotate, AskEnergy, CallAt, Kill, News, Reject, Start
 
 def policy(view):
     if view.now_s == 0:
