@@ -23,7 +23,7 @@ from hdrl.report.page.parts import Cell, Chart, Column, Panel, Row, Table
 from hdrl.report.page.report import build_report
 from hdrl.report.runs import setting_of
 
-TRAINING_FILE, METRICS_FILE = "training.csv", "metrics.json"
+TRAINING_FILE, RESULT_FILE = "training.csv", "metrics.json"
 HIDDEN = ("probability.",)
 """How the columns of a training begin that are drawn, but too many to list."""
 
@@ -36,7 +36,7 @@ def is_finished(folder: Path) -> bool:
     folder
         Folder of a run, a training or a comparison.
     """
-    return is_comparison(folder) or (folder / METRICS_FILE).is_file() or (folder / "run_0").is_dir()
+    return is_comparison(folder) or (folder / RESULT_FILE).is_file() or (folder / "run_0").is_dir()
 
 
 def live_page(folder: str | Path) -> str:
