@@ -14,7 +14,7 @@ from .judge import Finding
 
 ROOT = Path(__file__).parents[2]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ENDS_WITHIN_S = 30
+ENDS_WITHIN_S = 90
 
 
 def _interrupted(command: list[str], out: Path, draw: random.Random, latest_s: float) -> Finding | None:
