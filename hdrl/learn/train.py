@@ -11,6 +11,7 @@ import gymnasium as gym
 from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
+from hdrl.learn.evolution import Generation, Judged
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.spaces import check_same_spaces
 from hdrl.learn.threads import torch_threads
@@ -182,6 +183,8 @@ class Trainer:
 
     def _learn_once(self) -> dict[str, float]:
         self.interaction.episodes = []
+        if isinstance(self.memory, Generation):
+            return checked_losses(self.agent, self._judged(self.memory))
         if not self._is_reset or self.memory.resets_first:
             # The first reset gives the seed; the environments continue with it by themselves.
             first = None if self._is_reset else self.seed + self.n_iterations
@@ -194,6 +197,11 @@ class Trainer:
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
         return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
+
+    def _judged(self, memory: Generation) -> Judged:
+        judged = memory.judged(self.interaction.envs, self.seed, self.n_iterations)
+        self.n_steps += judged.n_steps
+        return judged
 
     def _gather(self) -> Any:
         """Step until there is a batch."""
