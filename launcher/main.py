@@ -24,6 +24,7 @@ COMMANDS = {
     "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
     "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
+    "model": LazyCommand("hdrl.launcher.model", "model", "Average models that evolved with several seeds."),
     "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
