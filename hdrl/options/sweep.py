@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -197,37 +196,14 @@ class Sweep(Block):
         del machine
         return self.model_copy(update={"baseline": self.baseline or baseline, "metrics": self.metrics or list(metrics)})
 
-    def moved_to(self, folder: Path) -> dict[str, Any]:
-        """Return the sweep as plain values, its paths written as seen from another folder.
-
-        Parameters
-        ----------
-        folder
-            The folder of a sweep file that holds these values.
-        """
-        data = self.model_dump(mode="json")
-        data["platform"] = self._seen_from(folder, self.platform)
-        if "setting" in data:
-            data["setting"] = self._seen_from(folder, data["setting"])
-        data["workloads"] = [self._seen_from(folder, text) for text in self.workloads]
-        for key in ("candidates", "opponents", "baseline"):
-            value = data[key]
-            if value is None:
-                continue
-            texts = [value] if isinstance(value, str) else value
-            moved = [_relabelled(text, lambda path: self._seen_from(folder, path)) for text in texts]
-            data[key] = moved[0] if isinstance(value, str) else moved
-        return data
-
-    def _seen_from(self, folder: Path, text: str) -> str:
-        if Path(text).is_absolute() or not looks_like_file(text):
-            return text
-        return Path(os.path.relpath(self._folder / text, folder)).as_posix()
+    def portable(self) -> dict[str, Any]:
+        """Return the sweep as plain values without anything of this machine: paths shrink to names."""
+        found: dict[str, Any] = _names_only(self.model_dump(mode="json"))
+        return found
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that is asked for; where files are does not count, their names do."""
-        data = self.model_dump(mode="json")
-        text = json.dumps(_names_only(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(self.portable(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hdrl.experiment.run.inputs import SWEEP_FILE, sweep_in
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, run_folders
 from hdrl.setting import BATCH, Setting, find_setting
-
-SWEEP_FILE = "sweep.json"
 
 
 def setting_of(folder: str | Path) -> Setting:
@@ -29,10 +28,13 @@ def setting_of(folder: str | Path) -> Setting:
     """
     folder = Path(folder)
     inside = next((path for path in (folder, folder / "run_0") if (path / OPTIONS_FILE).is_file()), folder)
-    for file in (OPTIONS_FILE, SWEEP_FILE, PROVENANCE_FILE):
-        name = read_object(inside / file).get("setting")
-        if isinstance(name, str):
-            return find_setting(name, inside)
+    sweep, start = sweep_in(inside) if (inside / SWEEP_FILE).is_file() else ({}, inside)
+    for said, base in ((read_object(inside / OPTIONS_FILE), inside), (sweep, start)):
+        if isinstance(said.get("setting"), str):
+            return find_setting(said["setting"], base)
+    name = read_object(inside / PROVENANCE_FILE).get("setting")
+    if isinstance(name, str):
+        return find_setting(name, inside)
     return find_setting(BATCH)
 
 

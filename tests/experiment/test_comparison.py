@@ -109,7 +109,7 @@ def test_the_same_bytes_for_any_number_of_workers(sweep, tmp_path: Path):
     for folder, n_workers in (("one", 1), ("two", 2)):
         run_comparison(asked, out=tmp_path / folder, n_workers=n_workers)
     names = {"results.csv", "results.parquet", "summary.csv", "summary.json", "sweep.json", "provenance.json"}
-    names.add("manifest.json")
+    names |= {"manifest.json", "resume.json"}
     assert set(content(tmp_path / "one")) | {"results.parquet"} == names
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
@@ -135,7 +135,7 @@ def test_what_was_interrupted_continues_and_gives_the_same_bytes(sweep, tmp_path
     monkeypatch.setattr(PointRunner, "_result", stops_after_nine)
     with pytest.raises(KeyboardInterrupt):
         run_comparison(sweep(tmp_path), out=tmp_path / "parts", n_workers=1)
-    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["points.jsonl", "sweep.json"]
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["points.jsonl", "resume.json", "sweep.json"]
     n_kept = len((tmp_path / "parts" / "points.jsonl").read_text().splitlines()) - 1
     assert 0 < n_kept <= 9
     with (tmp_path / "parts" / "points.jsonl").open("a") as file:

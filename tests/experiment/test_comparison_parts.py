@@ -16,7 +16,7 @@ from hdrl.experiment.compare.cautions import cautions
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise, verdict
-from hdrl.experiment.run.inputs import make_sweep, read_sweep
+from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
 from hdrl.setting import SETTINGS
@@ -112,19 +112,21 @@ def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
             read_sweep("bad.json")
 
 
-def test_a_sweep_moves_with_its_paths(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    one = sweep(
-        Path("in"), candidates=["mine=m/*.pt", "my.py+easy", "sjf+easy"], workloads=["log.swf", "lublin_gaia_1000"]
-    )
-    moved = one.moved_to(Path("out"))
-    assert moved["candidates"] == ["mine=../in/m/*.pt", "../in/my.py+easy", "sjf+easy"]
-    assert moved["workloads"] == ["../in/log.swf", "lublin_gaia_1000"]
-    assert moved["platform"] == "gaia"
-    again = make_sweep(moved, folder=Path("out"))
-    assert again.path_of(again.workloads[0]).resolve() == one.path_of("log.swf").resolve()
-    assert again.sha256() == one.sha256(), "where files are does not count"
+def test_a_sweep_is_the_same_wherever_its_files_are(tmp_path: Path):
+    asked = {"candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy"], "workloads": ["log.swf", "lublin_gaia_1000"]}
+    one = sweep(tmp_path / "in", **asked)
+    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy"]
+    for name in ("out", "far/away"):
+        (tmp_path / name).mkdir(parents=True)
+        write_sweep(tmp_path / name, one)
+        again = read_sweep(tmp_path / name / "sweep.json")
+        assert again.path_of(again.workloads[0]) == tmp_path / "in" / "log.swf"
+        assert again.sha256() == one.sha256()
+    assert (tmp_path / "out/sweep.json").read_bytes() == (tmp_path / "far/away/sweep.json").read_bytes()
     assert sweep(Path("in"), seeds=2).sha256() != sweep(Path("in")).sha256()
+    (tmp_path / "out" / "resume.json").write_text("[]")
+    with pytest.raises(ReadError, match="must hold folder and sweep"):
+        read_sweep(tmp_path / "out" / "sweep.json")
 
 
 def test_the_schema_describes_every_key():

@@ -162,7 +162,7 @@ def test_a_training_goes_altogether(trained):
 
 def test_a_soft_clean_of_a_training_leaves_the_model(trained):
     said = clean(trained, "--soft").output
-    assert names(trained) == {"manifest.json", "options.resolved.json", "provenance.json", "model.pt"}
+    assert names(trained) == {"manifest.json", "options.resolved.json", "provenance.json", "resume.json", "model.pt"}
     assert "model.pt stays: takes a training to make again" in said
 
 

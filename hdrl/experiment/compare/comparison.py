@@ -34,6 +34,7 @@ from hdrl.experiment.compare.summary import (
     verdict,
 )
 from hdrl.experiment.decider import Decider
+from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
@@ -103,7 +104,7 @@ def run_comparison(
     began_s = time.perf_counter()
     store = PointStore(out, plan.identity, plan.setting.metrics)
     try:
-        write_json(out / "sweep.json", plan.sweep.moved_to(out))
+        write_sweep(out, plan.sweep)
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
@@ -117,7 +118,8 @@ def run_comparison(
     except HdrlError:
         if not store.results:
             # Nothing was lost: whoever corrects the mistake may use the folder again.
-            (out / "sweep.json").unlink(missing_ok=True)
+            for name in (SWEEP_FILE, RESUME_FILE):
+                (out / name).unlink(missing_ok=True)
             store.discard()
         raise
     finally:

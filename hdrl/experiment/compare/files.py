@@ -17,15 +17,15 @@ from hdrl.experiment.compare.points import Point, PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import write_csv, write_parquet
 from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
-from hdrl.experiment.run.inputs import setting_of
+from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, setting_of, sweep_in
 from hdrl.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.problems import problem_of
 
-SUMMARY_FILE, SWEEP_FILE = "summary.json", "sweep.json"
+SUMMARY_FILE = "summary.json"
 
 FILES = (
-    *(SUMMARY_FILE, SWEEP_FILE, "summary.csv", "results.csv", "results.parquet", "selection.csv"),
+    *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", "results.csv", "results.parquet", "selection.csv"),
     *("provenance.json", "timing.json"),
 )
 """What a comparison writes."""
@@ -142,8 +142,7 @@ def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
     HdrlError
         If its setting cannot be found.
     """
-    path = folder / SWEEP_FILE
-    setting, _ = setting_of(read_json(path) if path.is_file() else {}, folder)
+    setting, _ = setting_of(*sweep_in(folder))
     return setting.metrics
 
 

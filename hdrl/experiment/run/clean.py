@@ -20,7 +20,7 @@ from hdrl.experiment.run.manifest import EVENTS_FOLDER, MANIFEST_FILE, hash_of, 
 _REPEATS = "needed to repeat it"
 
 SOFT_KEEPS = {
-    **dict.fromkeys([MANIFEST_FILE, "provenance.json", "options.resolved.json", "sweep.json"], _REPEATS),
+    **dict.fromkeys([MANIFEST_FILE, "provenance.json", "options.resolved.json", "sweep.json", "resume.json"], _REPEATS),
     **dict.fromkeys(["platform.xml", "workload.json"], _REPEATS),
     "model.pt": "takes a training to make again",
 }

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, UnknownName
-from hdrl.files import read_json
+from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
 from hdrl.options.problems import shown
 from hdrl.options.reading import override, validated
@@ -16,6 +16,11 @@ from hdrl.options.sweep import Sweep, from_here
 from hdrl.setting import BATCH, Setting, find_setting
 
 SETTING_KEY = "setting"
+
+SWEEP_FILE = "sweep.json"
+
+RESUME_FILE = "resume.json"
+"""What was asked for, with the folder that its paths start from, which is a matter of this machine."""
 
 
 def setting_of(data: object, folder: Path, given: str | None = None) -> tuple[Setting, str]:
@@ -131,16 +136,57 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, se
         If a key or value is wrong.
     """
     path = Path(path)
-    data = read_json(path)
+    data, folder = read_json(path), path.parent
     if not isinstance(data, Mapping):
         raise OptionsError(f"{path}: expected an object that describes a comparison")
+    if path.name == SWEEP_FILE and path.with_name(RESUME_FILE).is_file():
+        data, folder = sweep_in(path.parent)
     merged = dict(data)
     for key, value in (changes or {}).items():
         ours, theirs = from_here(key, value), data.get(key)
         if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
             ours = {**theirs, **ours}
         merged[key] = ours
-    return make_sweep(merged, where=str(path), folder=path.parent, setting=setting)
+    return make_sweep(merged, where=str(path), folder=folder, setting=setting)
+
+
+def write_sweep(folder: Path, sweep: Sweep) -> None:
+    """Write what a comparison was asked for into its folder: the same bytes wherever it lies, and where its files are.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    sweep
+        The sweep.
+    """
+    data = {"folder": str(sweep.folder.absolute()), "sweep": sweep.model_dump(mode="json")}
+    write_json(folder / RESUME_FILE, data)
+    write_json(folder / SWEEP_FILE, sweep.portable())
+
+
+def sweep_in(folder: Path) -> tuple[Mapping[str, Any], Path]:
+    """Return what the folder of a comparison was asked for, and the folder that its paths start from.
+
+    Parameters
+    ----------
+    folder
+        The folder; without a sweep in it, nothing was asked for.
+
+    Raises
+    ------
+    ReadError
+        If a file of it is damaged.
+    """
+    path = folder / RESUME_FILE
+    if not path.is_file():
+        sweep = read_json(folder / SWEEP_FILE) if (folder / SWEEP_FILE).is_file() else {}
+        return (sweep if isinstance(sweep, Mapping) else {}), folder
+    data = read_json(path)
+    sweep, start = (data.get("sweep"), data.get("folder")) if isinstance(data, Mapping) else (None, None)
+    if not isinstance(sweep, Mapping) or not isinstance(start, str):
+        raise ReadError(path, "must hold folder and sweep")
+    return sweep, Path(start)
 
 
 def make_sweep(

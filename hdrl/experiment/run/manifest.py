@@ -21,8 +21,8 @@ MANIFEST_FILE = "manifest.json"
 EVENTS_FOLDER = "tensorboard"
 """The only folder within one of results."""
 
-CLOCKED = ("timing.json", "batsim.log")
-"""Files that tell the time of day or how long something took: their hashes would differ from run to run."""
+CLOCKED = ("timing.json", "batsim.log", "resume.json")
+"""Files that tell how long something took, or where files are: their hashes would differ from run to run."""
 
 
 class Manifest(BaseModel):

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError, ReadError
 from hdrl.experiment.run.agentfile import AgentChoice
-from hdrl.experiment.run.inputs import parse_options
+from hdrl.experiment.run.inputs import RESUME_FILE, parse_options
 from hdrl.experiment.train.modelfile import read_checkpoint
 from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
-
-RESUME_FILE = "resume.json"
-"""The options with the folder that their paths start from, which is a matter of this machine."""
 
 MAY_CHANGE = frozenset(
     (

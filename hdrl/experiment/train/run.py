@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
+from hdrl.experiment.run.inputs import RESUME_FILE
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.learning import (
     check_options_of,
@@ -30,7 +31,7 @@ from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, T
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
 from hdrl.experiment.train.modeluse import load_model, played
-from hdrl.experiment.train.resuming import RESUME_FILE, check_same_training, read_resumed, write_resume_file
+from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.experiment.train.world import World
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile

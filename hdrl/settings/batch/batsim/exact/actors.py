@@ -7,13 +7,10 @@ is answered at once makes its actor ready for the next round. When nobody is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hdrl.settings.batch.batsim.exact.engine import Engine, Timer
-from hdrl.settings.batch.batsim.exact.flows import Cpu
-
-if TYPE_CHECKING:
-    from hdrl.settings.batch.batsim.exact.activities import Execution
+from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow
 
 T = TypeVar("T")
 Steps = Generator["Call", Any, T]
@@ -25,6 +22,15 @@ class Call(Protocol):
 
     def serve(self, kernel: Kernel, actor: Actor) -> None:
         """Serve the call of an actor."""
+
+
+class Waited(Protocol):
+    """What an actor waits for, and somebody else may cancel."""
+
+    flow: Flow
+
+    def end(self) -> None:
+        """Tell who waits for it."""
 
 
 class Actor:
@@ -57,7 +63,7 @@ class Actor:
         self.result: Any = None
         self.news: Exception | None = None
         self.timer: Timer | None = None
-        self.execution: Execution | None = None
+        self.execution: Waited | None = None
 
     def run(self) -> Call | None:
         """Run until the next call; ``None`` when the actor ends."""
@@ -88,7 +94,7 @@ class Kernel:
         self.all_sweeping = False
         """Whether every actor of this round is bringing all machines up to date, or only one runs at all."""
         self._ready: list[Actor] = []
-        self._cancelled: list[Execution] = []
+        self._cancelled: list[Waited] = []
 
     @property
     def now_s(self) -> float:
@@ -117,7 +123,7 @@ class Kernel:
         if actor.execution is not None:
             self.engine.stop_flow(actor.execution.flow)
 
-    def cancelled(self, execution: Execution) -> None:
+    def cancelled(self, execution: Waited) -> None:
         """Note a cancelled execution: who waits for it is told at the end of the round."""
         self._cancelled.append(execution)
 

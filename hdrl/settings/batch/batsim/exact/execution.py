@@ -173,7 +173,8 @@ def _poll(run: Run, period_s: float) -> Steps[int]:
 def _run_parallel(run: Run, task: Task) -> Steps[int]:
     """Run a parallel task, with the walltime as its timeout."""
     kernel = run.context.kernel
-    execution = task.execution = Execution(kernel, parallel_task(run.context, run.job, task.profile, run))
+    work = parallel_task(run.context, run.job, task.profile, run.cpus, run.storage_mapping)
+    execution = task.execution = Execution(kernel, work)
     began_s = kernel.now_s
     code = 0
     try:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from hdrl.settings.batch.batsim.exact.platform import HostSpec
-
-if TYPE_CHECKING:
-    from hdrl.settings.batch.batsim.exact.sharing import Network
+from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
+from hdrl.settings.batch.batsim.exact.zones import Link
 
 WINDOW_BYTES = 4194304.0
 """TCP's window: a flow gets at most this much per round trip."""
@@ -92,6 +90,15 @@ class Cpu(Resource):
         return self.spec.speeds_flops[self.pstate]
 
 
+class Links(Protocol):
+    """The links of a platform as resources."""
+
+    platform: SimGridPlatform
+
+    def resource(self, link: Link) -> Resource:
+        """Return a link as a resource."""
+
+
 class Work:
     """What a flow has to do: flop on hosts, and bytes between them.
 
@@ -123,7 +130,7 @@ class Work:
     __slots__ = ("cpus", "demands", "flops", "latency_limit", "latency_s", "machines", "nothing")
 
     def __init__(
-        self, network: Network, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Iterable[tuple[int, int, float]]
+        self, network: Links, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Iterable[tuple[int, int, float]]
     ) -> None:
         self.cpus = cpus
         self.flops = flops
@@ -138,7 +145,7 @@ class Work:
         n_links = self._cross(network, transfers)
         self.nothing = n_links == 0 and not on_cpus
 
-    def _cross(self, network: Network, transfers: Iterable[tuple[int, int, float]]) -> int:
+    def _cross(self, network: Links, transfers: Iterable[tuple[int, int, float]]) -> int:
         """Collect what is asked of links; return how many are crossed."""
         on_links: dict[Resource, float] = {}
         worst = 0.0

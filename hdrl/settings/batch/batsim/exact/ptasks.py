@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.context import Context
@@ -11,21 +11,19 @@ from hdrl.settings.batch.batsim.exact.jobs import Job
 from hdrl.settings.batch.batsim.exact.machines import Machine
 from hdrl.settings.batch.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
 
-if TYPE_CHECKING:
-    from hdrl.settings.batch.batsim.exact.execution import Run
-
 Transfers = list[tuple[int, int, float]]
 
 
-def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Work:
-    """Return the parallel task of a profile.
+def parallel_task(
+    context: Context, job: Job, profile: Profile, cpus: list[Cpu], storage_mapping: Mapping[str, int]
+) -> Work:
+    """Return the parallel task of a profile on the host of each executor, with the machines of storage labels.
 
     Raises
     ------
     BatsimError
         If the profile does not fit the allocation, or names storage that the scheduler did not map.
     """
-    cpus = run.cpus
     if isinstance(profile, Parallel):
         if len(cpus) != len(profile.flops):
             raise BatsimError(
@@ -38,9 +36,11 @@ def parallel_task(context: Context, job: Job, profile: Profile, run: Run) -> Wor
     if isinstance(profile, Homogeneous):
         return _homogeneous(context, cpus, profile)
     if isinstance(profile, ParallelStorage):
-        return _with_storage(context, run, profile)
+        return _with_storage(context, job, profile, cpus, storage_mapping)
     if isinstance(profile, DataStaging):
-        ends = [_mapped(context, run, label, profile).cpu for label in (profile.source, profile.target)]
+        ends = [
+            _mapped(context, job, label, profile, storage_mapping).cpu for label in (profile.source, profile.target)
+        ]
         return Work(context.network, ends, (0.0, 0.0), [(0, 1, profile.n_bytes)] if profile.n_bytes > 0 else [])
     raise AssertionError(profile)
 
@@ -54,17 +54,19 @@ def _homogeneous(context: Context, cpus: list[Cpu], profile: Homogeneous) -> Wor
     return Work(context.network, cpus, [flops] * n, transfers)
 
 
-def _with_storage(context: Context, run: Run, profile: ParallelStorage) -> Work:
-    if run.storage_mapping:
-        storage = _mapped(context, run, profile.storage, profile)
+def _with_storage(
+    context: Context, job: Job, profile: ParallelStorage, executors: list[Cpu], storage_mapping: Mapping[str, int]
+) -> Work:
+    if storage_mapping:
+        storage = _mapped(context, job, profile.storage, profile, storage_mapping)
     elif len(context.machines.storage) == 1:
         storage = context.machines.storage[0]
     else:
         raise BatsimError(
-            f"job {run.job.id!r}: the scheduler gave no storage_mapping, and the platform has "
+            f"job {job.id!r}: the scheduler gave no storage_mapping, and the platform has "
             f"{len(context.machines.storage)} storage hosts: Batsim would stop here"
         )
-    cpus = [*run.cpus, storage.cpu]
+    cpus = [*executors, storage.cpu]
     last = len(cpus) - 1
     transfers: Transfers = []
     if profile.write_bytes > 0:
@@ -74,13 +76,13 @@ def _with_storage(context: Context, run: Run, profile: ParallelStorage) -> Work:
     return Work(context.network, cpus, [0.0] * len(cpus), transfers)
 
 
-def _mapped(context: Context, run: Run, label: str, profile: Profile) -> Machine:
-    machine_id = run.storage_mapping.get(label)
+def _mapped(context: Context, job: Job, label: str, profile: Profile, storage_mapping: Mapping[str, int]) -> Machine:
+    machine_id = storage_mapping.get(label)
     if machine_id is None:
         raise BatsimError(
-            f"job {run.job.id!r}: storage_mapping has no {label!r}, which profile {profile.name!r} needs: "
+            f"job {job.id!r}: storage_mapping has no {label!r}, which profile {profile.name!r} needs: "
             "Batsim would stop here"
         )
     if not 0 <= machine_id < len(context.machines) or not context.machines[machine_id].is_storage:
-        raise BatsimError(f"job {run.job.id!r}: storage_mapping: machine {machine_id} is no storage host")
+        raise BatsimError(f"job {job.id!r}: storage_mapping: machine {machine_id} is no storage host")
     return context.machines[machine_id]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from hdrl.errors import BatsimError, WorkloadError, suggest
 from hdrl.settings.batch.batsim.exact.activities import Execution, Wait
@@ -20,10 +21,22 @@ from hdrl.settings.batch.batsim.exact.protocol import Request, dump, parse_mappi
 from hdrl.settings.batch.batsim.exact.rapidjson import loads
 from hdrl.settings.batch.batsim.exact.submission import call_later
 
-if TYPE_CHECKING:
-    from hdrl.settings.batch.batsim.exact.server import Counts
-
 _STOP = "Batsim would stop here"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has to come to an end before the simulation does."""
+
+    n_job_submitters: int
+    n_event_submitters: int
+    submitted: int = 0
+    completed: int = 0
+    running: int = 0
+    switching: int = 0
+    waiters: int = 0
+    killers: int = 0
+    registration_finished: bool = False
 
 
 class Requests:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from hdrl.errors import BatsimError
@@ -28,7 +27,7 @@ from hdrl.settings.batch.batsim.exact.messages import (
 )
 from hdrl.settings.batch.batsim.exact.protocol import dump, parse_reply, with_id
 from hdrl.settings.batch.batsim.exact.rapidjson import reread
-from hdrl.settings.batch.batsim.exact.requests import Requests
+from hdrl.settings.batch.batsim.exact.requests import Counts, Requests
 from hdrl.settings.batch.batsim.exact.submission import MACHINE_EVENTS
 
 
@@ -209,18 +208,3 @@ class Server:
             back = "computing" if machine.jobs else "idle"
             machines.set_state(machine, "unavailable" if kind == "machine_unavailable" else back, self.context.now_s)
         self.emit("NOTIFY", {"type": f"event_{kind}", "resources": format_ids(ids)})
-
-
-@dataclass(slots=True)
-class Counts:
-    """What has to come to an end before the simulation does."""
-
-    n_job_submitters: int
-    n_event_submitters: int
-    submitted: int = 0
-    completed: int = 0
-    running: int = 0
-    switching: int = 0
-    waiters: int = 0
-    killers: int = 0
-    registration_finished: bool = False
