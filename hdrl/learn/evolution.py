@@ -175,6 +175,7 @@ class EvolutionAgent(Agent):
 
     Config = EvolutionConfig
     config: EvolutionConfig
+    _strategy: Strategy
 
     def __init__(
         self,
@@ -190,6 +191,8 @@ class EvolutionAgent(Agent):
                 f" {self.n_actions} rows, one for each action"
             )
         self.seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
+        self._told: list[Floats] = []
+        self._asked: Floats | None = None
         self._begin(np.zeros(self.observation_shape[1]))
 
     @abc.abstractmethod
@@ -274,8 +277,8 @@ class EvolutionAgent(Agent):
 
     def _begin(self, start: Floats) -> None:
         self._start = start
-        self._told: list[Floats] = []
-        self._asked: Floats | None = None
+        self._told = []
+        self._asked = None
         self._strategy = self.strategy(start.copy(), self.seed)
         self.weights = start.copy()
 
