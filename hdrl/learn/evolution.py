@@ -181,7 +181,7 @@ class EvolutionAgent(Agent):
         self,
         observation_space: gym.Space[Any],
         action_space: gym.Space[Any],
-        config: Config | None = None,
+        config: EvolutionConfig | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, generator)
