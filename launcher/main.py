@@ -33,6 +33,7 @@ COMMANDS = {
     "runs": LazyCommand("hdrl.launcher.runs", "runs", "List what was run in a folder and what came of it."),
     "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
+    "model": LazyCommand("hdrl.launcher.model", "model", "Average models that evolved with several seeds."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),

@@ -1,0 +1,82 @@
+"""The average of several models of agents that evolve: one model with the mean of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import LearningError, OptionsError, OutputError
+from hdrl.experiment.train.learning import require_torch
+
+if TYPE_CHECKING:
+    from hdrl.learn.checkpoint import Checkpoint
+
+_SAME = ("algorithm", "observation_space", "action_space", "environment")
+
+
+def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool = False) -> Path:
+    """Write a model file with the mean of the weights of several, for instance of trainings that differ in their seed.
+
+    Parameters
+    ----------
+    models
+        At least two model files of the same algorithm, trained in the same environment and on the same jobs.
+    out
+        The file to write; its folder must exist.
+    force
+        Whether a file that is there already is replaced.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    OptionsError
+        If there are fewer than two models, or they do not belong together.
+    OutputError
+        If the file is there already, or cannot be written.
+    ReadError
+        If a model cannot be read.
+    MissingExtra
+        If torch is not installed.
+    """
+    require_torch()
+    from hdrl.experiment.train.modelfile import read_checkpoint
+    from hdrl.learn.checkpoint import save_checkpoint
+    from hdrl.learn.evolution import averaged_state
+
+    out = Path(out)
+    if len(models) < 2:
+        raise OptionsError(f"{len(models)} model, expected at least two to average")
+    if out.exists() and not force:
+        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    read = [read_checkpoint(path) for path in models]
+    for path, one in zip(models[1:], read[1:], strict=True):
+        _check_same(read[0], one, models[0], path)
+    try:
+        state = averaged_state([one.agent for one in read])
+    except LearningError as error:
+        raise OptionsError(f"{', '.join(map(str, models))}: {error}") from None
+    notes = {name: value for name, value in read[0].notes.items() if name in _KEPT}
+    save_checkpoint(out, replace(read[0], agent=state, training={}, notes={**notes, "n_averaged": len(read)}))
+    return out
+
+
+_KEPT = ("api", "agent_sha256", "trained_on")
+
+
+def _check_same(first: Checkpoint, other: Checkpoint, first_path: str | Path, other_path: str | Path) -> None:
+    for name in _SAME:
+        _check_equal(name, getattr(first, name), getattr(other, name), first_path, other_path)
+    for name in _KEPT:
+        _check_equal(name, first.notes.get(name), other.notes.get(name), first_path, other_path)
+
+
+def _check_equal(name: str, first: Any, other: Any, first_path: str | Path, other_path: str | Path) -> None:
+    if first != other:
+        text = f"{name.replace('_', ' ')} is {other!r:.60}, expected that of {first_path}: {first!r:.60}"
+        raise OptionsError(f"{other_path}: {text}")

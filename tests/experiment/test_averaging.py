@@ -1,0 +1,55 @@
+"""``hdrl model average``: the mean of models that belong together, and one line for others."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
+pytest.importorskip("cmaes", reason="needs cmaes (the extra evolution)")
+
+from gymnasium import spaces  # noqa: E402
+
+from hdrl.agents.cma_es import CMAES  # noqa: E402
+from hdrl.launcher.main import cli  # noqa: E402
+from hdrl.learn import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
+
+
+def saved(path: Path, weights: list[float], jobs: str = "a") -> str:
+    agent = CMAES(spaces.Box(0, 1, (4, len(weights))), spaces.Discrete(4))
+    agent.load_weights({"weights": np.array(weights)})
+    notes: dict[str, Any] = {"trained_on": {"workload_sha256": jobs}, "seed": 1}
+    save_checkpoint(path, checkpoint_of(agent, "file:mine.py", environment={"id": "x"}, notes=notes))
+    return str(path)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["model", "average", *words], prog_name="hdrl")
+
+
+def test_the_mean_is_written_once(tmp_path: Path) -> None:
+    first, second = saved(tmp_path / "1.pt", [1, 2]), saved(tmp_path / "2.pt", [2, 4])
+    out = tmp_path / "mean.pt"
+    assert run(first, second, "-o", str(out)).output == f"{out}: mean of 2 models\n"
+    mean = load_checkpoint(out)
+    assert mean.agent["weights"].tolist() == [1.5, 3]
+    assert mean.notes == {"trained_on": {"workload_sha256": "a"}, "n_averaged": 2}
+    again = run(first, second, "-o", str(out))
+    assert (again.exit_code, "--force" in again.stderr) == (2, True)
+    assert run(first, second, "--force", "-o", str(out)).exit_code == 0
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    first, other = saved(tmp_path / "1.pt", [1, 2]), saved(tmp_path / "2.pt", [1, 2], jobs="b")
+    out = tmp_path / "mean.pt"
+    for words, told in (
+        ([first], "1 model, expected at least two"),
+        ([first, other], f"{other}: trained on is "),
+        ([first, saved(tmp_path / "3.pt", [1, 2, 3])], "observation space is "),
+        ([first, str(tmp_path / "none.pt")], "no such file"),
+    ):
+        result = run(*words, "-o", str(out))
+        assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
+    assert not out.exists()
