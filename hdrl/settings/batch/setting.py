@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.settings.batch import options as batch_options
-from hdrl.settings.batch.environments import JobPickSpec, PolicyPairSpec
+from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.registries import SIMULATORS
@@ -33,7 +33,9 @@ class BatchSetting:
     Options = batch_options.Options
     Sweep = BatchSweep
     policies = BatchPolicies()
-    environments: Mapping[str, Any] = MappingProxyType({"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()})
+    environments: Mapping[str, Any] = MappingProxyType(
+        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec(), "job_index": JobIndexSpec()}
+    )
     metrics = METRICS
     default_metrics = (
         *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),

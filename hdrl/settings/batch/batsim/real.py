@@ -86,6 +86,7 @@ class BatsimSimulator(ProtocolSimulator):
         folder: Path | None = None,
         platform_file: Path | None = None,
         settings: BatsimSettings | None = None,
+        rule: Rule = NO_RULE,
     ) -> None:
         super().__init__(
             platform,
@@ -95,6 +96,7 @@ class BatsimSimulator(ProtocolSimulator):
             compatibility=compatibility,
             folder=folder,
             platform_file=platform_file,
+            rule=rule,
         )
         self._settings = settings if settings is not None else BatsimSettings()
         self._listener: Listener | None = None

@@ -53,16 +53,24 @@ backfilling        jobs that do not delay the first one may overtake it, tried i
 ``easy_priority``  the job selection
 ``conservative``   the job selection, and every waiting job has a reservation that is kept
 =================  ===============================================================================
+
+All of them can go by predicted run times instead of requested ones: ``sjf+easy@geo`` orders jobs, and those that
+overtake, by a predictor of `predict.PREDICTORS`; reservations still go by requests, and with ``@geo/all`` by predictions,
+too. With ``~gate``, EASY holds jobs back that are expected to be long, so that processors stay free for the short ones
+to come: ``saf+easy@geo~gate``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hdrl.errors import UnknownName
+from hdrl.errors import DecisionError, UnknownName
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.index import FIRST_OF_GATE, N_WEIGHTS
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
 """Number of each job selection in the kernel (``JOB_*`` in `kernel.codes`)."""
@@ -104,6 +112,12 @@ BACKFILLINGS: dict[str, int] = {
 
 DEFAULT_CORE_SELECTION = "high_gflops"
 
+GATE = "gate"
+"""The gate by hand."""
+
+GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
+"""Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
+
 VOID = "void"
 """The action that starts nothing."""
 
@@ -119,12 +133,23 @@ class PolicyPair:
     job_key, core_key, backfilling
         Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
         `kernel.codes`).
+    rule
+        What predicts run times, and a gate.
+    is_clairvoyant
+        Whether its predictor knows true run times.
     """
 
     name: str
     job_key: int
     core_key: int
     backfilling: int = codes.NO_BACKFILLING
+    rule: Rule = NO_RULE
+    is_clairvoyant: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The job key, the core key and the backfilling."""
+        return self.job_key, self.core_key, self.backfilling
 
 
 def pair_names() -> list[str]:
@@ -143,15 +168,20 @@ def read_pair(name: str) -> PolicyPair:
     Parameters
     ----------
     name
-        For instance ``"shortest-high_gflops"``, ``"shortest-high_flops"`` as in HDeepRM 0.1.0, or ``"fcfs+easy"``.
+        For instance ``"shortest-high_gflops"``, ``"shortest-high_flops"`` as in HDeepRM 0.1.0, ``"fcfs+easy"``, or
+        ``"sjf+easy@geo"``.
 
     Raises
     ------
     UnknownName
         If there is no such policy.
+    DecisionError
+        If a gate or predicted reservations are asked for without EASY.
     """
     choice, dash, core = name.partition("-")
-    job, plus, kind = choice.partition("+")
+    plain, tilde, gate = choice.partition("~")
+    plain, at, predictor = plain.partition("@")
+    job, plus, kind = plain.partition("+")
     core = OLDER_CORE_SELECTIONS.get(core, core) if dash else DEFAULT_CORE_SELECTION
     known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
     # A bare job selection of HDeepRM's names no pair; a priority stands alone.
@@ -160,7 +190,31 @@ def read_pair(name: str) -> PolicyPair:
     key = PRIORITIES[job] if job in PRIORITIES else JOB_SELECTIONS[job]
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice
-    return PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
+    pair = PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
+    return _with_rule(pair, predictor if at else None, gate if tilde else None)
+
+
+def _with_rule(pair: PolicyPair, predictor: str | None, gate: str | None) -> PolicyPair:
+    """Return a pair that goes by predictions, or whose jobs may be held."""
+    if predictor is None and gate is None:
+        return pair
+    base, slash, what = (predictor or "requested").partition("/")
+    if slash and what != "all":
+        raise UnknownName("use of predictions", what, ["all"])
+    if gate is not None and gate != GATE:
+        raise UnknownName("gate", gate, [GATE])
+    if pair.backfilling not in codes.EASY and (slash or gate is not None):
+        asked = "a gate" if gate is not None else "reservations by predictions"
+        raise DecisionError(f"policy {pair.name!r}: {asked} without EASY, expected for instance 'saf+easy@geo~gate'")
+    chosen = PREDICTORS[base]
+    rule = Rule(
+        predictor=chosen.code,
+        predicts_ends=bool(slash),
+        weights=() if gate is None else GATE_BY_HAND,
+        has_gate=gate is not None,
+        run_times=chosen.run_times,
+    )
+    return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
 
 
 def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int]:
