@@ -275,8 +275,7 @@ def _jobs(text: str | Path | None) -> Jobs:
 
 def _device(machine: Device | str | None, load: Jobs) -> Device:
     if machine is None:
-        table = load.tables[0]
-        return read_device(f"{table.device}:{table.budget_s:g}")
+        return read_device(load.tables[0].device)
     return read_device(machine, "machine") if isinstance(machine, str) else machine
 
 

@@ -51,6 +51,11 @@ class Jobs:
         return len(self.table)
 
     @property
+    def budgets_s(self) -> NDArray[np.float64]:
+        """How long each job may train."""
+        return np.array([table.budget_s for table in self.tables])[self.table]
+
+    @property
     def n_actions(self) -> int:
         """How many actions each decision has."""
         return self.tables[0].n_actions
@@ -117,7 +122,8 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
         numbers = np.arange(n, dtype=np.int64) % len(tables)
         n_draws = np.array([table.n_draws for table in tables])
         draws = np.arange(n, dtype=np.int64) // len(tables) % n_draws[numbers]
-    release_s = np.arange(n, dtype=np.float64) * tables[0].budget_s
+    budgets_s = np.array([table.budget_s for table in tables])[numbers]
+    release_s = np.cumsum(budgets_s) - budgets_s
     return Jobs(name, tuple(tables), numbers, draws, release_s, origin or {})
 
 
@@ -141,7 +147,8 @@ def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load:
     random = stream(seed, "adaptation jobs")
     numbers = random.integers(len(tables), size=n_items)
     draws = random.integers(np.array([table.n_draws for table in tables])[numbers])
-    gaps_s = random.exponential(tables[0].budget_s / offered_load, n_items)
+    mean_s = float(np.mean([table.budget_s for table in tables]))
+    gaps_s = random.exponential(mean_s / offered_load, n_items)
     return Jobs(name, tuple(tables), numbers, draws, np.cumsum(gaps_s) - gaps_s[0], {"seed": seed})
 
 
@@ -158,11 +165,11 @@ def check_alike(name: str, tables: Sequence[Table]) -> None:
     Raises
     ------
     OptionsError
-        If they differ in actions, decisions, device or budget.
+        If they differ in actions, decisions or device.
     """
     first = tables[0]
     for other in tables[1:]:
-        for what in ("n_actions", "n_steps", "device", "budget_s"):
+        for what in ("n_actions", "n_steps", "device"):
             mine, its = getattr(first, what), getattr(other, what)
             if mine != its:
                 raise OptionsError(
@@ -171,7 +178,7 @@ def check_alike(name: str, tables: Sequence[Table]) -> None:
 
 
 def check_device(load: Jobs, device: Device) -> None:
-    """Refuse jobs that were not measured on a device with its budget: nothing is known of other ones.
+    """Refuse jobs that were not measured on a device: nothing is known of other ones.
 
     Parameters
     ----------
@@ -184,9 +191,8 @@ def check_device(load: Jobs, device: Device) -> None:
         If they were not.
     """
     for table in load.tables:
-        if (table.device, table.budget_s) != (device.device, device.budget_s):
+        if table.device != device.name:
             raise WorkloadError(
-                f"{load.name}: {table.name} was measured on {table.device} with {table.budget_s:g} s,"
-                f" not on {device.device} with {device.budget_s:g} s; expected platform"
-                f" {table.device}:{table.budget_s:g}"
+                f"{load.name}: {table.name} was measured on {table.device}, not on {device.name},"
+                f" expected platform {table.device}"
             )

@@ -1,21 +1,19 @@
-"""Devices: what jobs train on, and for how long."""
+"""Devices: what jobs train on."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.errors import OptionsError, quoted, suggest
+from hdrl.errors import OptionsError, quoted
 from hdrl.hashing import sha256_of
 
-DEVICES: Mapping[str, float] = MappingProxyType({"gv100": 400.0, "counted": 10.0})
-"""Devices by name, with the budget of a job in seconds: the NVIDIA GV100 of the published tables, and one that exists
-on paper alone, where time is counted work."""
+COUNTED = "counted"
+"""A device that exists on paper alone, where time is counted work."""
 
-FLOPS_PER_S: Mapping[str, float] = MappingProxyType({"counted": 1e9})
+FLOPS_PER_S: Mapping[str, float] = MappingProxyType({COUNTED: 1e9})
 """Floating-point operations per second of devices on which time is counted."""
 
 
@@ -26,16 +24,10 @@ class Device:
     Attributes
     ----------
     name
-        Its name, with the budget where it is not the usual one.
-    device
-        Its name alone.
-    budget_s
-        How long a job may train.
+        Its name, as tables say what they were measured on.
     """
 
     name: str
-    device: str
-    budget_s: float
 
     @property
     def n_units(self) -> int:
@@ -45,43 +37,32 @@ class Device:
     @property
     def unit_kinds(self) -> dict[str, int]:
         """One device of its kind."""
-        return {self.device: 1}
+        return {self.name: 1}
 
     def sha256(self) -> str:
-        """Return the SHA-256 of device and budget."""
-        return sha256_of([], [self.device, self.budget_s])
+        """Return the SHA-256 of its name: all that is known of it is in the tables."""
+        return sha256_of([], [self.name])
 
     def facts(self) -> dict[str, Any]:
-        """Return name, size and budget."""
-        return {"name": self.name, "n_devices": 1, "budget_s": self.budget_s}
+        """Return name and size."""
+        return {"name": self.name, "n_devices": 1}
 
 
 def read_device(text: str, where: str = "platform") -> Device:
-    """Read a device: ``gv100``, or ``counted:20`` with a budget in seconds.
+    """Return a device by its name.
 
     Parameters
     ----------
     text
-        As options name it; a name of `DEVICES`, or any other one with a budget, as own tables name the machine that
-        they were measured on.
+        Its name: ``gv100`` for the published tables, ``counted`` for those that are shipped.
     where
         Name of the source for messages.
 
     Raises
     ------
     OptionsError
-        If there is no such device, or the budget is none.
+        If it is no name.
     """
-    name, colon, rest = text.partition(":")
-    if not colon:
-        if name not in DEVICES:
-            hint = suggest(name, DEVICES)
-            raise OptionsError(f"{where}: no device {quoted(name)}; {hint} (others need a budget: {name}:<seconds>)")
-        return Device(name, name, DEVICES[name])
-    try:
-        budget_s = float(rest)
-    except ValueError:
-        budget_s = math.nan
-    if not name or not 0 < budget_s < math.inf:
-        raise OptionsError(f"{where}: device {quoted(text)}, expected a name, a colon and a budget above 0 in seconds")
-    return Device(text, name, budget_s)
+    if not text.strip() or not text.isprintable() or "/" in text:
+        raise OptionsError(f"{where}: {quoted(text)} is no device, expected the name that tables say: gv100, counted")
+    return Device(text)

@@ -61,7 +61,7 @@ def compute_metrics(trace: AdaptationTrace) -> dict[str, float]:
     """
     tasks, outcomes = trace.tasks, trace.outcomes
     regret = outcomes["best"] - outcomes["expected"]
-    budget_s = trace.machine.budget_s  # type: ignore[attr-defined]
+    budget_s = trace.tasks["requested_s"].mean()
     n_last = max(1, len(outcomes) // 10)
     result = count_states(tasks["state"])
     result |= {

@@ -7,7 +7,7 @@ from hdrl.options.sweep import SettingSweep
 
 
 class AdaptationOptions(ExperimentOptions):
-    """The options of an experiment: ``platform`` the device and its budget, ``workload`` tables."""
+    """The options of an experiment: ``platform`` the device, ``workload`` tables."""
 
 
 class AdaptationSweep(SettingSweep):

@@ -111,10 +111,11 @@ class AdaptationSetting:
         Parameters
         ----------
         machine, load
-            The device and the jobs.
+            The device, which is not looked at, and the jobs.
         """
+        del machine
         span_s = float(load.release_s[-1] - load.release_s[0])
-        return (load.n_items - 1) * machine.budget_s / span_s if span_s else None
+        return float(load.budgets_s[:-1].sum()) / span_s if span_s else None
 
     def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
         """Do nothing: nothing is compiled.

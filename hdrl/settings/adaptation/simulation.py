@@ -223,12 +223,13 @@ def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions
     """
     tasks, stays = np.zeros(load.n_items, TASK_DTYPE), np.zeros(load.n_items, STAY_DTYPE)
     now_s = 0.0
-    took_s = device.budget_s + outcomes["search_s"]
+    budgets_s = load.budgets_s
+    took_s = budgets_s + outcomes["search_s"]
     for number, (release_s, length_s) in enumerate(zip(load.release_s.tolist(), took_s.tolist(), strict=True)):
         start_s = max(now_s, release_s)
         now_s = start_s + length_s
         tasks["start_s"][number], tasks["end_s"][number] = start_s, now_s
-    tasks["release_s"], tasks["requested_s"] = load.release_s, device.budget_s
+    tasks["release_s"], tasks["requested_s"] = load.release_s, budgets_s
     tasks["deadline_s"], tasks["state"], tasks["user"], tasks["kind"] = math.inf, TaskState.DONE, -1, load.table
     stays["task"], stays["first_unit"], stays["n_units"], stays["pace"] = (np.arange(load.n_items),) * 2 + (1, 1.0)
     stays["start_s"], stays["end_s"] = tasks["start_s"], tasks["end_s"]

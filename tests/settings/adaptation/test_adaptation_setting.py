@@ -89,11 +89,10 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"platform": "gv10"}, "platform: no device 'gv10'; did you mean 'gv100'?"),
-        ({"platform": "made:-3"}, "expected a name, a colon and a budget above 0 in seconds"),
+        ({"platform": "a/b"}, "platform: 'a/b' is no device, expected the name that tables say"),
         ({"workload": "tabels"}, "no shipped table 'tabels', and no such file"),
         ({"agent": {"policy": "fixed-09"}}, "policy fixed-09: one has 3 decisions among 4 actions"),
-        ({"platform": "gv100"}, "expected platform made:100"),
+        ({"platform": "gv100"}, "expected platform made"),
     ],
 )
 def test_mistakes_are_one_line(folder: Path, tmp_path: Path, changes: dict[str, object], message: str) -> None:
