@@ -36,7 +36,9 @@ COMMANDS = {
     "model": LazyCommand("hdrl.launcher.model", "model", "Average models that evolved with several seeds."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
-    "adaptation": LazyCommand("hdrl.launcher.adaptation", "adaptation", "Measure tables of DNN jobs that adapt."),
+    "adaptation": LazyCommand(
+        "hdrl.launcher.adaptation", "adaptation", "Measure tables of DNN jobs that adapt, run live ones."
+    ),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),

@@ -21,7 +21,7 @@ from hdrl.settings.adaptation.live.clocks import Counted, Measured, find_clock, 
 from hdrl.settings.adaptation.live.data import Data, read_data  # noqa: E402
 from hdrl.settings.adaptation.live.distillation import Teaching, shrunk  # noqa: E402
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob  # noqa: E402
-from hdrl.settings.adaptation.live.making import Plan, check_plan, measure_into, table_json  # noqa: E402
+from hdrl.settings.adaptation.live.making import Plan, check_plan, measure, measure_into, table_json  # noqa: E402
 from hdrl.settings.adaptation.live.network import Network, build, carried  # noqa: E402
 from hdrl.settings.adaptation.live.widening import widen  # noqa: E402
 from hdrl.settings.adaptation.machine import read_device  # noqa: E402
@@ -189,7 +189,7 @@ def test_measured_times_are_read(tmp_path: Path) -> None:
 
 
 def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
-    plan = Plan("feedforward2", "signals", 0.04, 0.012, 0.004)
+    plan = Plan("feedforward1", "signals", 0.02, 0.004, 0.0015)
     parts = [tmp_path / f"seed_{seed}.json" for seed in (0, 1)]
     for seed, part in enumerate(parts):
         measure_into(plan, seed, part)
@@ -200,11 +200,11 @@ def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
         measure_into(plan, 5, parts[0])
     write_json(tmp_path / "table.json", table_json(plan, parts, "made"), indent=None)
     table = read_table(tmp_path / "table.json")
-    assert (table.n_sequences, table.n_draws, table.rungs) == (64, 2, (0.25, 0.5))
+    assert (table.n_sequences, table.n_draws, table.rungs) == (27, 2, (0.25, 0.5))
     assert table.has_validation
-    assert table.time_left_s[0] == pytest.approx(0.04 - 0.012, abs=0.004)
+    assert table.time_left_s[0] == pytest.approx(0.02 - 0.004, abs=0.002)
     assert set(table.others) == {"linear-decay"}
-    words = ["--model", "feedforward2", "--data", "signals", "--budget", "0.04", "--start", "0.012", "--gap", "0.004"]
+    words = ["--model", "feedforward1", "--data", "signals", "--budget", "0.02", "--start", "0.004", "--gap", "0.0015"]
     words = ["adaptation", "table", str(tmp_path / "cli.json"), *words, "--seeds", "2", "-j", "1", "--scenario", "made"]
     (tmp_path / "cli.parts").mkdir()
     parts[0].rename(tmp_path / "cli.parts" / "seed_0.json")  # as if it had been interrupted
@@ -214,7 +214,7 @@ def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
     again = CliRunner().invoke(cli, words)
     assert (again.exit_code, "is there already, expected NEW.json" in again.output) == (2, True)
     with pytest.raises(OptionsError, match="are not within the budget"):
-        check_plan(Plan("feedforward2", "signals", 0.03, 0.028, 0.004))
+        check_plan(Plan("feedforward1", "signals", 0.03, 0.028, 0.004))
 
 
 def test_cifar10_is_read_from_its_binary_files(tmp_path: Path) -> None:
@@ -250,3 +250,14 @@ def test_the_machine_is_described() -> None:
     done = CliRunner().invoke(cli, ["adaptation", "check"])
     assert done.exit_code == 0
     assert {"python", "torch", "cuda", "gpus"} <= {line.partition(":")[0] for line in done.output.splitlines()}
+
+
+def test_live_jobs_are_decided_about_as_on_tables() -> None:
+    plan = Plan("feedforward1", "signals", 0.02, 0.004, 0.0015)
+    words = ["--model", "feedforward1", "--data", "signals", "--budget", "0.02", "--start", "0.004", "--gap", "0.0015"]
+    done = CliRunner().invoke(cli, ["adaptation", "run", "fixed-021", *words])
+    assert done.exit_code == 0, done.output
+    validation, test = measure(plan, 0)["draw"]["021"]
+    assert done.output == f"seed 0: 021, validation {validation:.3f}, test {test:.3f}\n"
+    wrong = CliRunner().invoke(cli, ["adaptation", "run", "fixed-03", *words])
+    assert (wrong.exit_code, wrong.output.count("\n")) == (2, 1)
