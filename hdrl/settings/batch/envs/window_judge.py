@@ -149,7 +149,8 @@ class JudgedLog:
         length = last - first if n_jobs == "all" else int(n_jobs)
         if not 0 < length <= last - first:
             raise OptionsError(
-                f"n_jobs is {n_jobs}, but the part of {workload.name} holds {last - first:,} jobs, expected at most that"
+                f"n_jobs is {n_jobs}, but the part of {workload.name} holds {last - first:,} jobs, expected at most"
+                " so many"
             )
         log = cls(platform, workload, first, last, length, objective, reference)
         if reference != "best":

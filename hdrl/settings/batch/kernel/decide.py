@@ -154,7 +154,7 @@ def _weigh_all(state):
         work_s += state.predictions[job].length_s * state.jobs[job].n_requested
     backlog = backlog_of(work_s, n_procs)
     for i in range(s.n_queue):
-        weigh(state, state.queue[i], state.queue[i], n_procs, s.n_free_cores, backlog)
+        weigh(state, state.queue[i], state.queue[i], s.n_free_cores, backlog)
 
 
 @jit

@@ -55,9 +55,9 @@ backfilling        jobs that do not delay the first one may overtake it, tried i
 =================  ===============================================================================
 
 All of them can go by predicted run times instead of requested ones: ``sjf+easy@geo`` orders jobs, and those that
-overtake, by a predictor of `predict.PREDICTORS`; reservations still go by requests, and with ``@geo/all`` by predictions,
-too. With ``~gate``, EASY holds jobs back that are expected to be long, so that processors stay free for the short ones
-to come: ``saf+easy@geo~gate``.
+overtake, by a predictor of `predict.PREDICTORS`; reservations still go by requests, and with ``@geo/all`` by
+predictions, too. With ``~gate``, EASY holds jobs back that are expected to be long, so that processors stay free for
+the short ones to come: ``saf+easy@geo~gate``.
 """
 
 from __future__ import annotations
