@@ -197,7 +197,8 @@ def schedule(state, job_key, core_key, backfilling):
 
     Of a number that is in no table nothing comes but the error: the next engine step ends with ``ILLEGAL``.
     """
-    if job_key not in codes.JOB_KEYS or (job_key == codes.JOB_INDEX and len(state.weights) == 0):
+    is_index = job_key == codes.JOB_INDEX
+    if job_key not in codes.JOB_KEYS or (is_index and (len(state.weights) == 0 or backfilling not in codes.EASY)):
         refuse_code(state, job_key)
     elif core_key not in codes.CORE_KEYS:
         refuse_code(state, core_key)

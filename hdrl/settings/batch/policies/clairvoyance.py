@@ -7,7 +7,8 @@ from typing import Any
 from hdrl.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE
-from hdrl.settings.batch.policies.pairs import VOID, PolicyPair, read_pair
+from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import load_policy
 from hdrl.settings.batch.workload.model import Workload

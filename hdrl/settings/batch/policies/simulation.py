@@ -13,7 +13,8 @@ from hdrl.errors import readable
 from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.pairs import VOID, PolicyPair
+from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.pairs import VOID
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.registries import SIMULATORS
