@@ -57,6 +57,7 @@ class Generation(Memory):
 
     def batch(self, observations: Tensor, mask: Tensor | None) -> Floats | None:
         """Return the losses of a generation, once."""
+        del observations, mask
         losses, self._losses = self._losses, None
         return losses
 

@@ -34,8 +34,8 @@ class Interaction:
     Parameters
     ----------
     envs
-        Any `gymnasium.vector.VectorEnv` with Box observations and Discrete or Box actions. Which actions are legal is read in
-        ``info["action_mask"]``, shape ``(num_envs, n_actions)``; without it all of them are.
+        Any `gymnasium.vector.VectorEnv` with Box observations and Discrete or Box actions. Which actions are legal is
+        read in ``info["action_mask"]``, shape ``(num_envs, n_actions)``; without it all of them are.
 
     Attributes
     ----------

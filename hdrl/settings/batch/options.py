@@ -167,7 +167,7 @@ class BatchLearningOptions(LearningOptions):
 
     environment: Literal["policy_pair", "job_pick", "job_index"] = Field(
         default="policy_pair",
-        description="What the agent does: choose among policy pairs, pick jobs, or search the weights of an index of jobs.",
+        description="What the agent does: choose among policy pairs, pick jobs, or search weights of an index.",
     )
 
 

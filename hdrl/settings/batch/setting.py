@@ -57,6 +57,7 @@ class BatchSetting:
     @property
     def protocols(self) -> Registry[ReproduceProtocol]:
         """Claimed experiments that are more than one comparison."""
+        import hdrl.settings.batch.evolution_protocols  # noqa: F401 (registers its own)
         from hdrl.settings.batch.protocols import PROTOCOLS
 
         return PROTOCOLS
@@ -211,20 +212,20 @@ class BatchSetting:
         """
         return {name: float(value) for name, value in compute_metrics(trace).items()}
 
-    def counted(self, trace: Trace, warm_up: int) -> Trace:
-        """Return a Trace without the jobs that warmed the machine up, its energy from the first job that counts on.
+    def counted(self, trace: Trace, first: int, n_items: int) -> Trace:
+        """Return a Trace of the jobs that count, with the energy from the first submission to the last end of these.
 
         Parameters
         ----------
         trace
             The Trace.
-        warm_up
-            How many jobs do not count.
+        first, n_items
+            The first job that counts, and how many do.
         """
         import numpy as np
 
-        keep = np.arange(warm_up, trace.workload.n_jobs)
-        records, workload = trace.records[warm_up:], trace.workload.take(keep)
+        keep = np.arange(first, first + n_items)
+        records, workload = trace.records[keep], trace.workload.take(keep)
         consumed_j = 0.0
         if len(trace.energy) and np.any(records["run_s"] >= 0):
             # Power changes with the rows of the log only, so energy grows linearly between them.
@@ -236,6 +237,8 @@ class BatchSetting:
     def exact_estimates(self, sweep: BatchSweep, loads: Sequence[Workload]) -> list[str]:
         """Return the names of the workloads whose requested times are the run times.
 
+        That is also so where a log has no requested times.
+
         Parameters
         ----------
         sweep
@@ -243,23 +246,39 @@ class BatchSetting:
         loads
             Its workloads.
         """
-        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES
+        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES, lacks_estimates
 
-        names = [workload.name for workload in loads if workload.origin.get("estimates") == EXACT_ESTIMATES]
+        names = [
+            workload.name
+            for workload in loads
+            if workload.origin.get("estimates") == EXACT_ESTIMATES or lacks_estimates(workload)
+        ]
         if sweep.generated_estimates == EXACT_ESTIMATES:
             names += [f"{self.generator}@{load:g}" for load in sweep.loads]
         return names
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
-        """Return nothing: what misleads in comparisons of batch schedulers misleads in all.
+        """Return what readers must know where candidates go by users' history and a workload names no users.
 
         Parameters
         ----------
         sweep, machine, loads
-            Not looked at.
+            What is compared.
         """
-        del sweep, machine, loads
-        return []
+        from hdrl.settings.batch.predict.evaluation import has_users
+
+        del machine
+        predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
+        if not predicting:
+            return []
+        return [
+            (
+                "users",
+                f"{load.name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",
+            )
+            for load in loads
+            if not has_users(load)
+        ]
 
 
 def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hdrl.settings.batch.batsim.client import FREE_ENDPOINT, Listener
 from hdrl.settings.batch.batsim.process import Process, find_executable, version_of
 from hdrl.settings.batch.batsim.results import read_log, take_out_wall_clock, trace_of
 from hdrl.settings.batch.batsim.simulators import PREFIX, ProtocolSimulator
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload

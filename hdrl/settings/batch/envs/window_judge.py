@@ -25,7 +25,8 @@ from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.pairs import BACKFILLINGS, PRIORITIES, PolicyPair, read_pair
+from hdrl.settings.batch.policies.choices import BACKFILLINGS, PolicyPair
+from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.windows import PARTS, place_of_share, range_of_shares, side_by_side
 
@@ -149,7 +150,8 @@ class JudgedLog:
         length = last - first if n_jobs == "all" else int(n_jobs)
         if not 0 < length <= last - first:
             raise OptionsError(
-                f"n_jobs is {n_jobs}, but the part of {workload.name} holds {last - first:,} jobs, expected at most that"
+                f"n_jobs is {n_jobs}, but the part of {workload.name} holds {last - first:,} jobs, expected at most"
+                " so many"
             )
         log = cls(platform, workload, first, last, length, objective, reference)
         if reference != "best":
@@ -157,50 +159,78 @@ class JudgedLog:
             return log
         return cls(platform, workload, first, last, length, objective, log.best_classic(n_threads))
 
-    def best_classic(self, n_threads: int) -> str:
+    def best_classic(self, n_threads: int, *, suffix: str = "") -> str:
         """Return the best priority x order of EASY on windows of the part, by the mean logarithm of the objective.
 
         Parameters
         ----------
         n_threads
             How many threads simulate.
+        suffix
+            What follows their names: ``"@geo"`` for those that go by predictions.
         """
-        names = [f"{name}+{kind}" for name in PRIORITIES for kind in BACKFILLINGS if kind != "conservative"]
+        names = [f"{name}+{kind}{suffix}" for name in PRIORITIES for kind in BACKFILLINGS if kind != "conservative"]
         pairs = [read_pair(name) for name in names]
         n_windows = min(N_SELECTION_WINDOWS, (self.last - self.first) // self.n_jobs)
         starts = side_by_side((self.first, self.last), self.n_jobs, n_windows)
         values = in_threads(lambda start: np.log([one.value for one in self.outcomes(start, pairs)]), starts, n_threads)
         return names[int(np.mean(values, axis=0).argmin())]
 
-    def outcomes(self, start: int, policies: Sequence[PolicyPair]) -> list[Outcome]:
+    def outcomes(
+        self,
+        start: int,
+        policies: Sequence[PolicyPair],
+        *,
+        n_jobs: int | None = None,
+        warm_up: int = 0,
+        follow_up: int = 0,
+    ) -> list[Outcome]:
         """Simulate a window under some policies.
 
         Parameters
         ----------
         start
-            Place of its first job.
+            Place of its first job that counts.
         policies
             The policies.
+        n_jobs
+            Jobs that count; ``None``: as many as a window has.
+        warm_up, follow_up
+            Jobs before and after these that are simulated, too.
         """
-        window = self.workload.window(start, self.n_jobs)
+        n_jobs = self.n_jobs if n_jobs is None else n_jobs
+        window = self.workload.window(start - warm_up, warm_up + n_jobs + follow_up)
+        counting = slice(warm_up, warm_up + n_jobs)
         births: dict[Rule, State] = {}
         results = []
         for policy in policies:
             plain = _without_weights(policy.rule)
             if plain not in births:
                 births[plain] = _birth(self.platform, window, plain)
-            wait_s, run_s = _waits_and_runs(births[plain], policy)
+            wait_s, run_s = (times[counting] for times in _waits_and_runs(births[plain], policy))
             value = OBJECTIVES[self.objective](wait_s, run_s)
-            results.append(Outcome(value, float(np.percentile(wait_s, 99)) + 60.0))
+            tail_s = float(np.percentile(wait_s, 99)) + 60.0
+            results.append(Outcome(value, tail_s, float(wait_s.max())))
         return results
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a window: the objective, and the 99th percentile of the waiting times plus a minute, in seconds."""
+    """What came of a window.
+
+    Attributes
+    ----------
+    value
+        The objective.
+    tail_s
+        The 99th percentile of the waiting times plus a minute, in seconds.
+    longest_s
+        The longest waiting time in seconds.
+    """
 
     value: float
     tail_s: float
+    longest_s: float
 
 
 def judge(

@@ -154,7 +154,7 @@ def _weigh_all(state):
         work_s += state.predictions[job].length_s * state.jobs[job].n_requested
     backlog = backlog_of(work_s, n_procs)
     for i in range(s.n_queue):
-        weigh(state, state.queue[i], state.queue[i], n_procs, s.n_free_cores, backlog)
+        weigh(state, state.queue[i], state.queue[i], s.n_free_cores, backlog)
 
 
 @jit
@@ -197,7 +197,8 @@ def schedule(state, job_key, core_key, backfilling):
 
     Of a number that is in no table nothing comes but the error: the next engine step ends with ``ILLEGAL``.
     """
-    if job_key not in codes.JOB_KEYS or (job_key == codes.JOB_INDEX and len(state.weights) == 0):
+    is_index = job_key == codes.JOB_INDEX
+    if job_key not in codes.JOB_KEYS or (is_index and (len(state.weights) == 0 or backfilling not in codes.EASY)):
         refuse_code(state, job_key)
     elif core_key not in codes.CORE_KEYS:
         refuse_code(state, core_key)

@@ -125,7 +125,7 @@ def shrunk(sums, groups, requested_s):
 
 
 @jit
-def _of_user(user, predictor, requested_s):
+def of_user(user, predictor, requested_s):
     """Return what predictors say that look at the user's run times alone; at most what is requested."""
     if predictor == codes.PREDICT_LAST_TWO:
         # Tsafrir's: with fewer than two jobs, nothing is known.
@@ -151,7 +151,7 @@ def predict(state, job, place):
         elif predictor == codes.PREDICT_GIVEN:
             length_s = prediction.given_s
         else:
-            length_s = _of_user(user, predictor, requested_s)
+            length_s = of_user(user, predictor, requested_s)
         harmonic_s = max(length_s, SHORT_S)
     prediction.length_s, prediction.harmonic_s = length_s, harmonic_s
     prediction.log_length = math.log(max(length_s, 1.0))

@@ -47,7 +47,7 @@ def _sigmoid(z):
 
 
 @jit
-def weigh(state, job, place, n_procs, n_free, backlog):
+def weigh(state, job, place, n_free, backlog):
     """Work out the index of a waiting job, and which share of the machine must stay free for it to start.
 
     Parameters
@@ -56,8 +56,8 @@ def weigh(state, job, place, n_procs, n_free, backlog):
         The arrays of one environment.
     job, place
         The job, and where it stands among the predictions.
-    n_procs, n_free
-        Cores of the machine, and of these the free ones.
+    n_free
+        Free cores.
     backlog
         (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
     """

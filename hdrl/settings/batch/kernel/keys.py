@@ -1,7 +1,8 @@
 """The job keys: HDeepRM's selections and the priorities of the literature.
 
-In the formulas ``r`` is the requested time in seconds, or what is predicted instead (``length_s``), ``n`` the number of cores, ``s`` the date of submission and
-``w`` the time waited so far. The smallest value is served first. A number that is none of theirs gives NaN.
+In the formulas ``r`` is the requested time in seconds, or what is predicted instead (``length_s``), ``n`` the number of
+cores, ``s`` the date of submission and ``w`` the time waited so far. The smallest value is served first. A number that
+is none of theirs gives NaN.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""How jobs are put into an order beyond a job key: what predicts run times, an index, a gate; and what they begin with."""
+"""What orders jobs beyond a job key: a predictor of run times, an index, a gate; and what they begin with."""
 
 from __future__ import annotations
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +15,7 @@ from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE, N_WEIGHTS
 from hdrl.settings.batch.kernel.rule import Rule
-from hdrl.settings.batch.policies.pairs import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
+from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 FORMS = {"linear": codes.INDEX_LINEAR, "additive": codes.INDEX_ADDITIVE}
@@ -72,11 +75,13 @@ class IndexKind:
         if PREDICTORS[self.predictor].run_times is not None:
             raise OptionsError(f"predictor is {self.predictor!r}, expected one that learns from ended jobs")
 
-    def policy(self, offsets: Sequence[float] | NDArray[np.float64]) -> PolicyPair:
+    def policy(self, offsets: Sequence[float] | NDArray[np.float64], name: str = "index") -> PolicyPair:
         """Return the policy with some weights.
 
         Parameters
         ----------
+        name
+            What it is called.
         offsets
             By how much the weights differ from those of the policy by hand; shape ``(N_WEIGHTS,)``.
         """
@@ -88,7 +93,7 @@ class IndexKind:
             index_form=FORMS[self.form],
             has_gate=self.gate,
         )
-        return PolicyPair("index", codes.JOB_INDEX, core_key, backfilling, rule)
+        return PolicyPair(name, codes.JOB_INDEX, core_key, backfilling, rule)
 
 
 def first_weights(form: str) -> NDArray[np.float64]:
@@ -103,3 +108,25 @@ def first_weights(form: str) -> NDArray[np.float64]:
     for place, value in {**_FIRST[form], **_FIRST_GATE}.items():
         weights[place] = value
     return weights
+
+
+_SHIPPED = Path(__file__).parent / "data"
+
+
+@cache
+def shipped_indices() -> tuple[str, ...]:
+    """Return the names of the policies that evolution has found and hdrl ships."""
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.json")))
+
+
+@cache
+def shipped_index(name: str) -> PolicyPair:
+    """Return a policy that is shipped.
+
+    Parameters
+    ----------
+    name
+        One of `shipped_indices`.
+    """
+    data = json.loads((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
+    return IndexKind(**data["kind"]).policy(data["offsets"], name)
