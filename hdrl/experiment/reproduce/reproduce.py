@@ -214,6 +214,7 @@ class _Trained:
     """A model that a protocol plays; its file is read then."""
 
     path: Path
+    setting: str
 
     @property
     def agent_state(self) -> Mapping[str, Any]:
@@ -229,7 +230,7 @@ class _Trained:
     def _model(self) -> Model:
         from hdrl.experiment.train.modeluse import Model
 
-        return Model(self.path)
+        return Model(self.path, setting=find_setting(self.setting))
 
 
 def _is_finished(folder: Path) -> bool:
@@ -290,7 +291,7 @@ def _run_training(work: _Work) -> dict[Place, float]:
     if recipe.sweep is None:
         found: dict[Place, float] = {}
         for row, files in models.items():
-            numbers = work.protocol()(work.traces, [_Trained(file) for file in files])
+            numbers = work.protocol()(work.traces, [_Trained(file, recipe.setting) for file in files])
             found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
         return found
     candidates = [f"{row}={(work.out / f'{row}_seed_*' / 'model.pt').absolute()}" for row in models]

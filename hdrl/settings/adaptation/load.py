@@ -104,7 +104,7 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
     tables
         The tables.
     n_items
-        How many jobs; ``None``: each training of each table once.
+        How many jobs, each a training that is drawn; ``None``: each training of each table once.
     origin
         What it was made from.
 
@@ -121,7 +121,8 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
     else:
         numbers = np.arange(n, dtype=np.int64) % len(tables)
         n_draws = np.array([table.n_draws for table in tables])
-        draws = np.arange(n, dtype=np.int64) // len(tables) % n_draws[numbers]
+        # Drawn, and always alike: if they took turns, windows would repeat each other and intervals be too narrow.
+        draws = stream(0, "trainings of jobs").integers(n_draws[numbers])
     budgets_s = np.array([table.budget_s for table in tables])[numbers]
     release_s = np.cumsum(budgets_s) - budgets_s
     return Jobs(name, tuple(tables), numbers, draws, release_s, origin or {})

@@ -96,6 +96,17 @@ class AdaptationPolicies:
             raise OptionsError(f"{path}: expected a function advise(situation), and nothing behind its name")
         return Own(advise)
 
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return ``None``: no policy knows more than the heuristics.
+
+        Parameters
+        ----------
+        knows
+            Not looked at.
+        """
+        del knows
+        return None
+
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from hdrl.metrics.tasks import UNRUN
 from hdrl.seeding import stream
 from hdrl.settings.adaptation.environments import AdaptationSpec
@@ -145,7 +147,7 @@ class AdaptationSetting:
             See `hdrl.setting.Setting.simulate`.
         """
         del options, folder
-        advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(policy, stream(seed, "policy"))
+        advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(policy, _random(seed, load))
         return simulate(machine, load, advisor, progress)
 
     def measure(self, trace: AdaptationTrace) -> dict[str, float]:
@@ -158,18 +160,19 @@ class AdaptationSetting:
         """
         return compute_metrics(trace)
 
-    def counted(self, trace: AdaptationTrace, warm_up: int) -> AdaptationTrace:
-        """Return a Trace without the first jobs.
+    def counted(self, trace: AdaptationTrace, first: int, n_items: int) -> AdaptationTrace:
+        """Return a Trace of the jobs that count.
 
         Parameters
         ----------
-        trace, warm_up
-            The Trace, and how many do not count.
+        trace, first, n_items
+            The Trace, the first job that counts, and how many do.
         """
-        stays = trace.stays[warm_up:].copy()
-        stays["task"] -= warm_up
-        load = trace.load.window(warm_up, len(trace.tasks) - warm_up)
-        return replace(trace, load=load, tasks=trace.tasks[warm_up:], stays=stays, outcomes=trace.outcomes[warm_up:])
+        part = slice(first, first + n_items)
+        stays = trace.stays[part].copy()
+        stays["task"] -= first
+        load = trace.load.window(first, n_items)
+        return replace(trace, load=load, tasks=trace.tasks[part], stays=stays, outcomes=trace.outcomes[part])
 
     def exact_estimates(self, sweep: AdaptationSweep, loads: Sequence[Jobs]) -> list[str]:
         """Return none: that jobs end with their budgets is no secret.
@@ -251,6 +254,11 @@ class _Asks:
         job, chosen, validation
             Not looked at.
         """
+
+
+def _random(seed: int, load: Jobs) -> np.random.Generator:
+    """Return random numbers that differ from window to window: what a policy draws must not repeat itself."""
+    return stream(seed, f"policy {load.sha256()}")
 
 
 def _words(names: Sequence[str]) -> str:

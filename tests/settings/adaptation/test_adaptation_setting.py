@@ -13,6 +13,8 @@ from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import find_setting
 from hdrl.settings.adaptation.env import AdaptationVectorEnv
+from hdrl.settings.adaptation.load import jobs_of
+from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.table import read_table
 from hdrl.testing import check_setting
 
@@ -22,13 +24,13 @@ from .made_tables import DEVICE, table_json, write_table
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("tables")
-    write_table(found / "one.json", table_json((1, 0, 2), noise=0.02, n_draws=3))
-    write_table(found / "two.json", table_json((3, 3, 0), noise=0.02, n_draws=3))
+    write_table(found / "one.json", table_json((1, 0, 2), noise=0.02, n_draws=6))
+    write_table(found / "two.json", table_json((3, 3, 0), noise=0.02, n_draws=6))
     return found
 
 
 def test_it_is_a_setting(folder: Path) -> None:
-    check_setting(find_setting("adaptation"), platform=DEVICE, workload=str(folder), n_items=6)
+    check_setting(find_setting("adaptation"), platform=DEVICE, workload=str(folder), n_items=12)
 
 
 def test_the_environment_gives_what_the_table_says(folder: Path) -> None:
@@ -41,12 +43,14 @@ def test_the_environment_gives_what_the_table_says(folder: Path) -> None:
     for step in range(3):
         seen, rewards, ended, _, info = envs.step(every[:, step])
         assert ended.all() == (step == 2)
-    assert rewards.tolist() == table.validation[:, 0].tolist()
+    draws = envs.loads[0].draw
+    assert rewards.tolist() == table.validation[:, draws[0]].tolist()
     assert info["episode"]["objective"].tolist() == rewards.tolist()
     envs.step(np.zeros(64, np.int64))  # begins the second job, another training
     for step in range(3):
         rewards = envs.step(every[:, step])[1]
-    assert rewards.tolist() == table.validation[:, 1].tolist()
+    assert rewards.tolist() == table.validation[:, draws[1]].tolist()
+    assert len(set(draws[:20].tolist())) > 2
     envs.close()
 
 
@@ -58,6 +62,18 @@ def test_means_and_tangents_can_be_asked_for(folder: Path) -> None:
     means = read_table(folder / "one.json").expected_validation[[63, 0]]
     assert rewards == pytest.approx(100 * np.tan(means * np.pi / 2))
     envs.close()
+
+
+def test_windows_do_not_repeat_each_other(folder: Path) -> None:
+    setting = find_setting("adaptation")
+    load = jobs_of("one", [read_table(folder / "one.json")], 24)
+    measured = [
+        setting.measure(setting.simulate(read_device("made"), load.window(start, 12), policy, seed=0))
+        for policy in ("random", "never")
+        for start in (0, 12)
+    ]
+    assert measured[0]["mean_regret"] != measured[1]["mean_regret"]
+    assert measured[2]["mean_accuracy"] != measured[3]["mean_accuracy"]
 
 
 def run(*words: object, command: object = cli) -> str:
