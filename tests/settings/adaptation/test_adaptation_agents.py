@@ -14,11 +14,13 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
 from hdrl.errors import LearningError  # noqa: E402
+from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
 from hdrl.settings.adaptation.env import AdaptationEnv, AdaptationVectorEnv  # noqa: E402
 from hdrl.settings.adaptation.load import Jobs, jobs_of  # noqa: E402
 from hdrl.settings.adaptation.models import N_IDS  # noqa: E402
+from hdrl.settings.adaptation.protocols import adaptation_ranks  # noqa: E402
 from hdrl.settings.adaptation.table import read_table  # noqa: E402
 
 from .made_tables import DEVICE, table_json, write_table  # noqa: E402
@@ -166,3 +168,8 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "model.pt").is_file()
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["n_jobs"] > 0
+    # Reproductions play models of any setting.
+    model = _Trained(tmp_path / "out" / "model.pt", "adaptation")
+    ranks = adaptation_ranks({"made.json": tmp_path / "made.json"}, [model])
+    assert list(ranks) == [("model 0", "made")]
+    assert 1 <= ranks["model 0", "made"] <= 64
