@@ -81,7 +81,13 @@ class RunResult:
 
 
 def run_experiment(
-    options: OptionsFile, *, out: str | Path, progress: Progress | None = None, resumes: bool = False, on: str = "local"
+    options: OptionsFile,
+    *,
+    out: str | Path,
+    progress: Progress | None = None,
+    resumes: bool = False,
+    on: str = "local",
+    hdeeprm_model: bool = False,
 ) -> RunResult:
     """Run an experiment and write what came of it into a new folder.
 
@@ -106,6 +112,8 @@ def run_experiment(
         Whether to resume the training in the folder.
     on
         Where several workers of a training live: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
+    hdeeprm_model
+        Whether ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
 
     Raises
     ------
@@ -120,9 +128,11 @@ def run_experiment(
         agent = choose_agent(options)
         options = with_kind(options, agent)
         if _trains(options, agent):
-            return _train(options, agent, out, progress, resumes=resumes, on=on)
+            return _train(options, agent, out, progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
+    if hdeeprm_model:
+        raise OptionsError("--hdeeprm-model is for trainings, and nothing is trained here")
     if on != "local":
         raise OptionsError(f"--on {on} is for trainings by several workers, and nothing is trained here")
     seeds = run_seeds(options)
@@ -202,14 +212,23 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
 
 
 def _train(
-    options: OptionsFile, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool, on: str
+    options: OptionsFile,
+    agent: AgentChoice,
+    out: Path,
+    progress: Progress | None,
+    *,
+    resumes: bool,
+    on: str,
+    hdeeprm_model: bool,
 ) -> RunResult:
     from hdrl.compiled.cache import announcing
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
     with announcing(progress.message if progress is not None else _ignore):
-        training = TrainingRun(options, agent, out, resumes=resumes, progress=progress, on=on)
+        training = TrainingRun(
+            options, agent, out, resumes=resumes, progress=progress, on=on, hdeeprm_model=hdeeprm_model
+        )
     clock.lap("read_s")
     _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")

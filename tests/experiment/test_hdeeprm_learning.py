@@ -148,6 +148,33 @@ def test_model_files_of_hdeeprm_are_read(tmp_path: Path, version: str):
     assert json.loads((tmp_path / "trained" / "probs.json").read_text())["probs"][1][0] > 0.999
 
 
+def test_model_files_for_hdeeprm_are_written(tmp_path: Path):
+    """It loads them by these four lines (HDeepRMWorkloadManager)."""
+    (tmp_path / "mine.py").write_text(worlds.REINFORCE)
+    changes = [f"pybatsim.agent.file={tmp_path}/mine.py", f"pybatsim.agent.output_model={tmp_path}/theirs.pt", "runs=2"]
+    options = read_options(worlds.options_file(tmp_path), overrides=changes)
+    result = run_experiment(options, out=tmp_path / "out", hdeeprm_model=True)
+    agent = load_agent(tmp_path / "mine.py", lambda: "").learner(0.99, 16, 5, 21)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=0.005)
+    content = torch.load(tmp_path / "theirs.pt", weights_only=True)
+    agent.load_state_dict(content["model_state_dict"])
+    optimizer.load_state_dict(content["optimizer_state_dict"])
+    ours = load_checkpoint(result.training.model).agent["model_state_dict"]
+    assert all(torch.equal(ours[name], value) for name, value in agent.state_dict().items())
+    assert optimizer.state[next(agent.parameters())]["step"] == 2
+    for change, text in (
+        ("pybatsim.agent.output_model=null", "no file is given"),
+        ("learning.algorithm=ppo", "for agents of HDeepRM's API"),
+        ("pybatsim.agent.policy_pair=first-random", "nothing is trained here"),
+    ):
+        without = ["pybatsim.agent.file=null"] * ("ppo" in change or "policy" in change)
+        kind = ["pybatsim.agent.type=CLASSIC"] * ("policy" in change)
+        other = read_options(worlds.options_file(tmp_path), overrides=[*changes, *without, *kind, change])
+        with pytest.raises(HdrlError, match=text):
+            run_experiment(other, out=tmp_path / "none", hdeeprm_model=True)
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_model_needs_its_agent_file(tmp_path: Path):
     train(tmp_path, worlds.REINFORCE, "runs=2")
     platform = hdrl.read_platform("learning")
