@@ -123,7 +123,11 @@ class _Environment(BaseModel):
     @classmethod
     def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         actions = arguments.get("actions")
-        if actions is not None and not (isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
+        if isinstance(actions, dict):
+            actions = [actions]
+        if actions is not None and not (
+            isinstance(actions, list) and all(isinstance(one, (str, dict)) for one in actions)
+        ):
             raise ValueError(f"arguments: actions is {shown(actions)}, expected a list of texts")
         return arguments
 

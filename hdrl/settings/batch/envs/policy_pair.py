@@ -104,7 +104,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     objective
         A name of `envs.rewards.OBJECTIVES` or of its aliases, or a custom one: `hdrl.envs.own_objective`.
     reward
-        ``"growth"`` or ``"hdeeprm"``; ``None``: the latter in the compatibility mode.
+        ``"growth"``, ``"hdeeprm"`` or ``"hdeeprm-0.1.0"``; ``None``: the second in the compatibility mode.
     queue_sensitivity
         Relative change of the queue's length that saturates its observation, above 0.
     energy
