@@ -15,6 +15,7 @@ from hdrl.experiment.decider import decider_of
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.run.folder import check_free, new_folder
+from hdrl.experiment.run.insights import insights, tell_run
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.files import write_json
@@ -128,7 +129,8 @@ def run_experiment(
         agent = choose_agent(options)
         options = with_kind(options, agent)
         if _trains(options, agent):
-            return _train(options, agent, out, progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
+            with insights(options.log_level, out):
+                return _train(options, agent, out, progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
     if hdeeprm_model:
@@ -194,7 +196,7 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
     agent = choose_agent(options)
     machine, load = _read(options)
     clock.lap("read_s")
-    with new_folder(out) as folder:
+    with new_folder(out) as folder, insights(options.log_level, folder):
         _warm_up(setting, progress, agent.policy)
         clock.lap("compile_s")
         if progress is not None:
@@ -202,6 +204,7 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
         told = progress.jobs if progress is not None else None
         trace = decider_of(options, agent).play(machine, load, seed=options.seed, progress=told, folder=folder)
         simulation_s = clock.lap("simulate_s")
+        tell_run(trace)
         metrics = write_results(folder, options, trace, agent)
         clock.lap("write_s")
         wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
@@ -238,6 +241,7 @@ def _train(
     train_s = clock.lap("train_s")
     if trained.trace is None:
         return RunResult(out, (), trained)
+    tell_run(trained.trace)
     metrics = write_results(out, options, trained.trace, agent, trained.model)
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)

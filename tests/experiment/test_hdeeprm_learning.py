@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -82,6 +83,39 @@ def test_the_files_are_those_of_hdeeprm(tmp_path: Path):
         assert len([float(line) for line in lines]) == 4, name
     probabilities = json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]
     assert np.sum(probabilities, axis=0) == pytest.approx(np.ones(4), abs=1e-5)
+
+
+def test_insights_and_decisions_are_written_where_they_are_asked_for(tmp_path: Path):
+    extra = ['also_write=["actions.log", "log_probs.log"]', "pybatsim.log_level=DEBUG"]
+    train(tmp_path, worlds.REINFORCE, "runs=3", *extra)
+    told = (tmp_path / "out" / "insights.log").read_text()
+    n_decisions = sum(
+        float(row.split(",")[2]) for row in (tmp_path / "out" / "episodes.csv").read_text().splitlines()[1:]
+    )
+    actions = (tmp_path / "out" / "actions.log").read_text().splitlines()
+    assert len(actions) == n_decisions
+    log_probs = [json.loads(line) for line in (tmp_path / "out" / "log_probs.log").read_text().splitlines()]
+    assert sum(map(len, log_probs)) == len(actions)
+    assert len(log_probs) == 3
+    assert f"INFO step 0: action {actions[0]} (" in told
+    assert json.loads((tmp_path / "out" / "probs.json").read_text())["probs"][int(actions[0])]
+    first = next(line for line in told.splitlines() if "step 0: probabilities" in line).split()[4:]
+    assert math.log(float(first[int(actions[0])])) == pytest.approx(log_probs[0][0], abs=1e-3)
+    losses = (tmp_path / "out" / "losses.log").read_text().splitlines()
+    assert f"INFO loss {float(losses[0]):.9g}\n" in told
+    assert "DEBUG 0.000000 s: job 0 arrived, requested 5 s\n" in told
+    assert "s: job 1 started on 1 units\n" in told
+    shorter = resumed_options(tmp_path / "out", ["runs=4"])
+    run_experiment(shorter, out=tmp_path / "out", resumes=True)
+    train(tmp_path, worlds.REINFORCE, "runs=4", *extra, out="whole")
+    for name in ("actions.log", "log_probs.log"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    train(tmp_path, worlds.REINFORCE, "runs=3", out="quiet")
+    quiet = {path.name for path in (tmp_path / "quiet").iterdir()}
+    assert not {"insights.log", "actions.log", "log_probs.log"} & quiet
+    for name in ("model.pt", "episodes.csv"):
+        train(tmp_path, worlds.REINFORCE, "runs=4", out=f"same-{name}")
+        assert (tmp_path / f"same-{name}" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_equal_seeds_give_equal_bytes_whatever_the_agent_draws_from(tmp_path: Path):

@@ -64,6 +64,14 @@ def test_files_that_options_ask_for_are_written_too(small_world: Path, stand_in,
     assert "out_schedule.trace" in plan.files
 
 
+def test_insights_tell_what_happened(small_world: Path, stand_in, tmp_path: Path):
+    run_experiment(read_options(small_world, overrides=["pybatsim.log_level=INFO"]), out=tmp_path / "out")
+    lines = (tmp_path / "out" / "insights.log").read_text().splitlines()
+    assert [line.split(": ")[1].split(" on ")[0] for line in lines[:2]] == ["job 0 started", "job 0 ended"]
+    assert not [line for line in lines if "arrived" in line], "arrivals are told at DEBUG"
+    assert "insights.log" in json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
+
+
 def test_the_simulator_gets_what_the_options_say(small_world: Path, stand_in, tmp_path: Path):
     options = read_options(small_world, overrides=["energy=false", "seed=3"])
     run_experiment(options, out=tmp_path / "out")

@@ -170,9 +170,9 @@ def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value
     from hdrl.learn.config import check_used
 
-    given = {name for name in chosen if name in known} | options.learning.settings.keys()
+    by_user = {name for name in chosen if name in known} | options.learning.settings.keys()
     settings |= options.learning.settings
-    check_used(settings, given, options.where)
+    check_used(settings, by_user, options.where)
     return settings
 
 

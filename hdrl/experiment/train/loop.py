@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError
+from hdrl.experiment.train.decisions import DecisionLog
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
 from hdrl.pyfiles import blamed
 
@@ -112,6 +113,8 @@ class Training:
         Progress callbacks.
     reached
         How far it is.
+    decisions
+        What listens to the agent, if anything does.
     """
 
     folder: Path
@@ -124,6 +127,7 @@ class Training:
     agent_file: Path | None = None
     progress: Progress | None = None
     reached: Reached = field(default_factory=Reached)
+    decisions: DecisionLog | None = None
     _log: TrainingLog | None = None
     _first: Any = None
 
@@ -143,7 +147,7 @@ class Training:
         """
         self.reached = Reached(**state["reached"])
         self.trainer.load_state_dict({**self._of_trainer(state["learner"]), "agent": model})
-        self._log = TrainingLog(self.folder, state["log"])
+        self._log = self._new_log(state["log"])
 
     def run(self) -> bool:
         """Iterate until the plan is fulfilled, or the user has had enough; then save.
@@ -153,7 +157,7 @@ class Training:
         bool
             Whether the plan is fulfilled.
         """
-        log = self._log = self._log or TrainingLog(self.folder)
+        log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
         with self._stoppable() as is_stopped, self._events() as events:
             while self.reached.n_iterations < self.plan.n_iterations and not is_stopped():
@@ -166,6 +170,9 @@ class Training:
         log.write_hdeeprm_files()
         return self.reached.n_iterations >= self.plan.n_iterations
 
+    def _new_log(self, state: Mapping[str, int] | None = None) -> TrainingLog:
+        return TrainingLog(self.folder, state, () if self.decisions is None else tuple(self.decisions.lines))
+
     def _iterate(self, log: TrainingLog, events: Events | None) -> None:
         began_s = time.perf_counter()
         n_steps = self.reached.n_steps
@@ -173,6 +180,8 @@ class Training:
         if self._is_due(self.plan.validation_every):
             row |= self._validate()
         log.add(row, [{"iteration": self.reached.n_iterations, **episode} for episode in episodes])
+        if self.decisions is not None:
+            log.add_lines(self.decisions.take())
         n_steps = self.reached.n_steps - n_steps
         shown = row | {"steps_per_s": n_steps / max(time.perf_counter() - began_s, 1e-9)}
         if events is not None:
@@ -247,12 +256,13 @@ class Training:
     def _validate(self) -> dict[str, float]:
         from hdrl.learn.checks import check_weights
         from hdrl.learn.evaluate import evaluate
+        from hdrl.learn.listener import unheard
 
         check_weights(self.trainer.agent)
         if self.validation_envs is None:
             raise TypeError("there are no environments to validate in")
         plan = self.plan
-        with blamed(self.agent_file):
+        with blamed(self.agent_file), unheard(self.trainer.agent):
             played = evaluate(
                 self.trainer.agent, self.validation_envs, plan.n_validation_episodes, seed=plan.validation_seed
             )

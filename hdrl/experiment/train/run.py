@@ -17,7 +17,9 @@ from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import RESUME_FILE
+from hdrl.experiment.run.insights import INSIGHTS_FILE
 from hdrl.experiment.run.manifest import write_manifest
+from hdrl.experiment.train.decisions import DECISION_FILES, DecisionLog
 from hdrl.experiment.train.learning import (
     check_options_of,
     make_agent,
@@ -56,7 +58,7 @@ BEST_FILE = "best.pt"
 MODEL_FILE = "model.pt"
 FILES = (
     *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
-    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json"),
+    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json", INSIGHTS_FILE, *DECISION_FILES),
 )
 """What a training writes besides what its setting writes of a simulation."""
 
@@ -158,11 +160,26 @@ class TrainingRun:
             validation_envs=self._validation_envs,
             agent_file=choice.path,
             progress=progress,
+            decisions=self._listen(),
         )
         self._resumes = resumes
         self._lock = FolderLock(folder)
         if resumes:
             self._resume()
+
+    def _listen(self) -> DecisionLog | None:
+        """Listen to the agent if anybody wants to know; the agents of several workers are far away."""
+        decisions = DecisionLog(self.world.spec.action_names(), self.options.also_write_names)
+        if self.options.learning.distributed is not None:
+            if decisions.lines:
+                raise OptionsError(
+                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, but several workers write none"
+                )
+            return None
+        if not decisions.is_needed:
+            return None
+        self.trainer.agent.listener = decisions
+        return decisions
 
     def run(self) -> Trained:
         """Train, save the model, and simulate with it.

@@ -26,7 +26,7 @@ CoreSelection = Literal[
     "random", "high_gflops", "high_flops", "high_cores", "high_mem", "high_mem_bw", "low_power", "low_energy"
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
-ExtraFile = Literal["out_schedule.trace", "platform.xml", "workload.json"]
+ExtraFile = Literal["out_schedule.trace", "platform.xml", "workload.json", "actions.log", "log_probs.log"]
 Objective = Literal[
     "avg_job_slowdown",
     "avg_job_completion",

@@ -269,7 +269,7 @@ def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJEC
 def rewards_table() -> str:
     """Return `OBJECTIVES` as a Markdown table, the one in docs/environments.md."""
     lines = [
-        "| objective | alias | return = | unit | the objective before the end | HDeepRM's reward | 0.1.0b1's | source |",
+        "| objective | alias | return = | unit | the objective before the end | HDeepRM's reward | 0.1's | source |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, one in OBJECTIVES.items():

@@ -179,7 +179,7 @@ def test_hdeeprms_rewards_by_hand() -> None:
 
 
 def test_rewards_of_hdeeprm_0_1_by_hand() -> None:
-    # Two cores; a job of both for 10 s, then one of one core for 5 s. Requests of running jobs count once for each core.
+    # Two cores; a job of both for 10 s, then one of one core for 5 s. Running jobs count once for each core.
     world = World(
         small_platform(Node((Processor(2, 1.0),)), compatibility=MODE),
         small_workload(Job(0.0, 2, gflop=10.0, requested_time_s=10.0), Job(0.0, gflop=5.0, requested_time_s=5.0)),
