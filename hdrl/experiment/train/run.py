@@ -173,7 +173,7 @@ class TrainingRun:
         if self.options.learning.distributed is not None:
             if decisions.lines:
                 raise OptionsError(
-                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, but several workers write none"
+                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, which several workers lack"
                 )
             return None
         if not decisions.is_needed:
