@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.own_objective import OwnObjective, OwnPay
@@ -145,7 +145,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         *,
         platform: Platform | str | Path = DEFAULT_PLATFORM,
         workload: Workload | str | Path | Sequence[Workload | str | Path] = DEFAULT_WORKLOAD,
-        n_jobs: int | str | None = None,
+        n_jobs: Length = None,
         start: Start = None,
         part: Part = "all",
         actions: Actions | None = None,
