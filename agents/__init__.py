@@ -112,6 +112,8 @@ for _name, _module, _class, _summary, _settings in (
     ("dqn", "dqn", "DQN", "deep Q-learning", {}),
     ("d3qn", "dqn", "DQN", "double, dueling, prioritised deep Q-learning", _DUELING),
     ("sac", "sac", "SAC", "soft actor-critic for discrete actions", {}),
+    ("cma_es", "cma_es", "CMAES", "evolution of weights by CMA-ES, for JobIndex", {}),
+    ("openai_es", "openai_es", "OpenAIES", "evolution of weights by OpenAI's strategy, for JobIndex", {}),
     ("rlscheduler", "ppo", "PPO", "PPO as in RLScheduler, per-job kernel; made for 100 environments", _RLSCHEDULER),
     ("hdeeprm_reinforce", "reinforce", "Reinforce", "REINFORCE as in HDeepRM's example", _HDEEPRM),
     (

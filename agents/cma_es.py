@@ -48,6 +48,6 @@ class Covariance(Strategy):
 class CMAES(EvolutionAgent):
     """Evolves by CMA-ES."""
 
-    def strategy(self, start: Floats, seed: int) -> Strategy:
+    def strategy(self, start: Floats, seed: int, population: int) -> Strategy:
         """Return a new CMA-ES."""
-        return Covariance(start, seed, self.config.sigma, self.config.population)
+        return Covariance(start, seed, self.config.sigma, population)

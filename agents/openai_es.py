@@ -64,6 +64,6 @@ class OpenAIES(EvolutionAgent):
     Config = OpenAIESConfig
     config: OpenAIESConfig
 
-    def strategy(self, start: Floats, seed: int) -> Strategy:
+    def strategy(self, start: Floats, seed: int, population: int) -> Strategy:
         """Return a new strategy."""
-        return Mirrored(start, seed, self.config.sigma, self.config.population, self.config.lr)
+        return Mirrored(start, seed, self.config.sigma, population, self.config.lr)

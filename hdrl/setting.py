@@ -57,6 +57,14 @@ Place = tuple[str, str]
 class Playable(Protocol):
     """A trained model."""
 
+    @property
+    def agent_state(self) -> Mapping[str, Any]:
+        """What its agent has learned, see `hdrl.learn.agent.Agent.state_dict`."""
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """The environment that it was trained in, as its file describes it: ``id`` and ``arguments``."""
+
     def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
         """Simulate a load on a machine with the best actions.
 
@@ -120,6 +128,17 @@ class PolicyBook(Protocol):
         ------
         HdrlError
             If what it defines is wrong.
+        """
+
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return the group of classic policies that know as much as a candidate; ``None`` if ``heuristics`` do.
+
+        A comparison whose baseline is the best heuristic then shows the best of that group, too.
+
+        Parameters
+        ----------
+        knows
+            The name of a policy, or the environment of a model as its file describes it.
         """
 
     def draws(self, policy: str) -> bool:
@@ -459,15 +478,17 @@ class Setting(Protocol):
             The Trace.
         """
 
-    def counted(self, trace: Any, warm_up: int) -> Any:
-        """Return a Trace without the first items, which warmed the machine up.
+    def counted(self, trace: Any, first: int, n_items: int) -> Any:
+        """Return a Trace of the items that count: without those that warmed the machine up, and that followed.
 
         Parameters
         ----------
         trace
             The Trace.
-        warm_up
-            How many items do not count.
+        first
+            The first item that counts.
+        n_items
+            How many count.
         """
 
     def exact_estimates(self, sweep: Any, loads: Sequence[Load]) -> list[str]:

@@ -16,6 +16,7 @@ from hdrl.launcher.errors import CleanErrors
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
+    from hdrl.experiment.compare.held_out import HeldOut
     from hdrl.experiment.compare.summary import SummaryRow
     from hdrl.metrics import MetricInfo
     from hdrl.options.sweep import Sweep
@@ -47,6 +48,12 @@ WIDTH = 140
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
+@click.option(
+    "--protocol",
+    type=click.Choice(["windows", "padded", "continuous", "held-out"]),
+    help="How windows are simulated: each on an empty machine, with jobs before and after it, the whole log in one run;"
+    " held-out: all three.",
+)
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 def compare(
@@ -55,6 +62,7 @@ def compare(
     on: str,
     out: Path | None,
     *,
+    protocol: str | None,
     resume: bool,
     quiet: bool,
     **asked: Any,
@@ -69,8 +77,19 @@ def compare(
 
     The same command continues what was interrupted.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
+    if protocol == "held-out" and not resume and not (candidates and candidates[0].endswith(".json")):
+        asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)
     folder = out if out is not None else _default_folder(sweep)
+    if protocol == "held-out":
+        with _progress(quiet=quiet) as progress:
+            whole = _held_out(sweep, folder, n_workers, on, progress)
+        _show_held_out(whole)
+        return
+    if protocol is not None:
+        from hdrl.experiment.compare.held_out import by_protocol
+
+        sweep = by_protocol(sweep, protocol)
     with _progress(quiet=quiet) as progress:
         result = _compare(sweep, folder, n_workers, on, progress)
     _show(result, quiet=quiet)
@@ -83,6 +102,16 @@ def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progres
         return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
         click.echo(f"what finished is kept: hdrl compare --resume --out {folder}", err=True)
+        raise
+
+
+def _held_out(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progress: CompareProgress) -> HeldOut:
+    from hdrl.experiment.compare.held_out import run_held_out
+
+    try:
+        return run_held_out(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
+    except KeyboardInterrupt:
+        click.echo("what finished is kept: the same command with the same --out continues it", err=True)
         raise
 
 
@@ -235,10 +264,45 @@ def _show(result: Comparison, *, quiet: bool) -> None:
             # What the verdict says of its candidate is said once.
             if sentence.partition(" has ")[2] not in result.verdict:
                 console.print(Text(sentence), soft_wrap=True)
-    if result.verdict:
-        console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    against = [f"With the same predictions: {said}" for rival in result.rivals for said in rival.verdicts]
+    for sentence in filter(None, [result.verdict, *against]):
+        console.print(Text(sentence, style="bold"), soft_wrap=True)
     if not quiet:
         console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+
+
+def _show_held_out(result: HeldOut) -> None:
+    """Print the table of three protocols, and the warnings."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from hdrl.metrics.words import number_words
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=max(WIDTH, console.width))
+    title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
+    table = Table(title=title, title_justify="left")
+    tails = list(result.rows[0].tail)
+    for name in ("protocol", "candidate", "ratio", "[95 %]", "with the same", "[95 %]", *tails):
+        table.add_column(name, justify="left" if name in ("protocol", "candidate") else "right", overflow="fold")
+    for row in result.rows:
+        is_baseline = row.candidate == result.baseline
+        table.add_row(
+            row.protocol,
+            row.candidate,
+            number_words(row.ratio),
+            "" if is_baseline else _interval(row.ratio_low, row.ratio_high),
+            number_words(row.rival_ratio) if row.rival else "",
+            _interval(row.rival_low, row.rival_high) if row.rival else "",
+            *(number_words(row.tail[name]) for name in tails),
+            style="bold" if is_baseline else None,
+        )
+    console.print(table)
+    for text in result.cautions:
+        console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
+    console.print(Text(f"results in {result.folder}"), soft_wrap=True)
 
 
 def _show_tables(result: Comparison, console: Any) -> None:

@@ -1,7 +1,8 @@
 """Gymnasium environments of hdrl, single and vectorised; importing this package registers them.
 
 ``hdrl/JobPick-v0`` picks waiting jobs on a machine of identical processors, ``hdrl/PolicyPair-v0`` chooses a policy
-pair at each decision on any platform. ``gymnasium.make`` gives one environment, ``gymnasium.make_vec`` a batch that
+pair at each decision on any platform, and ``hdrl/JobIndex-v0`` judges weights of an index of jobs by whole windows.
+``gymnasium.make`` gives one environment, ``gymnasium.make_vec`` a batch that
 one compiled call steps.
 """
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hdrl.envs.native import NativeVectorEnv
     from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
+    from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexVectorEnv
     from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
     from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
     from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 ENVIRONMENTS = {
     "hdrl/JobPick-v0": "hdrl.settings.batch.envs.job_pick:JobPick",
     "hdrl/PolicyPair-v0": "hdrl.settings.batch.envs.policy_pair:PolicyPair",
+    "hdrl/JobIndex-v0": "hdrl.settings.batch.envs.job_index:JobIndex",
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.env:Pipelines",
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.env:GpuCluster",
 }
@@ -38,6 +41,8 @@ for _id, _place in ENVIRONMENTS.items():
 
 _HOMES = {
     "EpisodePlan": "hdrl.envs.episodes",
+    "JobIndexEnv": "hdrl.settings.batch.envs.job_index",
+    "JobIndexVectorEnv": "hdrl.settings.batch.envs.job_index",
     "JobPickEnv": "hdrl.settings.batch.envs.job_pick",
     "JobPickPlayer": "hdrl.settings.batch.envs.job_pick_player",
     "JobPickVectorEnv": "hdrl.settings.batch.envs.job_pick",
@@ -55,6 +60,8 @@ _HOMES = {
 __all__ = [
     "ENVIRONMENTS",
     "EpisodePlan",
+    "JobIndexEnv",
+    "JobIndexVectorEnv",
     "JobPickEnv",
     "JobPickPlayer",
     "JobPickVectorEnv",

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from hdrl.errors import LearningError
 from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.memory import Memory, Outcome
-from hdrl.learn.spaces import n_actions_of, observation_shape_of
+from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 
 if TYPE_CHECKING:
     from hdrl.learn.listener import Listener
@@ -37,7 +37,7 @@ class Acted(NamedTuple):
     Attributes
     ----------
     actions
-        Shape ``(n,)``, int64.
+        Shape ``(n,)``, int64; of a Box, shape ``(n, n_actions)``, floating point.
     stored
         What the algorithm wants to find in its batch again, by name; the first axis of each is ``n``.
     """
@@ -71,7 +71,7 @@ class Agent(abc.ABC):
     observation_space
         A `gymnasium.spaces.Box`: the space of one environment, not of a batch.
     action_space
-        A `gymnasium.spaces.Discrete` that begins with 0.
+        A `gymnasium.spaces.Discrete` that begins with 0; a Box where ``takes_box``.
     config
         Settings, an instance of the class's ``Config``; ``None`` means its defaults.
     generator
@@ -80,7 +80,7 @@ class Agent(abc.ABC):
     Attributes
     ----------
     n_actions
-        Number of actions.
+        Number of actions; of a Box, how many numbers an action is.
     observation_shape
         Shape of one observation.
     config, generator
@@ -98,6 +98,8 @@ class Agent(abc.ABC):
 
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     listener: Listener | None = None
+    takes_box: ClassVar[bool] = False
+    """Whether its actions are the numbers of a Box, instead of one of several."""
     n_gradients: ClassVar[Literal["none", "one", "many"]] = "none"
     """How many gradients `gradients` gives for a batch, which decides how several workers can share the learning."""
 
@@ -111,7 +113,7 @@ class Agent(abc.ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.observation_shape = observation_shape_of(observation_space)
-        self.n_actions = n_actions_of(action_space)
+        self.n_actions = n_numbers_of(action_space) if self.takes_box else n_actions_of(action_space)
         self.config = self.Config() if config is None else config
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
         self.modules: dict[str, nn.Module] = {}

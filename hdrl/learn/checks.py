@@ -112,9 +112,11 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
     if not isinstance(acted, Acted):
         raise AgentError(f"{place_of(agent, 'act')} returned {_shown(acted)}, expected Acted(actions, stored)")
     actions, stored = acted
-    if not isinstance(actions, Tensor) or actions.dtype != torch.int64 or actions.shape != (n,):
+    if not isinstance(actions, Tensor) or not _are_actions(agent, actions, n):
+        shape = f"a floating-point tensor of shape ({n}, {agent.n_actions})" if agent.takes_box else ""
         raise AgentError(
-            f"{place_of(agent, 'act')} returned {_shown(actions)} as actions, expected an int64 tensor of shape ({n},)"
+            f"{place_of(agent, 'act')} returned {_shown(actions)} as actions, expected "
+            f"{shape or f'an int64 tensor of shape ({n},)'}"
         )
     if not isinstance(stored, dict) or not all(isinstance(x, Tensor) and x.shape[:1] == (n,) for x in stored.values()):
         raise AgentError(
@@ -123,6 +125,12 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
     if agent.listener is not None:
         agent.listener.chose(agent, observations, mask, actions)
     return acted
+
+
+def _are_actions(agent: Agent, actions: Tensor, n: int) -> bool:
+    if agent.takes_box:
+        return actions.is_floating_point() and actions.shape == (n, agent.n_actions)
+    return actions.dtype == torch.int64 and actions.shape == (n,)
 
 
 def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:

@@ -92,7 +92,8 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
     has_ended = False
     with torch.no_grad(), agent.session(seed):
         while not has_ended:
-            action = int(checked_choice(agent, observations, mask, explore=False).actions[0])
+            chosen = checked_choice(agent, observations, mask, explore=False).actions[0]
+            action = chosen.numpy() if agent.takes_box else int(chosen)
             observation, reward, terminated, truncated, info = env.step(action)
             has_ended = bool(terminated or truncated)
             observations, mask = batch_of_one(observation, info.get("action_mask"))

@@ -1,11 +1,8 @@
-"""Evolution: agents whose weights are drawn, judged as a whole and moved, with no gradient and no single step.
+"""Evolution: agents whose weights are drawn, judged as a whole and moved, with no gradient and no network.
 
-::
-
-    candidates  ->  envs.evaluate_weights(candidates, seed)  ->  Judged(losses, n_steps)  ->  agent.learn
-
-It works with any vector environment that offers compiled evaluation (`Evaluates`): a generation's episodes in one
-call, on all cores, without Python per decision. Other environments are refused in one line.
+An action is a candidate: all weights of a policy. The environment plays whole episodes with it, in compiled code, and
+its reward says how good they were (``hdrl/JobIndex-v0``). Each environment of a batch judges one candidate of a
+generation, so that the number of environments is the size of the population.
 
 Whatever a strategy does follows from its start, its seed and the losses that it was told, so that these are all
 that is saved: going on after an interruption tells it the same losses again.
@@ -14,9 +11,8 @@ that is saved: going on after an interruption tells it the same losses again.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, cast, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -29,98 +25,41 @@ from hdrl.errors import LearningError
 from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.config import Config
 from hdrl.learn.memory import Memory, Outcome
-from hdrl.seeding import stream
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """How good the candidates of a generation are.
-
-    Attributes
-    ----------
-    losses
-        Shape ``(n_candidates,)``, lower is better.
-    n_steps
-        Decisions made in all their episodes together.
-    """
-
-    losses: Floats
-    n_steps: int
-
-
-@runtime_checkable
-class Evaluates(Protocol):
-    """What a vector environment offers to agents that evolve."""
-
-    def evaluate_weights(self, candidates: Floats, seed: int) -> Judged:
-        """Play whole episodes with each candidate, the same ones for all, and return the losses.
-
-        Parameters
-        ----------
-        candidates
-            Shape ``(n_candidates, n_weights)``: of each, what a row's features are multiplied with; the legal row
-            with the lowest sum is picked, the first of equal ones.
-        seed
-            What the episodes are drawn by.
-        """
-
-
 class Generation(Memory):
-    """Remembers no steps: its batch is a generation, judged by the environments.
+    """Remembers what the candidates of one generation were worth."""
 
-    Parameters
-    ----------
-    candidates
-        What returns the candidates of the next generation.
-    """
-
-    def __init__(self, candidates: Callable[[], Floats]) -> None:
-        self._candidates = candidates
-
-    def judged(self, envs: gym.vector.VectorEnv[Any, Any, Any], seed: int, generation: int) -> Judged:
-        """Let environments judge the next generation.
-
-        Parameters
-        ----------
-        envs
-            The environments.
-        seed, generation
-            What the episodes are drawn by; each generation has others.
-
-        Raises
-        ------
-        LearningError
-            If they offer no compiled evaluation, or a loss is not finite.
-        """
-        world = envs.unwrapped
-        if not isinstance(world, Evaluates):
-            raise LearningError(
-                f"{type(world).__name__} offers no compiled evaluation (evaluate_weights), which agents that evolve"
-                " learn from"
-            )
-        candidates = self._candidates()
-        drawn = int(stream(seed, f"generation {generation}").integers(2**31 - 1))
-        judged = world.evaluate_weights(candidates, drawn)
-        losses = np.asarray(judged.losses, dtype=np.float64)
-        if losses.shape != (len(candidates),) or not np.isfinite(losses).all():
-            raise LearningError(
-                f"{type(world).__name__}.evaluate_weights returned {losses!r:.60} as losses, expected"
-                f" {len(candidates)} finite numbers"
-            )
-        return Judged(losses, int(judged.n_steps))
+    def __init__(self) -> None:
+        self._losses: Floats | None = None
 
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Remember nothing."""
+        """Remember nothing: the agent knows its candidates."""
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Remember nothing."""
+        """Remember the rewards, unless environments only began their episodes.
 
-    def batch(self, observations: Tensor, mask: Tensor | None) -> None:
-        """Return no batch: no single steps are learned from."""
+        Raises
+        ------
+        LearningError
+            If episodes do not end with the first action.
+        """
+        if not bool(outcome.valid.all()):
+            return
+        if not bool(outcome.terminated.all()):
+            raise LearningError("an episode goes on after its first action; expected environments that judge weights")
+        rewards = outcome.rewards.double() if outcome.exact_rewards is None else outcome.exact_rewards
+        self._losses = -rewards.numpy()
+
+    def batch(self, observations: Tensor, mask: Tensor | None) -> Floats | None:
+        """Return the losses of a generation, once."""
+        del observations, mask
+        losses, self._losses = self._losses, None
+        return losses
 
 
 class Strategy(abc.ABC):
@@ -152,9 +91,6 @@ class EvolutionConfig(Config):
     sigma: Annotated[float, Field(gt=0, le=100)] = Field(
         default=0.25, description="Standard deviation of the first candidates; usual 0.05 to 0.5."
     )
-    population: Annotated[int, Field(ge=4, le=100_000, multiple_of=2)] = Field(
-        default=14, description="Candidates in a generation, an even number; usual 8 to 256."
-    )
     averaging: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.8,
         description="Share of the earlier average that a generation keeps: the weights of the agent are a moving"
@@ -163,18 +99,17 @@ class EvolutionConfig(Config):
 
 
 class EvolutionAgent(Agent):
-    """Picks the legal row with the lowest weighted sum of its features; the weights evolve.
-
-    Rows stand for the first actions; further actions are taken only where no row is legal.
+    """Acts with its weights; while it learns, with candidates around them.
 
     Raises
     ------
     LearningError
-        If observations are no table, or have more rows than there are actions.
+        If actions are no Box.
     """
 
     Config = EvolutionConfig
     config: EvolutionConfig
+    takes_box: ClassVar[bool] = True
     _strategy: Strategy
 
     def __init__(
@@ -185,18 +120,14 @@ class EvolutionAgent(Agent):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, generator)
-        if len(self.observation_shape) != 2 or self.observation_shape[0] > self.n_actions:
-            raise LearningError(
-                f"observations have shape {self.observation_shape}, expected (rows, features) with at most"
-                f" {self.n_actions} rows, one for each action"
-            )
         self.seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
+        self.weights = np.zeros(self.n_actions)
+        self._start = self.weights.copy()
         self._told: list[Floats] = []
         self._asked: Floats | None = None
-        self._begin(np.zeros(self.observation_shape[1]))
 
     @abc.abstractmethod
-    def strategy(self, start: Floats, seed: int) -> Strategy:
+    def strategy(self, start: Floats, seed: int, population: int) -> Strategy:
         """Return a new strategy.
 
         Parameters
@@ -205,17 +136,32 @@ class EvolutionAgent(Agent):
             Its first mean.
         seed
             What it draws by.
+        population
+            How many candidates a generation has.
 
         Raises
         ------
         MissingExtra
             If a library that it needs is not installed.
+        LearningError
+            If it needs more candidates.
         """
 
     def memory(self, n_envs: int) -> Memory:
-        """Return what lets the environments judge candidates."""
-        del n_envs
-        return Generation(self.candidates)
+        """Return what remembers the worth of a generation: one candidate for each environment.
+
+        Raises
+        ------
+        LearningError
+            If there are fewer than four environments, or an odd number.
+        """
+        if n_envs < 4 or n_envs % 2:
+            raise LearningError(
+                f"{n_envs} environments are the candidates of a generation, expected an even number, at least 4"
+                " (learning.n_envs)"
+            )
+        self._begin(self._start, n_envs)
+        return Generation()
 
     def candidates(self) -> Floats:
         """Return the candidates of the generation that is to be judged next."""
@@ -224,28 +170,33 @@ class EvolutionAgent(Agent):
         return self._asked
 
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
-        """Pick the row with the lowest sum."""
-        del explore
-        n_rows = self.observation_shape[0]
-        sums = torch.full((len(observations), self.n_actions), torch.finfo(torch.float64).max, dtype=torch.float64)
-        sums[:, :n_rows] = observations.double() @ torch.from_numpy(self.weights)
-        if mask is not None:
-            sums[~mask] = torch.inf
-        return Acted(sums.argmin(-1), {})
+        """Return the weights, or one candidate for each environment."""
+        del mask
+        weights = self.candidates() if explore else np.tile(self.weights, (len(observations), 1))
+        return Acted(torch.from_numpy(weights), {})
 
-    def learn(self, batch: Judged) -> dict[str, float]:
-        """Move the mean, and the weights after it."""
-        self._tell(batch.losses)
+    def learn(self, batch: Floats) -> dict[str, float]:
+        """Move the mean, and the weights after it.
+
+        Raises
+        ------
+        LearningError
+            If a loss is not finite.
+        """
+        if not np.isfinite(batch).all():
+            raise LearningError(f"a candidate was judged to be {batch[~np.isfinite(batch)][0]}, not a finite number")
+        self._tell(batch)
         self.n_updates += 1
-        return {"loss": float(batch.losses.mean()), "best": float(batch.losses.min())}
+        return {"loss": float(batch.mean()), "best": float(batch.min())}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the weights, and what they evolved by."""
+        n_told = len(self._told)
         return {
             **super().state_dict(),
             "seed": self.seed,
             "start": self._start.copy(),
-            "losses": np.array(self._told, dtype=np.float64).reshape(-1, self.config.population),
+            "losses": np.array(self._told, dtype=np.float64).reshape(n_told, -1) if n_told else np.zeros((0, 0)),
             "weights": self.weights.copy(),
         }
 
@@ -261,9 +212,11 @@ class EvolutionAgent(Agent):
             raise LearningError(f"the saved state does not fit {type(self).__name__}: {error}") from None
         self._check(weights)
         self._check(start)
-        if losses.ndim != 2 or (len(losses) and losses.shape[1] != self.config.population):
-            raise LearningError(f"the saved losses have shape {losses.shape}, expected {self.config.population} a row")
-        self._begin(start)
+        if losses.ndim != 2:
+            raise LearningError(f"the saved losses have shape {losses.shape}, expected a row for each generation")
+        self._start = start
+        if len(losses):
+            self._begin(start, losses.shape[1])
         for row in losses:
             self._tell(row)
         # Other versions of the libraries may round otherwise; the weights that were judged are those that were saved.
@@ -273,13 +226,14 @@ class EvolutionAgent(Agent):
         """Begin to evolve from the weights of another agent."""
         weights = np.asarray(state.get("weights", ()), dtype=np.float64)
         self._check(weights)
-        self._begin(weights.copy())
+        self._start, self.weights = weights.copy(), weights.copy()
+        self._told, self._asked = [], None
 
-    def _begin(self, start: Floats) -> None:
+    def _begin(self, start: Floats, population: int) -> None:
         self._start = start
         self._told = []
         self._asked = None
-        self._strategy = self.strategy(start.copy(), self.seed)
+        self._strategy = self.strategy(start.copy(), self.seed, population)
         self.weights = start.copy()
 
     def _tell(self, losses: Floats) -> None:
@@ -290,10 +244,10 @@ class EvolutionAgent(Agent):
         self.weights = kept * self.weights + (1 - kept) * self._strategy.mean
 
     def _check(self, weights: Floats) -> None:
-        if weights.shape != (self.observation_shape[1],) or not np.isfinite(weights).all():
+        if weights.shape != (self.n_actions,) or not np.isfinite(weights).all():
             raise LearningError(
                 f"the saved weights do not fit {type(self).__name__}: shape {weights.shape}, expected"
-                f" {self.observation_shape[1]} finite numbers"
+                f" {self.n_actions} finite numbers"
             )
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hdrl.errors import LearningError
 from hdrl.learn.memory import Finals, Outcome
-from hdrl.learn.spaces import n_actions_of, observation_shape_of
+from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 
 Episode = dict[str, Any]
 """An episode that has ended.
@@ -34,8 +34,8 @@ class Interaction:
     Parameters
     ----------
     envs
-        Any `gymnasium.vector.VectorEnv` with Box observations and Discrete actions. Which actions are legal is read in
-        ``info["action_mask"]``, shape ``(num_envs, n_actions)``; without it all of them are.
+        Any `gymnasium.vector.VectorEnv` with Box observations and Discrete or Box actions. Which actions are legal is
+        read in ``info["action_mask"]``, shape ``(num_envs, n_actions)``; without it all of them are.
 
     Attributes
     ----------
@@ -62,7 +62,8 @@ class Interaction:
         self.is_same_step = AutoresetMode(mode) is AutoresetMode.SAME_STEP
         self.n_envs = envs.num_envs
         self.observation_shape = observation_shape_of(envs.single_observation_space)
-        self.n_actions = n_actions_of(envs.single_action_space)
+        space = envs.single_action_space
+        self.n_actions = n_numbers_of(space) if isinstance(space, gym.spaces.Box) else n_actions_of(space)
         self.observations = torch.zeros((self.n_envs, *self.observation_shape))
         self.mask: Tensor | None = None
         self.episodes: list[Episode] = []
@@ -91,7 +92,7 @@ class Interaction:
         Parameters
         ----------
         actions
-            Shape ``(num_envs,)``, int64.
+            Shape ``(num_envs,)``, int64; of a Box, shape ``(num_envs, n_actions)``, floating point.
         """
         observations, rewards, terminations, truncations, infos = self.envs.step(actions.numpy())
         valid = ~self._has_ended

@@ -53,6 +53,24 @@ def n_actions_of(space: gym.Space[Any]) -> int:
     return int(space.n)
 
 
+def n_numbers_of(space: gym.Space[Any]) -> int:
+    """Return how many numbers an action of a space is.
+
+    Parameters
+    ----------
+    space
+        The space of one environment.
+
+    Raises
+    ------
+    LearningError
+        If it is no `gymnasium.spaces.Box` of one dimension.
+    """
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] == 0:
+        raise LearningError(f"actions are {shown(space)}, expected a Box of one dimension")
+    return int(space.shape[0])
+
+
 def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
     """Describe a space by what JSON can hold.
 
@@ -123,10 +141,16 @@ def check_same_spaces(
         raise LearningError(
             f"{what}: made for observations {shown(expected[0])}, but the environment's are {shown(found[0])}"
         )
-    if n_actions_of(expected[1]) != n_actions_of(found[1]):
+    if _size_of_action(expected[1]) != _size_of_action(found[1]):
         raise LearningError(
             f"{what}: made for actions {shown(expected[1])}, but the environment's are {shown(found[1])}"
         )
+
+
+def _size_of_action(space: gym.Space[Any]) -> tuple[str, int]:
+    if isinstance(space, spaces.Box):
+        return "Box", n_numbers_of(space)
+    return "Discrete", n_actions_of(space)
 
 
 def shown(space: gym.Space[Any]) -> str:

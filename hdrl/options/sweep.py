@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -23,16 +23,34 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Windows(Block):
     """Which pieces of a workload are simulated, each for itself."""
 
-    length: Annotated[int, Field(ge=1, le=10**9)] = Field(description="Jobs of a window that count.")
+    length: Annotated[int, Field(ge=1, le=10**9)] | Literal["all"] = Field(
+        description="Jobs of a window that count; all: those of the range, as one window."
+    )
     count: Annotated[int, Field(ge=1, le=10**6)] | None = Field(
         default=None, description="Number of windows per workload or load; by default all that fit side by side."
     )
     starts: list[Annotated[int, Field(ge=0, le=10**12)]] | None = Field(
         default=None, description="First job of each window, instead of windows side by side; they may overlap."
     )
-    warm_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        default=0, description="Jobs before a window that are simulated and do not count; 0: an empty machine."
+    warm_up: Annotated[int, Field(ge=0, le=10**9)] | Literal["all"] = Field(
+        default=0,
+        description="Jobs before a window that are simulated and do not count; 0: an empty machine; all: all.",
     )
+    follow_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        default=0, description="Jobs after a window that are simulated, too, and do not count."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out jobs that do not follow: what such a comparison writes is older than they are."""
+        data: dict[str, Any] = handler(self)
+        return data if self.follow_up else {key: value for key, value in data.items() if key != "follow_up"}
+
+    @model_validator(mode="after")
+    def _is_one_window(self) -> Self:
+        if self.length == "all" and (self.starts is not None or self.count is not None):
+            raise ValueError("windows.length 'all' is one window: leave out count and starts")
+        return self
 
     @model_validator(mode="after")
     def _counted_once(self) -> Self:
@@ -100,7 +118,7 @@ class Sweep(Block):
     def _makes_sense(self) -> Self:
         if not self.workloads and not self.loads:
             raise ValueError("there is nothing to simulate: give workloads, or loads")
-        if self.loads and (self.windows is None or self.windows.starts is not None):
+        if self.loads and (self.windows is None or self.windows.starts is not None or self.windows.length == "all"):
             raise ValueError("loads need windows with a length (and a count): that is how long each sequence is")
         names = [f"{load:g}" for load in self.loads]
         if len(set(names)) < len(names):

@@ -125,11 +125,15 @@ def test_a_crew_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster
     with pytest.raises(HdrlError, match=r"^no more$"):
         crew.told(crew.call(member, "fail"))
     cluster.kill(member)
-    # Ray kills in its own time: calls may still be answered until it has.
     with pytest.raises(RoleDied):
-        for _ in range(600):
-            crew.told(crew.call(member, "add", [1]))
-            time.sleep(0.1)
+        _call_until_dead(crew, member)
+
+
+def _call_until_dead(crew, member):
+    """Call a member that is being killed: Ray does so in its own time, and calls may be answered until it has."""
+    for _ in range(600):
+        crew.told(crew.call(member, "add", [1]))
+        time.sleep(0.1)
 
 
 def test_the_environment_is_left_as_it_was(cluster):

@@ -18,7 +18,7 @@ from hdrl.learn import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: 
 
 
 def saved(path: Path, weights: list[float], jobs: str = "a") -> str:
-    agent = CMAES(spaces.Box(0, 1, (4, len(weights))), spaces.Discrete(4))
+    agent = CMAES(spaces.Box(0, 1, (1,)), spaces.Box(-9, 9, (len(weights),)))
     agent.load_weights({"weights": np.array(weights)})
     notes: dict[str, Any] = {"trained_on": {"workload_sha256": jobs}, "seed": 1}
     save_checkpoint(path, checkpoint_of(agent, "file:mine.py", environment={"id": "x"}, notes=notes))
@@ -47,7 +47,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     for words, told in (
         ([first], "1 model, expected at least two"),
         ([first, other], f"{other}: trained on is "),
-        ([first, saved(tmp_path / "3.pt", [1, 2, 3])], "observation space is "),
+        ([first, saved(tmp_path / "3.pt", [1, 2, 3])], "action space is "),
         ([first, str(tmp_path / "none.pt")], "no such file"),
     ):
         result = run(*words, "-o", str(out))

@@ -219,6 +219,9 @@ class Policies:
     def of_module(self, module: Any, path: Any, suffix: str) -> Any:
         return getattr(module, "pick", None)
 
+    def rivals(self, knows: Any) -> str | None:
+        return None
+
     def draws(self, policy: str) -> bool:
         return False
 
@@ -287,10 +290,11 @@ class Mmc:
     def measure(self, trace: Any) -> dict[str, float]:
         return task_metrics(trace)
 
-    def counted(self, trace: TaskTrace, warm_up: int) -> TaskTrace:
-        stays = trace.stays[trace.stays["task"] >= warm_up].copy()
-        stays["task"] -= warm_up
-        return dataclasses.replace(trace, tasks=trace.tasks[warm_up:], stays=stays)
+    def counted(self, trace: TaskTrace, first: int, n_items: int) -> TaskTrace:
+        last = first + n_items
+        stays = trace.stays[(trace.stays["task"] >= first) & (trace.stays["task"] < last)].copy()
+        stays["task"] -= first
+        return dataclasses.replace(trace, tasks=trace.tasks[first:last], stays=stays)
 
     def exact_estimates(self, sweep: Any, loads: Any) -> list[str]:
         return []

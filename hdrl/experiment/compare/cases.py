@@ -40,8 +40,8 @@ class Case:
         How many jobs of the workload are submitted before the window.
     n_jobs
         Jobs that count.
-    warm_up
-        Jobs before them that are simulated and do not count.
+    warm_up, follow_up
+        Jobs before and after them that are simulated and do not count.
     load, seed
         What a generated sequence is made with.
     """
@@ -52,8 +52,14 @@ class Case:
     first_job: int
     n_jobs: int
     warm_up: int = 0
+    follow_up: int = 0
     load: float = 0.0
     seed: int = 0
+
+    @property
+    def n_simulated(self) -> int:
+        """How many jobs are simulated."""
+        return self.warm_up + self.n_jobs + self.follow_up
 
     def items(self, setting: Setting, machine: Machine, workloads: Sequence[Load], sweep: Sweep) -> Load:
         """Return what is simulated: the items that warm the machine up come first.
@@ -64,9 +70,8 @@ class Case:
             What the case belongs to.
         """
         if self.source >= 0:
-            return workloads[self.source].window(self.first_job - self.warm_up, self.n_jobs + self.warm_up)
-        n_items = self.n_jobs + self.warm_up
-        return setting.generate(sweep, machine, n_items, offered_load=self.load, seed=self.seed)
+            return workloads[self.source].window(self.first_job - self.warm_up, self.n_simulated)
+        return setting.generate(sweep, machine, self.n_simulated, offered_load=self.load, seed=self.seed)
 
 
 def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
@@ -174,22 +179,31 @@ def _windows(sweep: Sweep, workload: Load, source: int, shares: Shares, part: st
     windows = sweep.windows
     if windows is None:
         return [Case(workload.name, source, 0, places[0], places[1] - places[0])]
+    if windows.length == "all":
+        warm_up = places[0] if windows.warm_up == "all" else min(places[0], windows.warm_up)
+        follow_up = min(windows.follow_up, workload.n_items - places[1])
+        return [Case(workload.name, source, 0, places[0], places[1] - places[0], warm_up, follow_up)]
+    length, follow_up = windows.length, windows.follow_up
     starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, windows, places)
-    for start in starts:
-        if not is_inside((start - windows.warm_up, start + windows.length), (0, workload.n_items)):
+    cases = []
+    for number, start in enumerate(starts):
+        warm_up = start if windows.warm_up == "all" else windows.warm_up
+        if not is_inside((start - warm_up, start + length + follow_up), (0, workload.n_items)):
+            after = f" and {follow_up:,} after these" if follow_up else ""
             raise OptionsError(
                 f"{sweep.where}: {workload.name} has {workload.n_items:,} jobs, but windows.starts has {start}, which "
-                f"needs {windows.warm_up:,} jobs before it and {windows.length:,} from it on"
+                f"needs {warm_up:,} jobs before it and {length:,} from it on{after}"
             )
-    return [
-        Case(workload.name, source, number, start, windows.length, windows.warm_up)
-        for number, start in enumerate(starts)
-    ]
+        cases.append(Case(workload.name, source, number, start, length, warm_up, follow_up))
+    return cases
 
 
 def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, places: Places) -> list[int]:
     """Return the starts of windows that share no job, spread evenly over the part."""
-    places = after_warm_up(places, windows.warm_up)
+    if windows.length == "all":
+        raise ValueError("one window is no row of them")
+    places = after_warm_up(places, 0 if windows.warm_up == "all" else windows.warm_up)
+    places = places[0], min(places[1], workload.n_items - windows.follow_up)
     length, count = windows.length, windows.count
     n_fitting = n_side_by_side(places, length)
     if n_fitting == 0 or (count or 1) > n_fitting:
@@ -202,8 +216,9 @@ def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, places: Places
 
 
 def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
-    if sweep.windows is None:
-        raise ValueError("no windows")
+    windows = sweep.windows
+    if windows is None or windows.length == "all" or windows.warm_up == "all":
+        raise OptionsError(f"{sweep.where}: loads need windows of a length, with a number of jobs as warm_up")
     name = f"{find_setting(sweep.setting_name).generator}@{load:g}"
     return [
         Case(
@@ -211,8 +226,9 @@ def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
             -1,
             number,
             0,
-            sweep.windows.length,
-            sweep.windows.warm_up,
+            windows.length,
+            windows.warm_up,
+            windows.follow_up,
             load,
             int(seed_sequence(sweep.seed, f"compare/{part}/{load!r}/{number}").generate_state(1)[0]),
         )

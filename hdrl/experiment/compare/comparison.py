@@ -17,8 +17,8 @@ from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
-from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, read_comparison, write_comparison
-from hdrl.experiment.compare.knowledge import deciders_of_files, see_too_much, trained_on
+from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
+from hdrl.experiment.compare.knowledge import deciders_of_files, rival_groups, see_too_much, trained_on
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import (
     PointStore,
@@ -67,6 +67,7 @@ def run_comparison(
     n_workers: int | None = None,
     on: str = "local",
     progress: CompareProgress | None = None,
+    rivals: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare candidates, and write what came of it into a folder.
 
@@ -86,6 +87,8 @@ def run_comparison(
         Who simulates, see `hdrl.distributed.run_tasks`.
     progress
         Progress callbacks.
+    rivals
+        Policies that another comparison has chosen, by the group in which they are the best with the same predictions.
 
     Raises
     ------
@@ -96,7 +99,7 @@ def run_comparison(
     check_place(on)
     _check_statistics()
     tell = progress or CompareProgress(_ignore, _ignore)
-    plan = _plan(sweep)
+    plan = _plan(sweep, rivals)
     found = finished_identity(out)
     if found is not None:
         check_identity(out, found, plan.identity)
@@ -138,6 +141,8 @@ class _Plan:
     runner: PointRunner
     candidates: tuple[Candidate, ...]
     opponents: tuple[Candidate, ...]
+    rivals: Mapping[str, tuple[Candidate, ...]]
+    knowing: Mapping[str, Sequence[str]]
     baseline: str
     n_test: int
     identity: dict[str, Any]
@@ -159,8 +164,8 @@ class _Plan:
         return self.runner.cases[self.n_test :]
 
 
-def _plan(sweep: Sweep) -> _Plan:
-    """Read all that the sweep names, and say what is to be simulated."""
+def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
+    """Read all that the sweep names, and say what is to be simulated; rivals may have been chosen."""
     setting = find_setting(sweep.setting_name, sweep.folder)
     machine = setting.machine(sweep)
     sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
@@ -175,7 +180,11 @@ def _plan(sweep: Sweep) -> _Plan:
     cases = test_cases(sweep, workloads)
     training = train_cases(sweep, workloads, shares) if shares is not None else []
     deciders = deciders_of_files(candidates, setting)
-    everybody = {candidate.name: candidate for candidate in (*opponents, *candidates)}
+    asks = shares is not None or chosen is not None
+    knowing = rival_groups(deciders, candidates, setting) if asks else {}
+    rivals = {group: tuple(read_candidates(sweep, [(chosen or {}).get(group, group)])) for group in knowing}
+    known = [*opponents, *candidates, *(one for those in rivals.values() for one in those)]
+    everybody = {candidate.name: candidate for candidate in known}
     runner = PointRunner(
         place=place_of_setting(sweep.setting_name, sweep.folder),
         sweep=sweep,
@@ -193,7 +202,19 @@ def _plan(sweep: Sweep) -> _Plan:
     }
     # As a file would give it back.
     identity = json.loads(json.dumps(identity))
-    return _Plan(sweep, setting, runner, tuple(candidates), tuple(opponents), baseline, len(cases), identity, deciders)
+    return _Plan(
+        sweep=sweep,
+        setting=setting,
+        runner=runner,
+        candidates=tuple(candidates),
+        opponents=tuple(opponents),
+        rivals=rivals,
+        knowing=knowing,
+        baseline=baseline,
+        n_test=len(cases),
+        identity=identity,
+        deciders=deciders,
+    )
 
 
 def _with_baseline(sweep: Sweep, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
@@ -251,12 +272,14 @@ class _Work:
 def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     sweep, n_test = plan.sweep, plan.n_test
     candidates, baseline, selection = list(plan.candidates), plan.baseline, None
+    rivals: dict[str, str] = {}
     if plan.opponents:
-        selection = _select(plan, work)
-        chosen = next(one for one in plan.opponents if one.name == selection.chosen)
-        if chosen.name not in (candidate.name for candidate in candidates):
-            candidates.insert(0, chosen)
-        baseline = chosen.name
+        selection = _select(plan, work, plan.opponents)
+        baseline = selection.chosen
+        _let_in(candidates, plan.opponents, baseline)
+    for group, those in plan.rivals.items():
+        rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
+        _let_in(candidates, those, rivals[group])
     results = work.results(candidates, range(n_test))
     measured = _measured(plan, candidates, baseline, results)
     metrics = sweep.metrics or list(plan.setting.default_metrics)
@@ -290,15 +313,31 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         n_points=len(results),
         n_simulated=0,
         metrics=plan.setting.metrics,
+        rivals=tuple(_against(plan, measured, group, name, metric) for group, name in rivals.items()),
     )
     write_comparison(plan.runner, comparison, results, selection, plan.identity)
     return comparison
 
 
-def _select(plan: _Plan, work: _Work) -> Selection:
-    results = work.results(plan.opponents, range(plan.n_test, len(plan.runner.cases)))
+def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) -> None:
+    """Put a chosen policy before the candidates, unless it is one of them."""
+    if name not in (candidate.name for candidate in candidates):
+        candidates.insert(0, next(one for one in among if one.name == name))
+
+
+def _against(plan: _Plan, measured: Measured, group: str, name: str, metric: str) -> Rival:
+    """Return how the candidates that know as much do against the best of the classic policies that do."""
+    sweep, info = plan.sweep, plan.setting.metrics[metric]
+    against = dataclasses.replace(measured, baseline=name)
+    rows = summarise(against, [metric], seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
+    ours = [row for row in deciding_rows(rows, metric) if row.candidate in plan.knowing[group]]
+    return Rival(name, group, tuple(ours), tuple(verdict(row, name, info) for row in ours))
+
+
+def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
+    results = work.results(among, range(plan.n_test, len(plan.runner.cases)))
     metric = (plan.sweep.metrics or plan.setting.default_metrics)[0]
-    values: dict[str, list[float]] = {candidate.name: [] for candidate in plan.opponents}
+    values: dict[str, list[float]] = {candidate.name: [] for candidate in among}
     for point, result in sorted(results.items()):
         values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])
     return choose_baseline(values, metric, plan.setting.metrics[metric], sum(case.n_jobs for case in plan.training))

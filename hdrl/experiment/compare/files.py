@@ -32,6 +32,28 @@ FILES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """The best of the classic policies that know as much as some candidates, chosen as the baseline is.
+
+    Attributes
+    ----------
+    name
+        The policy.
+    group
+        Among which it is the best.
+    rows
+        These candidates over all workloads by the metric that decides; ratios refer to the rival.
+    verdicts
+        The same in words.
+    """
+
+    name: str
+    group: str
+    rows: tuple[SummaryRow, ...]
+    verdicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A finished comparison.
 
@@ -55,6 +77,8 @@ class Comparison:
         Points that it consists of, and those that had to be simulated now.
     metrics
         What every metric of the setting means.
+    rivals
+        Further opponents of candidates that know more than the heuristics do.
     """
 
     folder: Path
@@ -67,6 +91,7 @@ class Comparison:
     n_points: int
     n_simulated: int
     metrics: Mapping[str, MetricInfo]
+    rivals: tuple[Rival, ...] = ()
 
 
 def read_comparison(folder: str | Path) -> Comparison:
@@ -102,12 +127,19 @@ def read_comparison(folder: str | Path) -> Comparison:
         n_points=summary.n_points,
         n_simulated=0,
         metrics=metrics_of(folder),
+        rivals=summary.rivals,
     )
 
 
 def _number(value: object) -> object:
     """Return NaN for what JSON has no number for."""
     return math.nan if value is None else value
+
+
+def _filled_in(rows: object) -> object:
+    if not isinstance(rows, list):
+        return rows
+    return [{name: _number(value) for name, value in row.items()} if isinstance(row, dict) else row for row in rows]
 
 
 class _Summary(BaseModel):
@@ -120,13 +152,19 @@ class _Summary(BaseModel):
     metric: str
     n_points: int
     rows: tuple[SummaryRow, ...]
+    rivals: tuple[Rival, ...] = ()
 
     @field_validator("rows", mode="before")
     @classmethod
     def _fill_in(cls, rows: object) -> object:
-        if not isinstance(rows, list):
-            return rows
-        return [{name: _number(value) for name, value in row.items()} if isinstance(row, dict) else row for row in rows]
+        return _filled_in(rows)
+
+    @field_validator("rivals", mode="before")
+    @classmethod
+    def _fill_in_rivals(cls, rivals: object) -> object:
+        if not isinstance(rivals, list):
+            return rivals
+        return [one | {"rows": _filled_in(one.get("rows"))} if isinstance(one, dict) else one for one in rivals]
 
 
 def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
@@ -177,7 +215,9 @@ def write_comparison(
     for point in ordered:
         case, result = runner.cases[point.case], results[point]
         row = {"candidate": names[point.candidate], "workload": case.workload, "window": case.window}
-        row |= {"first_job": case.first_job, "warm_up": case.warm_up, "seed": sweep.seed + point.seed}
+        row |= {"first_job": case.first_job, "warm_up": case.warm_up}
+        row |= {"follow_up": case.follow_up} if case.follow_up else {}
+        row |= {"seed": sweep.seed + point.seed}
         row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
         table.append(row)
     write_csv(out / "results.csv", table)
@@ -201,9 +241,15 @@ def write_comparison(
             "n_points": comparison.n_points,
             "chosen_by": None if selection is None else selection.words(),
             "rows": [{name: _finite(value) for name, value in row.items()} for row in rows],
+            **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
         },
     )
     write_json(out / "provenance.json", {"identity": identity, "seed": sweep.seed})
+
+
+def _rival_as_json(rival: Rival) -> dict[str, Any]:
+    data = dataclasses.asdict(rival)
+    return data | {"rows": [{name: _finite(value) for name, value in row.items()} for row in data["rows"]]}
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
-from hdrl.experiment.decider import Decider
+from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.setting import Load, Setting
 
 
@@ -72,6 +72,29 @@ def trained_on(
         words = {_words(one.trained_on, cases, workloads, hashes) for one in those} - {""}
         if words:
             found[name] = sorted(words)[0]
+    return found
+
+
+def rival_groups(
+    deciders: Mapping[str, Sequence[Decider]], candidates: Sequence[Candidate], setting: Setting
+) -> dict[str, list[str]]:
+    """Return the candidates that know more than the heuristics do, by the group of policies that know as much.
+
+    Parameters
+    ----------
+    deciders
+        What the files of candidates hold.
+    candidates
+        The candidates.
+    setting
+        The setting.
+    """
+    found: dict[str, list[str]] = {}
+    for candidate in candidates:
+        knows: list[str | Mapping[str, Any]] = [candidate.policy] if candidate.policy else []
+        knows += [one.model.environment for one in deciders.get(candidate.name, ()) if isinstance(one, ModelDecider)]
+        for group in {setting.policies.rivals(one) for one in knows} - {None}:
+            found.setdefault(str(group), []).append(candidate.name)
     return found
 
 

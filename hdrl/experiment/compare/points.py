@@ -115,9 +115,9 @@ class PointRunner:
         except (SimulationError, DecisionError) as error:
             nothing = dict.fromkeys(setting.metrics, math.nan) | {"n_jobs": float(case.n_jobs)}
             return PointResult(nothing, load, " ".join(str(error).split()))
-        if not case.warm_up:
+        if case.n_simulated == case.n_jobs:
             return PointResult(setting.measure(trace), load)
-        metrics = setting.measure(setting.counted(trace, case.warm_up))
+        metrics = setting.measure(setting.counted(trace, case.warm_up, case.n_jobs))
         metrics |= {name: math.nan for name, info in setting.metrics.items() if info.is_of_whole_run}
         return PointResult(metrics, load)
 
@@ -141,7 +141,7 @@ def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> l
 
 
 def _cost(case: Case) -> int:
-    return case.n_jobs + case.warm_up
+    return case.n_simulated
 
 
 def _pieces(points: Sequence[Point], cases: Sequence[Case], target: float) -> Iterator[list[Point]]:

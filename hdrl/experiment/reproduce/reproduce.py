@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdrl.distributed import run_tasks
 from hdrl.errors import OutputError, UnknownName
@@ -21,6 +21,9 @@ from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, Machine, ReproduceProtocol, find_setting
+
+if TYPE_CHECKING:
+    from hdrl.experiment.train.modeluse import Model
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
@@ -134,8 +137,21 @@ class _Work:
     def options(self, file: str) -> OptionsFile:
         """Return options of the experiment, traces found."""
         options = read_options(self.experiment.folder / file)
-        trace = self.traces.get(getattr(options, options.workload_key))
-        return options if trace is None else options.changed(**{options.workload_key: str(trace.absolute())})
+        changes: dict[str, Any] = {}
+        if (trace := self.traces.get(getattr(options, options.workload_key))) is not None:
+            changes[options.workload_key] = str(trace.absolute())
+        arguments = options.learning.arguments
+        moved = {
+            name: [self._workload(one) for one in arguments[name]]
+            for name in arguments
+            if self._are_traces(arguments[name])
+        }
+        if moved:
+            changes["learning"] = options.learning.model_dump() | {"arguments": {**arguments, **moved}}
+        return options.changed(**changes) if changes else options
+
+    def _are_traces(self, value: Any) -> bool:
+        return isinstance(value, list) and any(one in self.traces for one in value if isinstance(one, str))
 
     def sweep(self, file: str, candidates: Sequence[str] = ()) -> Sweep:
         """Return a sweep of the experiment, traces found, with more candidates."""
@@ -199,10 +215,21 @@ class _Trained:
 
     path: Path
 
+    @property
+    def agent_state(self) -> Mapping[str, Any]:
+        return self._model().agent_state
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        return self._model().environment
+
     def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
+        return self._model().play(machine, load, as_trained=as_trained)
+
+    def _model(self) -> Model:
         from hdrl.experiment.train.modeluse import Model
 
-        return Model(self.path).play(machine, load, as_trained=as_trained)
+        return Model(self.path)
 
 
 def _is_finished(folder: Path) -> bool:

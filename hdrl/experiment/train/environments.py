@@ -35,7 +35,8 @@ class Environment:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it stands in a model file."""
-        return {"id": self.id, "arguments": with_objective_at(self.arguments, lambda file: Path(file).name)}
+        arguments = with_objective_at(self.arguments, lambda file: Path(file).name)
+        return {"id": self.id, "arguments": _with_files_at(self.spec, arguments, lambda file: Path(file).name)}
 
     def single(self, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a single environment.
@@ -153,6 +154,7 @@ def environment_of(options: OptionsFile) -> Environment:
     for key in options.learning.arguments:
         _check_argument(options, spec, key)
     arguments = {**spec.arguments(options), **options.learning.arguments}
+    arguments = _with_files_at(spec, arguments, options.file_or_name)
     return Environment(spec, with_objective_at(arguments, options.path_of))
 
 
@@ -199,6 +201,18 @@ def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Pat
     if path_of is None:
         return {name: value for name, value in arguments.items() if name != "objective"}
     return {**arguments, "objective": moved_objective(objective, path_of)}
+
+
+def _with_files_at(
+    spec: EnvironmentSpec, arguments: Mapping[str, Any], path_of: Callable[[str], Path | str]
+) -> dict[str, Any]:
+    """Return arguments in which lists of files are named from another place."""
+    moved = {
+        name: [str(path_of(one)) for one in arguments[name]]
+        for name in getattr(spec, "file_arguments", ())
+        if isinstance(arguments.get(name), list) and all(isinstance(one, str) for one in arguments[name])
+    }
+    return {**arguments, **moved}
 
 
 def creator(environment: str, entry: str) -> Any:

@@ -66,6 +66,16 @@ class Model:
         self._choice = self._find_choice(agent_file)
         self._spec = spec_of(self._checkpoint, self.path, setting)
 
+    @property
+    def agent_state(self) -> Mapping[str, Any]:
+        """What the agent has learned, as `Agent.state_dict` gave it."""
+        return self._checkpoint.agent
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The environment that it was trained in, as its file describes it."""
+        return self._spec.as_json()
+
     def check_can_play(self) -> None:
         """Refuse a model that cannot be played in the world of the policies that hdrl simulates.
 

@@ -237,6 +237,100 @@ class JobPickSpec:
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
 
+class JobIndexSpec:
+    """Weights of an index of jobs, judged by whole windows of logs, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/JobIndex-v0"
+    given = GIVEN
+    file_arguments = ("more_logs",)
+
+    def arguments(self, options: Options) -> dict[str, Any]:
+        """Return nothing: all its arguments stand in ``learning.arguments``.
+
+        Parameters
+        ----------
+        options
+            Not looked at.
+        """
+        del options
+        return {}
+
+    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated.
+
+        Parameters
+        ----------
+        machine, load, window
+            See `hdrl.setting.EnvironmentSpec.places`.
+        """
+        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return no names: an action is numbers.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return ()
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric of its objective; less of each is better.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return str(arguments.get("objective", "mean_bounded_slowdown")), -1
+
+    def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: it runs on the policies' simulator.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            Not looked at.
+        """
+        del machine, load, arguments
+
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return nothing: no default depends on another argument.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return {}
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: it runs on the simulator that policies run on.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+
+    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
+        """Return an environment in which weights decide about all jobs.
+
+        Parameters
+        ----------
+        machine, load, arguments, options
+            See `hdrl.setting.EnvironmentSpec.player`.
+        """
+        from hdrl.settings.batch.envs.job_index import JobIndexPlayer
+
+        energy = None if options is None else options.energy
+        return JobIndexPlayer(platform=machine, workload=load, energy=energy, **arguments)
+
+
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:
     """Return the metric of an environment's objective, and 1 where more of it is better, else -1."""
     from hdrl.settings.batch.envs.rewards import read_objective

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.metrics.formulas import covered_s, energy_delay_product, ratio, utilization
+from hdrl.metrics.formulas import FloatArray, bounded_slowdown, covered_s, energy_delay_product, ratio, utilization
 from hdrl.metrics.tasks import COUNTS, DISTRIBUTIONS, MACHINE, OWN, count_states, describe_times, is_finished
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hdrl.settings.batch.simulation.trace import OverUtilization, Trace
 
 _BATSIM = "Batsim 4.2.1, out_schedule.csv"
 _HDEEPRM = "HDeepRM 0.3.1, overutilizations.json"
+_JAIN = "Jain, Chiu and Hawe, DEC Research Report TR-301, 1984"
 _EDP = "Gonzalez and Horowitz, IEEE J. Solid-State Circuits 31(9), 1996, on a whole run"
 
 
@@ -82,8 +85,13 @@ def _overutilization() -> dict[str, MetricInfo]:
     }
 
 
+def _fairness() -> dict[str, MetricInfo]:
+    formula = "(sum of x)^2 / (users * sum of x^2), x the mean bounded slowdown of a user's finished jobs; 1: all alike"
+    return {"user_fairness": MetricInfo("1", formula, _JAIN, lower_is_better=False)}
+
+
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
-    _counts() | _machine() | dict(DISTRIBUTIONS) | _energy() | _overutilization()
+    _counts() | _machine() | dict(DISTRIBUTIONS) | _fairness() | _energy() | _overutilization()
 )
 """Every metric that `compute_metrics` gives, by name, in the order in which it gives them."""
 
@@ -102,6 +110,17 @@ def _overutilization_numbers(log: OverUtilization, end_s: float) -> dict[str, fl
         "bandwidth_overcommitted_s": covered_s(start_s, duration_s),
         "bandwidth_overcommitted_processor_s": float(np.sum(duration_s)),
     }
+
+
+def _user_fairness(user: NDArray[np.int32], wait_s: FloatArray, run_s: FloatArray) -> float:
+    """Return Jain's index over users; NaN if fewer than two are known."""
+    known = user >= 0
+    users, whose = np.unique(user[known], return_inverse=True)
+    if len(users) < 2:
+        return math.nan
+    sums = np.bincount(whose, weights=bounded_slowdown(wait_s[known], run_s[known]))
+    means = sums / np.bincount(whose)
+    return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
 
 
 def compute_metrics(trace: Trace) -> dict[str, float]:
@@ -136,6 +155,7 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     result["utilization"] = utilization(records["n_cores"][finished], run_s, trace.platform.n_cores, makespan_s)
     result["throughput_jobs_per_h"] = ratio(3600 * result["n_finished"], makespan_s)
     result |= describe_times(wait_s, run_s)
+    result["user_fairness"] = _user_fairness(jobs["user"][finished], wait_s, run_s)
     result["energy_j"] = energy_j
     result["mean_power_w"] = ratio(energy_j, makespan_s)
     result["energy_delay_product_js"] = energy_delay_product(energy_j, makespan_s)

@@ -166,8 +166,9 @@ class RealBatsimOptions(Block):
 class BatchLearningOptions(LearningOptions):
     """How a learning agent learns."""
 
-    environment: Literal["policy_pair", "job_pick"] = Field(
-        default="policy_pair", description="What the agent does: choose among policy pairs, or pick jobs."
+    environment: Literal["policy_pair", "job_pick", "job_index"] = Field(
+        default="policy_pair",
+        description="What the agent does: choose among policy pairs, pick jobs, or search weights of an index.",
     )
 
 

@@ -29,15 +29,43 @@ class BatchPolicies:
 
         ``pairs36``: the pairs of HDeepRM. ``priorities``: every priority without backfilling. ``heuristics``: every
         priority under EASY with each order of backfilling, the opponents that a learned policy has to beat.
+        ``heuristics@geo`` and so on: the same by predicted run times.
         """
         from hdrl.settings.batch.policies import pair_names, priority_names
+        from hdrl.settings.batch.predict.predictors import PREDICTORS
 
         priorities = [name for name in priority_names() if "+" not in name]
+        heuristics = [f"{name}+{order}" for name in priorities for order in BACKFILL_ORDERS]
+        predicting = [name for name in PREDICTORS if name != "requested" and not PREDICTORS[name].is_clairvoyant]
         return {
             "pairs36": pair_names(),
             "priorities": priorities,
-            "heuristics": [f"{name}+{order}" for name in priorities for order in BACKFILL_ORDERS],
+            "heuristics": heuristics,
+            **{f"heuristics@{name}": [f"{one}@{name}" for one in heuristics] for name in predicting},
         }
+
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none.
+
+        Parameters
+        ----------
+        knows
+            The name of a policy, or the environment of a model as JSON.
+        """
+        from hdrl.settings.batch.policies import VOID
+        from hdrl.settings.batch.policies.pairs import read_pair
+        from hdrl.settings.batch.predict.predictors import PREDICTORS
+
+        if not isinstance(knows, str):
+            is_index = knows.get("id") == "hdrl/JobIndex-v0"
+            predictor = str(knows.get("arguments", {}).get("predictor", "geo")) if is_index else ""
+        elif knows == VOID:
+            return None
+        else:
+            code = read_pair(knows).rule.predictor
+            predictor = next((name for name in PREDICTORS if PREDICTORS[name].code == code), "")
+        group = f"heuristics@{predictor}"
+        return group if group in self.groups() else None
 
     def read(self, text: str) -> str:
         """Return today's name of a policy; the names of all versions of HDeepRM are understood.

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.settings.batch import options as batch_options
-from hdrl.settings.batch.environments import JobPickSpec, PolicyPairSpec
+from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.registries import SIMULATORS
@@ -33,7 +33,9 @@ class BatchSetting:
     Options = batch_options.Options
     Sweep = BatchSweep
     policies = BatchPolicies()
-    environments: Mapping[str, Any] = MappingProxyType({"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec()})
+    environments: Mapping[str, Any] = MappingProxyType(
+        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec(), "job_index": JobIndexSpec()}
+    )
     metrics = METRICS
     default_metrics = (
         *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),
@@ -55,6 +57,7 @@ class BatchSetting:
     @property
     def protocols(self) -> Registry[ReproduceProtocol]:
         """Claimed experiments that are more than one comparison."""
+        import hdrl.settings.batch.evolution_protocols  # noqa: F401 (registers its own)
         from hdrl.settings.batch.protocols import PROTOCOLS
 
         return PROTOCOLS
@@ -209,20 +212,20 @@ class BatchSetting:
         """
         return {name: float(value) for name, value in compute_metrics(trace).items()}
 
-    def counted(self, trace: Trace, warm_up: int) -> Trace:
-        """Return a Trace without the jobs that warmed the machine up, its energy from the first job that counts on.
+    def counted(self, trace: Trace, first: int, n_items: int) -> Trace:
+        """Return a Trace of the jobs that count, with the energy from the first submission to the last end of these.
 
         Parameters
         ----------
         trace
             The Trace.
-        warm_up
-            How many jobs do not count.
+        first, n_items
+            The first job that counts, and how many do.
         """
         import numpy as np
 
-        keep = np.arange(warm_up, trace.workload.n_jobs)
-        records, workload = trace.records[warm_up:], trace.workload.take(keep)
+        keep = np.arange(first, first + n_items)
+        records, workload = trace.records[keep], trace.workload.take(keep)
         consumed_j = 0.0
         if len(trace.energy) and np.any(records["run_s"] >= 0):
             # Power changes with the rows of the log only, so energy grows linearly between them.

@@ -61,6 +61,16 @@ class GpuPolicies:
         """
         del module, path, suffix
 
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return ``None``: no policy knows more than the heuristics.
+
+        Parameters
+        ----------
+        knows
+            Not looked at.
+        """
+        del knows
+
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.
 

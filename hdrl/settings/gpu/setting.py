@@ -170,18 +170,18 @@ class GpuSetting:
         """
         return compute_metrics(trace)
 
-    def counted(self, trace: TaskTrace, warm_up: int) -> TaskTrace:
+    def counted(self, trace: TaskTrace, first: int, n_items: int) -> TaskTrace:
         """Return a Trace without the first jobs.
 
         Parameters
         ----------
-        trace, warm_up
+        trace, first, n_items
             The Trace, and how many do not count.
         """
-        stays = trace.stays[trace.stays["task"] >= warm_up].copy()
-        stays["task"] -= warm_up
-        load = trace.load.window(warm_up, len(trace.tasks) - warm_up)
-        return replace(trace, load=load, tasks=trace.tasks[warm_up:], stays=stays)
+        last = first + n_items
+        stays = trace.stays[(trace.stays["task"] >= first) & (trace.stays["task"] < last)].copy()
+        stays["task"] -= first
+        return replace(trace, load=trace.load.window(first, n_items), tasks=trace.tasks[first:last], stays=stays)
 
     def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
         """Return the loads without requested times: who goes by durations knows the true ones there.

@@ -69,6 +69,16 @@ class PipelinePolicies:
             raise OptionsError(f"{path}: {suffix!r} means nothing behind a policy in Python")
         return found
 
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return ``None``: no policy knows more than the heuristics.
+
+        Parameters
+        ----------
+        knows
+            Not looked at.
+        """
+        del knows
+
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.
 

@@ -206,17 +206,17 @@ class PipelineSetting:
         """
         return compute_metrics(trace)
 
-    def counted(self, trace: PipelineTrace, warm_up: int) -> PipelineTrace:
-        """Return a Trace without the first instances.
+    def counted(self, trace: PipelineTrace, first: int, n_items: int) -> PipelineTrace:
+        """Return a Trace of some consecutive instances.
 
         Parameters
         ----------
         trace
             The Trace.
-        warm_up
-            How many do not count.
+        first, n_items
+            The first one that counts, and how many do.
         """
-        return trace.without(warm_up)
+        return trace.part(first, n_items)
 
     def exact_estimates(self, sweep: PipelineSweep, loads: Sequence[PipelineLoad]) -> list[str]:
         """Return nothing: worst-case times are known to every scheduler of pipelines.

@@ -111,20 +111,21 @@ class PipelineTrace:
         """The date at which the last instance ended."""
         return float(self.end_us.max()) / 1e6
 
-    def without(self, n_items: int) -> Self:
-        """Return the Trace without the first instances.
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive instances.
 
         Parameters
         ----------
-        n_items
-            How many do not count.
+        first, n_items
+            The first one, and how many.
         """
-        if n_items == 0:
+        last = first + n_items
+        if n_items == self.load.n_items:
             return self
-        runs = self.runs[self.runs["instance"] >= n_items].copy()
-        runs["instance"] -= n_items
-        load = self.load.window(n_items, self.load.n_items - n_items)
-        return replace(self, load=load, start_us=self.start_us[n_items:], end_us=self.end_us[n_items:], runs=runs)
+        runs = self.runs[(self.runs["instance"] >= first) & (self.runs["instance"] < last)].copy()
+        runs["instance"] -= first
+        load = self.load.window(first, n_items)
+        return replace(self, load=load, start_us=self.start_us[first:last], end_us=self.end_us[first:last], runs=runs)
 
 
 def _steps(begin_us: NDArray[np.int64], end_us: NDArray[np.int64]) -> Signal:

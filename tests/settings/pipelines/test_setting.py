@@ -130,7 +130,7 @@ def test_histories_are_split_into_met_and_missed(tmp_path: Path):
 
 def test_warm_up_instances_do_not_count():
     trace = late_world()
-    rest = SETTING.counted(trace, 2)
+    rest = SETTING.counted(trace, 2, 5)
     assert rest.end_us.tolist() == trace.end_us[2:].tolist()
     assert rest.runs["instance"].tolist() == [1, 0, 2, 3, 4]
     assert compute_metrics(rest)["n_jobs"] == 5

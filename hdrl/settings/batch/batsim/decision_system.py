@@ -18,6 +18,7 @@ from hdrl.errors import BatsimError, DecisionError, SimulationError, suggest
 from hdrl.settings.batch.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.settings.batch.batsim.incoming import Event, Message, is_number, parse_message, shown
 from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import Answer, job_name, why_stuck, with_room_for_decisions
@@ -46,6 +47,8 @@ class DecisionSystem:
         Whether Batsim accounts for energy.
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"``.
+    rule
+        What a policy adds to its job key and its backfilling.
 
     Attributes
     ----------
@@ -66,11 +69,12 @@ class DecisionSystem:
         seed: int = 0,
         energy: bool = True,
         compatibility: str | None = None,
+        rule: Rule = NO_RULE,
     ) -> None:
         _check(platform, workload, energy=energy)
         self.platform = platform
         self.workload = workload
-        state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility)
+        state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility, rule=rule)
         self._answer = Answer(platform, workload, state, may_sleep=True)
         self._energy = energy
         self._ids = [job_name(workload, job) for job in range(workload.n_jobs)]

@@ -14,6 +14,7 @@ from hdrl.settings.batch.batsim.client import FREE_ENDPOINT, Listener
 from hdrl.settings.batch.batsim.process import Process, find_executable, version_of
 from hdrl.settings.batch.batsim.results import read_log, take_out_wall_clock, trace_of
 from hdrl.settings.batch.batsim.simulators import PREFIX, ProtocolSimulator
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -86,6 +87,7 @@ class BatsimSimulator(ProtocolSimulator):
         folder: Path | None = None,
         platform_file: Path | None = None,
         settings: BatsimSettings | None = None,
+        rule: Rule = NO_RULE,
     ) -> None:
         super().__init__(
             platform,
@@ -95,6 +97,7 @@ class BatsimSimulator(ProtocolSimulator):
             compatibility=compatibility,
             folder=folder,
             platform_file=platform_file,
+            rule=rule,
         )
         self._settings = settings if settings is not None else BatsimSettings()
         self._listener: Listener | None = None

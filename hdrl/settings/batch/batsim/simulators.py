@@ -25,6 +25,7 @@ from hdrl.settings.batch.batsim.decision_system import DecisionSystem
 from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.settings.batch.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.simgrid import write_simgrid
 from hdrl.settings.batch.simulation.decisions import Decision
@@ -60,6 +61,8 @@ class ProtocolSimulator(abc.ABC):
         Where the files of the simulation go; ``None``: they are thrown away.
     platform_file
         SimGrid file of the platform; needed if hdrl did not describe the platform itself.
+    rule
+        What a policy adds to its job key and its backfilling.
 
     Raises
     ------
@@ -80,7 +83,9 @@ class ProtocolSimulator(abc.ABC):
         compatibility: str | None = None,
         folder: Path | None = None,
         platform_file: Path | None = None,
+        rule: Rule = NO_RULE,
     ) -> None:
+        self._rule = rule
         self.platform = platform
         self.workload = workload
         self._energy = energy
@@ -224,6 +229,7 @@ class ProtocolSimulator(abc.ABC):
             seed=self._seed,
             energy=self._energy,
             compatibility=self._compatibility,
+            rule=self._rule,
         )
 
     def _folder_to_use(self) -> Path:

@@ -18,7 +18,7 @@ from hdrl.settings.batch.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
 from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.state import SETTINGS_DTYPE
-from hdrl.settings.batch.policies.pairs import BACKFILLINGS as KINDS
+from hdrl.settings.batch.policies.choices import BACKFILLINGS as KINDS
 from hdrl.settings.batch.policies.pairs import PRIORITIES
 
 OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.items() if one.pool_code != NO_CODE}

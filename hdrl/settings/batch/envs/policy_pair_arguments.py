@@ -24,6 +24,7 @@ from hdrl.settings.batch.envs.rewards import (
 )
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
+from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform import pstate_rules, read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
@@ -68,6 +69,8 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
             raise OptionsError(
                 f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
             )
+        if isinstance(one, str) and one != VOID and read_pair(one).rule != NO_RULE:
+            raise OptionsError(f"actions has {one!r}, but predictions and gates are no actions: they outlast them")
         names += [read_pair(one).name] if isinstance(one, str) else action_table([one], void=False)
     if not 0 < len(names) < _MAX_ACTIONS:
         raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")

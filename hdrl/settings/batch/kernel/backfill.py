@@ -6,12 +6,15 @@ then, or if the first job still fits at the shadow date with what the other one 
 node, so that memory counts; on a machine without memory limits this is the rule of spare processors.
 
 Expected ends come from requested times, longer on slower cores. A job that has overrun its requested time is expected
-to end at once.
+to end at once. Reservations that go by predictions (``predicts_ends``) expect a job that has outlived its prediction
+to run on, by a minute at first and then by more and more, up to its requested time, as EASY++ does.
 
 References
 ----------
 D. Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995. A. Mu'alem, D. Feitelson, "Utilization, Predictability,
-Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
+Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001. D. Tsafrir,
+Y. Etsion, D. Feitelson, "Backfilling Using System-Generated Predictions Rather than User Runtime Estimates", IEEE TPDS
+18(6), 2007 (EASY++).
 """
 
 from __future__ import annotations
@@ -23,8 +26,14 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.cluster import unlock
+from hdrl.settings.batch.kernel.history import note_end, note_start
+from hdrl.settings.batch.kernel.index import holds
 from hdrl.settings.batch.kernel.plan import leave_plan, length_s
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
+from hdrl.settings.batch.kernel.waiting import order_length_s
+
+CORRECTIONS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0)
+"""By how much a prediction that was outlived grows, the first time, the second, ...; the last one ever after."""
 
 
 @jit
@@ -33,7 +42,39 @@ def expected_run_s(state, job, first, n):
     slowest_gflops = np.inf
     for i in range(first, first + n):
         slowest_gflops = min(slowest_gflops, state.processors[state.processor_of[state.pool[i]]].peak_gflops)
+    if state.scalars[0].predicts_ends == 1:
+        return state.predictions[job].length_s * state.scalars[0].reference_flops / (slowest_gflops * 1e9)
     return length_s(state, job, slowest_gflops)
+
+
+@jit
+def _corrected_s(state, job):
+    """Return when a job that has outlived its prediction is expected to end now, at the latest as requested."""
+    s, row = state.scalars[0], state.jobs[job]
+    end_s = row.expected_end_s
+    latest_s = state.predictions[job].started_s + row.requested_time_s
+    while end_s <= s.message_s and end_s < latest_s:
+        end_s += CORRECTIONS_S[min(row.n_corrections, len(CORRECTIONS_S) - 1)]
+        row.n_corrections += 1
+    return min(end_s, latest_s)
+
+
+@jit
+def correct_predictions(state):
+    """Expect jobs to run on that have outlived their predictions."""
+    s = state.scalars[0]
+    n_late = 0
+    while n_late < s.n_expected and state.jobs[state.expected[n_late]].expected_end_s <= s.message_s:
+        n_late += 1
+    for i in range(n_late - 1, -1, -1):
+        job = state.expected[i]
+        row = state.jobs[job]
+        row.expected_end_s = _corrected_s(state, job)
+        place = i
+        while place + 1 < s.n_expected and state.jobs[state.expected[place + 1]].expected_end_s < row.expected_end_s:
+            state.expected[place] = state.expected[place + 1]
+            place += 1
+        state.expected[place] = job
 
 
 @jit
@@ -49,12 +90,14 @@ def expect_end(state, job, first, n):
     state.expected[place] = job
     s.n_expected += 1
     s.has_plan = 0  # whoever plans says so afterwards
+    note_start(state, job, job)
 
 
 @jit
 def forget_end(state, job):
-    """Forget the expected end of a job that has ended."""
+    """Forget the expected end of a job that has ended, and learn from it."""
     s = state.scalars[0]
+    note_end(state, job, job, state.queue, s.n_queue, 0)
     place = 0
     while place < s.n_expected and state.expected[place] != job:
         place += 1
@@ -92,6 +135,8 @@ def _give_back(state, core, job, head, sign):
 def reserve(state, head_job):
     """Give the first job of the queue its reservation; return the shadow date and the room for the job then."""
     s = state.scalars[0]
+    if s.predicts_ends == 1:
+        correct_predictions(state)
     head = state.jobs[head_job]
     room = np.int64(0)
     for i in range(len(state.nodes)):
@@ -133,20 +178,23 @@ def _candidate_key(state, job, order):
     if order == codes.EASY_FCFS:
         return np.float64(row.rank)
     if order == codes.EASY_SJBF:
-        return row.requested_time_s
+        return order_length_s(state, job)
     if order == codes.EASY_PRIORITY:
         return row.priority
     return np.nan
 
 
 @jit
-def gather_candidates(state, order):
-    """Gather the jobs that may overtake the first of the sorted queue, as they are to be tried; return how many."""
+def gather_candidates(state, order, head):
+    """Gather the jobs that may overtake the one at a place of the sorted queue, as they are to be tried.
+
+    Returns how many they are. Those before that place are held.
+    """
     s = state.scalars[0]
     n = 0
-    for i in range(1, s.n_queue):
+    for i in range(head + 1, s.n_queue):
         job = state.queue[i]
-        if state.jobs[job].n_requested > s.n_free_cores:
+        if state.jobs[job].n_requested > s.n_free_cores or is_held(state, job):
             continue
         key, rank = _candidate_key(state, job, order), state.jobs[job].rank
         place = n
@@ -160,6 +208,15 @@ def gather_candidates(state, order):
         state.candidates[place] = job
         n += 1
     return n
+
+
+@jit
+def is_held(state, job):
+    """Tell whether a gate holds a waiting job now."""
+    s = state.scalars[0]
+    if s.has_gate == 0:
+        return False
+    return holds(state.predictions[job].reserve, state.jobs[job].n_requested, s.n_free_cores, len(state.cores))
 
 
 @jit

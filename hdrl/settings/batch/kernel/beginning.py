@@ -17,6 +17,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     SCALAR_DTYPE,
     SUBMITTER_DTYPE,
 )
+from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
 
@@ -105,7 +106,7 @@ def submitters(workload: Workload) -> tuple[NDArray[np.void], NDArray[np.int64]]
 
 
 def scalars(
-    platform: Platform, workload: Workload, *, energy: bool, compatible: bool, logging: bool
+    platform: Platform, workload: Workload, *, energy: bool, compatible: bool, logging: bool, rule: Rule
 ) -> NDArray[np.void]:
     """Return the scalars at date 0."""
     rows = np.zeros(1, dtype=SCALAR_DTYPE)
@@ -125,5 +126,7 @@ def scalars(
     rows["follows_progress"] = 1
     rows["queue_key"] = codes.QUEUE_BY_ARRIVAL
     rows["n_submitters_left"] = len(workload.sources)
+    rows["predictor"], rows["predicts_ends"] = rule.predictor, rule.predicts_ends
+    rows["has_gate"], rows["index_form"] = rule.has_gate, rule.index_form
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0
     return rows

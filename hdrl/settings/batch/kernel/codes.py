@@ -104,7 +104,9 @@ JOB_F3_RELATIVE = 18
 JOB_F4_RELATIVE = 19
 JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
 
-JOB_KEYS = tuple(range(JOB_RANDOM, JOB_GIVEN + 1))
+JOB_INDEX = 21  # the index of `kernel.index`, which needs weights
+
+JOB_KEYS = tuple(range(JOB_RANDOM, JOB_INDEX + 1))
 """The job keys of the kernel."""
 
 # Job keys of the simulator of identical processors alone: RLScheduler's WFP3 and UNICEF, in which every job has waited
@@ -114,6 +116,23 @@ JOB_UNICEF_INVERTED = 101
 
 ORDER_JOB_KEYS = (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED)
 """The job keys of the simulator of identical processors."""
+
+# How long a job will run, for the order of jobs.
+PREDICT_NOTHING = 0  # as long as requested, and nothing is kept of ended jobs
+PREDICT_REQUESTED = 1
+PREDICT_LAST_TWO = 2
+PREDICT_USER_MEAN = 3
+PREDICT_GEOMETRIC = 4
+PREDICT_HARMONIC = 5
+PREDICT_GIVEN = 6  # as somebody outside the kernel has said
+
+PREDICTORS = tuple(range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
+
+# What the weights of an index mean.
+INDEX_LINEAR = 0
+INDEX_ADDITIVE = 1
+
+INDEX_FORMS = (INDEX_LINEAR, INDEX_ADDITIVE)
 
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0

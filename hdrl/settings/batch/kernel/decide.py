@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, engine, mail, senders
-from hdrl.settings.batch.kernel.backfill import choose_overtaking, forget_end, gather_candidates, reserve
+from hdrl.settings.batch.kernel.backfill import choose_overtaking, forget_end, gather_candidates, is_held, reserve
 from hdrl.settings.batch.kernel.cluster import add_pstate_ops, lock, release, unlock
+from hdrl.settings.batch.kernel.index import backlog_of, weigh
 from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
@@ -131,17 +132,37 @@ def schedule_pair(state, job_key, core_key):
 
 
 @jit
-def _start_first(state, core_key):
-    """Start the job at the head of the queue if it fits; return whether it did."""
+def _start_at(state, place, core_key):
+    """Start the job at a place of the queue if it fits; return whether it did."""
     s = state.scalars[0]
     first = s.n_pool
-    job = state.queue[0]
+    job = state.queue[place]
     outcome = choose_cores(state, job, core_key)
     if outcome != CHOSEN:
         note_failure(state, outcome)
         return False
-    start_job(state, job, 0, first, s.n_pool - first)
+    start_job(state, job, place, first, s.n_pool - first)
     return True
+
+
+@jit
+def _weigh_all(state):
+    """Work out the index of all waiting jobs, and which of them the gate may hold."""
+    s, n_procs, work_s = state.scalars[0], len(state.cores), 0.0
+    for i in range(s.n_queue):
+        job = state.queue[i]
+        work_s += state.predictions[job].length_s * state.jobs[job].n_requested
+    backlog = backlog_of(work_s, n_procs)
+    for i in range(s.n_queue):
+        weigh(state, state.queue[i], state.queue[i], s.n_free_cores, backlog)
+
+
+@jit
+def _first_open(state, place):
+    """Return the first place of the queue from one on whose job no gate holds, and what is beyond the last if none."""
+    while place < state.scalars[0].n_queue and is_held(state, state.queue[place]):
+        place += 1
+    return place
 
 
 @jit
@@ -150,17 +171,19 @@ def schedule_easy(state, job_key, core_key, order):
     s = state.scalars[0]
     s.n_decisions += 1
     s.news = 0
+    if len(state.weights) > 0:
+        _weigh_all(state)
     sort_by_priority(state, job_key)
-    while s.n_queue > 0:
-        if not _start_first(state, core_key):
-            break
-    if s.n_queue < 2 or s.n_free_cores == 0:
+    head = _first_open(state, 0)
+    while head < s.n_queue and _start_at(state, head, core_key):
+        head = _first_open(state, head)  # whoever was held before is still held: there are fewer free cores now
+    if head + 1 >= s.n_queue or s.n_free_cores == 0:
         return
-    head_job = state.queue[0]
+    head_job = state.queue[head]
     shadow_s, room = reserve(state, head_job)
-    for i in range(gather_candidates(state, order)):
+    for i in range(gather_candidates(state, order, head)):
         job = state.candidates[i]
-        if state.jobs[job].n_requested > s.n_free_cores:
+        if state.jobs[job].n_requested > s.n_free_cores or is_held(state, job):
             continue
         first = s.n_pool
         allowed, room = choose_overtaking(state, job, core_key, head_job, shadow_s, room)
@@ -174,7 +197,8 @@ def schedule(state, job_key, core_key, backfilling):
 
     Of a number that is in no table nothing comes but the error: the next engine step ends with ``ILLEGAL``.
     """
-    if job_key not in codes.JOB_KEYS:
+    is_index = job_key == codes.JOB_INDEX
+    if job_key not in codes.JOB_KEYS or (is_index and (len(state.weights) == 0 or backfilling not in codes.EASY)):
         refuse_code(state, job_key)
     elif core_key not in codes.CORE_KEYS:
         refuse_code(state, core_key)

@@ -81,6 +81,11 @@ SCALAR_DTYPE = record_dtype(
         ("n_queue", np.int64),
         ("n_expected", np.int64),
         ("first_submit_s", np.float64),
+        # what predicts run times, whether reservations go by it, and what the index and the gate are made of
+        ("predictor", np.int64),
+        ("predicts_ends", np.int8),
+        ("has_gate", np.int8),
+        ("index_form", np.int8),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free
         ("n_plan", np.int64),
         ("has_plan", np.int8),
@@ -135,6 +140,7 @@ JOB_STATE_DTYPE = record_dtype(
         ("rank", np.int64),
         ("priority", np.float64),
         ("expected_end_s", np.float64),
+        ("n_corrections", np.int32),
         # its reservation (start -1: none), and its part of `planned_nodes` and `planned_cores`
         ("reserved_s", np.float64),
         ("reserved_end_s", np.float64),

@@ -11,6 +11,7 @@ import numpy as np
 
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.jit import jit
+from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
@@ -157,8 +158,10 @@ def hear(state: State) -> bool:
     return bool(_call(state, _HEAR, 0, 0, 0, 0, 0.0)[0])
 
 
-def _check_policy(job_key: int, core_key: int, backfilling: int) -> None:
+def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -> None:
     codes.check_code("the job key", job_key, codes.JOB_KEYS)
+    if job_key == codes.JOB_INDEX and (len(state.weights) == 0 or backfilling not in codes.EASY):
+        raise SimulationError(f"the job key is {job_key}, which needs weights and EASY")
     codes.check_code("the core key", core_key, codes.CORE_KEYS)
     codes.check_code("the backfilling", backfilling, codes.BACKFILLINGS)
 
@@ -171,7 +174,7 @@ def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = 
     SimulationError
         If a number is in no table of `kernel.codes`.
     """
-    _check_policy(job_key, core_key, backfilling)
+    _check_policy(state, job_key, core_key, backfilling)
     if backfilling == codes.CONSERVATIVE:
         _call_conservative(state, job_key, core_key)
         return
@@ -196,6 +199,6 @@ def run_pair(state: State, job_key: int, core_key: int, budget: int, backfilling
     SimulationError
         If a number is in no table of `kernel.codes`, or the backfilling is the conservative one.
     """
-    _check_policy(job_key, core_key, backfilling)
+    _check_policy(state, job_key, core_key, backfilling)
     codes.check_code("backfilling that runs without calls", backfilling, (codes.NO_BACKFILLING, *codes.EASY))
     return int(_call(state, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

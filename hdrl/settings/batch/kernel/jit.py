@@ -9,7 +9,11 @@ from hdrl.compiled.jit import entry_in
 
 _HERE = Path(__file__).parent
 
-CACHE_FOLDER = cache_folder("hdrl-kernel", [_HERE, _HERE.parent / "platform" / "pstates.py"])
+_BATCH = _HERE.parent
+
+CACHE_FOLDER = cache_folder(
+    "hdrl-kernel", [_HERE, _BATCH / "platform" / "pstates.py", _BATCH / "workload" / "history.py"]
+)
 
 entry = entry_in(CACHE_FOLDER)
 """Compile a function of scalars and flat arrays that Python calls, always with the same types; it is cached."""

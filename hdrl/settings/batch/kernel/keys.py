@@ -1,7 +1,8 @@
 """The job keys: HDeepRM's selections and the priorities of the literature.
 
-In the formulas ``r`` is the requested time in seconds, ``n`` the number of cores, ``s`` the date of submission and
-``w`` the time waited so far. The smallest value is served first. A number that is none of theirs gives NaN.
+In the formulas ``r`` is the requested time in seconds, or what is predicted instead (``length_s``), ``n`` the number of
+cores, ``s`` the date of submission and ``w`` the time waited so far. The smallest value is served first. A number that
+is none of theirs gives NaN.
 
 References
 ----------
@@ -31,11 +32,11 @@ def changes_with_time(key):
 
 
 @jit
-def _waiting_key(state, job, key):
+def _waiting_key(state, job, key, length_s):
     """Return the keys that grow with the time waited (negative: the largest is served first)."""
     row = state.jobs[job]
     wait_s = max(0.0, state.scalars[0].message_s - row.submit_s)
-    requested_s = max(row.requested_time_s, 1.0)
+    requested_s = max(length_s, 1.0)
     if key == codes.JOB_LXF:
         return -(wait_s + requested_s) / requested_s
     if key == codes.JOB_WFP3:
@@ -48,7 +49,7 @@ def _waiting_key(state, job, key):
 
 
 @jit
-def _learned_key(state, job, key):
+def _learned_key(state, job, key, length_s):
     """Return the functions F1 to F4."""
     row = state.jobs[job]
     date_s = row.submit_s
@@ -56,7 +57,7 @@ def _learned_key(state, job, key):
         date_s -= state.scalars[0].first_submit_s
         key -= _FIRST_RELATIVE - _FIRST_LEARNED
     log_date = math.log10(max(date_s, 1.0))
-    requested_s = max(row.requested_time_s, 1.0)
+    requested_s = max(length_s, 1.0)
     n = row.n_requested
     if key == codes.JOB_F1:
         return math.log10(requested_s) * n + 870.0 * log_date
@@ -70,7 +71,7 @@ def _learned_key(state, job, key):
 
 
 @jit
-def _static_key(state, job, key):
+def _static_key(state, job, key, length_s):
     row = state.jobs[job]
     value = np.nan
     if key == codes.JOB_RANDOM:  # who draws does so from the list by arrival
@@ -78,7 +79,7 @@ def _static_key(state, job, key):
     elif key == codes.JOB_FIRST:
         value = row.submit_s
     elif key == codes.JOB_SHORTEST:
-        value = row.requested_time_s
+        value = length_s
     elif key == codes.JOB_SMALLEST:
         value = np.float64(row.n_requested)
     elif key == codes.JOB_LOW_MEM:
@@ -86,19 +87,19 @@ def _static_key(state, job, key):
     elif key == codes.JOB_LOW_MEM_BW:
         value = row.bandwidth_gbps
     elif key == codes.JOB_LONGEST:
-        value = -row.requested_time_s
+        value = -length_s
     elif key == codes.JOB_LARGEST:
         value = -np.float64(row.n_requested)
     elif key == codes.JOB_SAF:
-        value = row.requested_time_s * row.n_requested
+        value = length_s * row.n_requested
     return value
 
 
 @jit
-def job_key(state, job, key):
-    """Return the value of a job key; the smallest is served first."""
+def job_key(state, job, key, length_s):
+    """Return the value of a job key of a job said to take some time; the smallest is served first."""
     if _FIRST_LEARNED <= key <= _LAST_LEARNED:
-        return _learned_key(state, job, key)
+        return _learned_key(state, job, key, length_s)
     if changes_with_time(key):
-        return _waiting_key(state, job, key)
-    return _static_key(state, job, key)
+        return _waiting_key(state, job, key, length_s)
+    return _static_key(state, job, key, length_s)

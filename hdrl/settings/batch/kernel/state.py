@@ -8,7 +8,8 @@ objects; what may grow (logs) is grown between two calls. All that is to be said
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,8 @@ from hdrl.settings.batch.kernel.dtypes import (
     STEP_DTYPE,
     SUBMITTER_DTYPE,
 )
+from hdrl.settings.batch.kernel.history import N_LEVELS, PREDICTION_DTYPE, SUMS_DTYPE
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.workload.model import Workload
@@ -120,6 +123,11 @@ class State(NamedTuple):
     touched: Annotated[Bits, own(np.uint64, "n_processor_words", is_restored=True)]
     # A bit for each processor: whether it has since the last observation
     unseen: Annotated[Bits, own(np.uint64, "n_processor_words", is_restored=True)]
+    # What predicts run times (empty if nothing does): of each job its groups, sums of the groups, what is predicted
+    job_groups: Annotated[Ints, shared(np.int32, "n_predicted", "n_levels_of_groups")]
+    sums: Annotated[Rows, own(SUMS_DTYPE, "n_sums")]
+    predictions: Annotated[Rows, own(PREDICTION_DTYPE, "n_predicted")]
+    weights: Annotated[Floats, shared(np.float64, "n_weights")]  # of the index and the gate
     twister: Annotated[NDArray[np.uint32], own(np.uint32, "n_twister")]  # Mersenne twister, position last
     completed: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # jobs in the order in which they ended
     allocated: Annotated[Ints, own(np.int32, "n_places")]  # all allocations
@@ -132,13 +140,23 @@ class State(NamedTuple):
     spans: Annotated[Rows, log(SPAN_DTYPE, "n_log", counted_by="n_spans")]
 
 
-def sizes_of(platform: Platform, workload: Workload, n_rungs: int, *, energy: bool, logging: bool) -> dict[str, int]:
+def sizes_of(
+    platform: Platform,
+    workload: Workload,
+    n_rungs: int,
+    ruled: Mapping[str, NDArray[Any]],
+    *,
+    energy: bool,
+    logging: bool,
+) -> dict[str, int]:
     """Return the sizes that the fields of `State` name.
 
     Parameters
     ----------
     platform, workload, energy, logging
         As in `new_state`.
+    ruled
+        The arrays that a rule needs.
     n_rungs
         How many P-states the kinds of cores have altogether.
     """
@@ -176,6 +194,10 @@ def sizes_of(platform: Platform, workload: Workload, n_rungs: int, *, energy: bo
         "n_planned_events": 2 * n_jobs,
         "n_planned": n_places if plans_nodes else 0,
         "n_places": n_places,
+        "n_predicted": len(ruled["predictions"]),
+        "n_levels_of_groups": N_LEVELS,
+        "n_sums": len(ruled["sums"]),
+        "n_weights": len(ruled["weights"]),
         "n_twister": N_TWISTER,
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,
@@ -191,6 +213,7 @@ def new_state(
     energy: bool = True,
     compatible: bool = False,
     logging: bool = True,
+    rule: Rule = NO_RULE,
 ) -> State:
     """Return the state of one environment at date 0.
 
@@ -207,7 +230,10 @@ def new_state(
     logging
         Keep the machine-state, P-state and energy logs, and account for the energy of single jobs and for the time that
         hosts are busy (batches of environments do without).
+    rule
+        What a policy adds to its job key and its backfilling.
     """
+    ruled = arrays_of(rule, platform, workload)
     rungs, kind = beginning.rungs(platform)
     submitters, order = beginning.submitters(workload)
     processors = beginning.processors(platform)
@@ -217,7 +243,9 @@ def new_state(
     index = np.arange(platform.n_processors)
     levels = () if platform.rules is None else platform.rules.contention.speed_factors
     given = {
-        "scalars": beginning.scalars(platform, workload, energy=energy, compatible=compatible, logging=logging),
+        "scalars": beginning.scalars(
+            platform, workload, energy=energy, compatible=compatible, logging=logging, rule=rule
+        ),
         "jobs": beginning.jobs(workload),
         "steps": np.array(workload.steps).view(STEP_DTYPE),
         "order": order,
@@ -245,4 +273,5 @@ def new_state(
         "by_power": np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
         "twister": np.array(twister, dtype=np.uint32),
     }
-    return new_arrays(State, sizes_of(platform, workload, len(rungs), energy=energy, logging=logging), given)
+    sizes = sizes_of(platform, workload, len(rungs), ruled, energy=energy, logging=logging)
+    return new_arrays(State, sizes, given | ruled)

@@ -11,13 +11,30 @@ from __future__ import annotations
 from hdrl.compiled.jit import jit
 from hdrl.compiled.twister import draw_below
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.history import note_submission
 from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
+
+
+@jit
+def order_length_s(state, job):
+    """Return how long a job is taken to run where jobs are put into an order, in seconds."""
+    if state.scalars[0].predictor == codes.PREDICT_NOTHING:
+        return state.jobs[job].requested_time_s
+    return state.predictions[job].length_s
+
+
+@jit
+def _key(state, job, key):
+    """Return the value of a job key now."""
+    if key == codes.JOB_INDEX:
+        return state.predictions[job].index
+    return job_key(state, job, key, order_length_s(state, job))
 
 
 @jit
 def _before(state, left, right, key):
     """Tell whether job ``left`` comes before job ``right``."""
-    left_key, right_key = job_key(state, left, key), job_key(state, right, key)
+    left_key, right_key = _key(state, left, key), _key(state, right, key)
     if left_key != right_key:
         return left_key < right_key
     return state.jobs[left].rank < state.jobs[right].rank
@@ -57,9 +74,9 @@ def _sort_stably(state, key):
     """Sort the list by a key, equal jobs staying where they are (insertion sort: it is nearly sorted)."""
     for i in range(1, state.scalars[0].n_queue):
         job = state.queue[i]
-        value = job_key(state, job, key)
+        value = _key(state, job, key)
         place = i
-        while place > 0 and job_key(state, state.queue[place - 1], key) > value:
+        while place > 0 and _key(state, state.queue[place - 1], key) > value:
             state.queue[place] = state.queue[place - 1]
             place -= 1
         state.queue[place] = job
@@ -73,6 +90,7 @@ def enqueue(state, job):
     s.next_rank += 1
     state.queue[s.n_queue] = job
     s.n_queue += 1
+    note_submission(state, job, job, len(state.cores))
     if s.queue_key >= 0:
         _sift_up(state, s.n_queue - 1, s.queue_key)
 
@@ -108,7 +126,7 @@ def sort_by_priority(state, key):
         job = state.queue[i]
         row = state.jobs[job]
         if key != codes.JOB_GIVEN:
-            row.priority = job_key(state, job, key)
+            row.priority = _key(state, job, key)
         place = i
         while place > 0:
             other = state.jobs[state.queue[place - 1]]
@@ -126,7 +144,9 @@ def peek(state, key):
     if key == codes.JOB_RANDOM:
         order_by(state, codes.QUEUE_BY_ARRIVAL)
         return draw_below(state.twister, s.n_queue)
-    if key == codes.JOB_GIVEN or (changes_with_time(key) and s.compatible == 0):
+    # Predictions change while jobs wait, so that no heap stays one.
+    is_moving = s.predictor != codes.PREDICT_NOTHING or changes_with_time(key)
+    if key == codes.JOB_GIVEN or (is_moving and s.compatible == 0):
         sort_by_priority(state, key)
         return 0
     if s.compatible == 1:

@@ -16,7 +16,7 @@ _TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
 def key_value(state, job, key):
     """Return the value of a job key; the smallest is served first. NaN for a number that is none of theirs."""
     if key not in (codes.JOB_WFP3_INVERTED, codes.JOB_UNICEF_INVERTED):
-        return job_key(state, job, key)
+        return job_key(state, job, key, state.jobs[job].requested_time_s)
     row = state.jobs[job]
     wait_s = -1.0 - row.submit_s  # a job that has not started has started at -1 there
     if key == codes.JOB_WFP3_INVERTED:

@@ -6,7 +6,9 @@ from typing import Any
 
 from hdrl.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.policies.pairs import VOID, PolicyPair, read_pair
+from hdrl.settings.batch.kernel.rule import NO_RULE
+from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import load_policy
 from hdrl.settings.batch.workload.model import Workload
@@ -42,7 +44,8 @@ def looks_at_times(policy: Any) -> bool:
     if is_policy_file(policy):
         return True
     pair: PolicyPair = read_pair(policy)
-    return pair.backfilling != codes.NO_BACKFILLING or pair.job_key not in _BLIND_KEYS
+    is_ruled = pair.rule != NO_RULE
+    return is_ruled or pair.backfilling != codes.NO_BACKFILLING or pair.job_key not in _BLIND_KEYS
 
 
 def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
@@ -68,7 +71,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
         return True
     if isinstance(policy, str):
         if not is_policy_file(policy):
-            return False
+            return policy != VOID and read_pair(policy).is_clairvoyant
         policy = load_policy(policy)
     if isinstance(policy, OwnPriority):
         return policy.clairvoyant

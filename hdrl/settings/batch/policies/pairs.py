@@ -53,25 +53,35 @@ backfilling        jobs that do not delay the first one may overtake it, tried i
 ``easy_priority``  the job selection
 ``conservative``   the job selection, and every waiting job has a reservation that is kept
 =================  ===============================================================================
+
+All of them can go by predicted run times instead of requested ones: ``sjf+easy@geo`` orders jobs, and those that
+overtake, by a predictor of `predict.PREDICTORS`; reservations still go by requests, and with ``@geo/all`` by
+predictions, too. With ``~gate``, EASY holds jobs back that are expected to be long, so that processors stay free for
+the short ones to come: ``saf+easy@geo~gate``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from hdrl.errors import UnknownName
+from hdrl.errors import DecisionError, UnknownName
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.index import FIRST_OF_GATE, N_WEIGHTS
+from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.policies.choices import (
+    BACKFILLINGS,
+    CORE_SELECTIONS,
+    DEFAULT_CORE_SELECTION,
+    OLDER_CORE_SELECTIONS,
+    PolicyPair,
+)
+from hdrl.settings.batch.policies.indexed import shipped_index, shipped_indices
+from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
 """Number of each job selection in the kernel (``JOB_*`` in `kernel.codes`)."""
-
-CORE_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.CORE_SELECTIONS)}
-"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`)."""
-
-OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
-"""Names of HDeepRM 0.1.0 and of some rows of 0.3.0, and what they are called today."""
 
 PRIORITIES: dict[str, int] = {
     "fcfs": codes.JOB_FIRST,
@@ -94,37 +104,14 @@ PRIORITIES: dict[str, int] = {
 }
 """Number of each priority in the kernel."""
 
-BACKFILLINGS: dict[str, int] = {
-    "easy": codes.EASY_FCFS,
-    "easy_sjbf": codes.EASY_SJBF,
-    "easy_priority": codes.EASY_PRIORITY,
-    "conservative": codes.CONSERVATIVE,
-}
-"""Number of each kind of backfilling in the kernel."""
+GATE = "gate"
+"""The gate by hand."""
 
-DEFAULT_CORE_SELECTION = "high_gflops"
+GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
+"""Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
 
 VOID = "void"
 """The action that starts nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyPair:
-    """A job selection, a core selection and possibly backfilling.
-
-    Attributes
-    ----------
-    name
-        Today's name, for instance ``"shortest-high_gflops"``.
-    job_key, core_key, backfilling
-        Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
-        `kernel.codes`).
-    """
-
-    name: str
-    job_key: int
-    core_key: int
-    backfilling: int = codes.NO_BACKFILLING
 
 
 def pair_names() -> list[str]:
@@ -143,49 +130,55 @@ def read_pair(name: str) -> PolicyPair:
     Parameters
     ----------
     name
-        For instance ``"shortest-high_gflops"``, ``"shortest-high_flops"`` as in HDeepRM 0.1.0, or ``"fcfs+easy"``.
+        For instance ``"shortest-high_gflops"``, ``"shortest-high_flops"`` as in HDeepRM 0.1.0, ``"fcfs+easy"``, or
+        ``"sjf+easy@geo"``.
 
     Raises
     ------
     UnknownName
         If there is no such policy.
+    DecisionError
+        If a gate or predicted reservations are asked for without EASY.
     """
+    if name in shipped_indices():
+        return shipped_index(name)
     choice, dash, core = name.partition("-")
-    job, plus, kind = choice.partition("+")
+    plain, tilde, gate = choice.partition("~")
+    plain, at, predictor = plain.partition("@")
+    job, plus, kind = plain.partition("+")
     core = OLDER_CORE_SELECTIONS.get(core, core) if dash else DEFAULT_CORE_SELECTION
     known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
     # A bare job selection of HDeepRM's names no pair; a priority stands alone.
     if not known or not (job in PRIORITIES or (job in JOB_SELECTIONS and (dash or plus))):
-        raise UnknownName("policy", name, [*pair_names(), *priority_names()])
+        raise UnknownName("policy", name, [*pair_names(), *priority_names(), *shipped_indices()])
     key = PRIORITIES[job] if job in PRIORITIES else JOB_SELECTIONS[job]
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice
-    return PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
+    pair = PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
+    return _with_rule(pair, predictor if at else None, gate if tilde else None)
 
 
-def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int]:
-    """Return the numbers of a core selection and of a kind of backfilling in the kernel.
-
-    Parameters
-    ----------
-    backfilling
-        Its name, or ``None``.
-    core_selection
-        Its name; older names are understood.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such backfilling or core selection.
-    """
-    core = OLDER_CORE_SELECTIONS.get(core_selection, core_selection)
-    if core not in CORE_SELECTIONS:
-        raise UnknownName("core selection", core_selection, CORE_SELECTIONS)
-    if backfilling is None:
-        return CORE_SELECTIONS[core], codes.NO_BACKFILLING
-    if backfilling not in BACKFILLINGS:
-        raise UnknownName("backfilling", backfilling, BACKFILLINGS)
-    return CORE_SELECTIONS[core], BACKFILLINGS[backfilling]
+def _with_rule(pair: PolicyPair, predictor: str | None, gate: str | None) -> PolicyPair:
+    """Return a pair that goes by predictions, or whose jobs may be held."""
+    if predictor is None and gate is None:
+        return pair
+    base, slash, what = (predictor or "requested").partition("/")
+    if slash and what != "all":
+        raise UnknownName("use of predictions", what, ["all"])
+    if gate is not None and gate != GATE:
+        raise UnknownName("gate", gate, [GATE])
+    if pair.backfilling not in codes.EASY and (slash or gate is not None):
+        asked = "a gate" if gate is not None else "reservations by predictions"
+        raise DecisionError(f"policy {pair.name!r}: {asked} without EASY, expected for instance 'saf+easy@geo~gate'")
+    chosen = PREDICTORS[base]
+    rule = Rule(
+        predictor=chosen.code,
+        predicts_ends=bool(slash),
+        weights=() if gate is None else GATE_BY_HAND,
+        has_gate=gate is not None,
+        run_times=chosen.run_times,
+    )
+    return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
 
 
 def action_table(selection: Sequence[Mapping[str, Sequence[str]]] | None, *, void: bool = True) -> list[str]:

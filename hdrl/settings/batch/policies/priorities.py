@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import DecisionError
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.policies.pairs import DEFAULT_CORE_SELECTION, read_choices
+from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, read_choices
 from hdrl.settings.batch.simulation.answer import job_name
 from hdrl.settings.batch.simulation.view import View
 

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
-from hdrl.settings.batch.policies.pairs import DEFAULT_CORE_SELECTION, PolicyPair, read_choices, read_pair
+from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
+from hdrl.settings.batch.policies.pairs import read_pair
 from hdrl.settings.batch.policies.priorities import OwnPriority
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.errors import readable
 from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
+from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.pairs import VOID, PolicyPair
+from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.pairs import VOID
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.registries import SIMULATORS
@@ -130,13 +132,14 @@ def simulate(
     chosen_policy = _policy(policy)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
+    if isinstance(chosen_policy, PolicyPair) and chosen_policy.rule != NO_RULE:
+        choices["rule"] = chosen_policy.rule
     with (
         blamed(_file(policy)),
         contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
     ):
         if isinstance(chosen_policy, PolicyPair):
-            numbers = chosen_policy.job_key, chosen_policy.core_key, chosen_policy.backfilling
-            chosen.run_pair(*numbers, progress=progress)
+            chosen.run_pair(*chosen_policy.numbers, progress=progress)
         elif isinstance(chosen_policy, OwnPriority):
             _run_priority(chosen, chosen_policy, progress)
         else:

@@ -21,8 +21,9 @@ from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.settings.batch.batsim.decision_system import DecisionSystem
 from hdrl.settings.batch.batsim.exact.protocol import Request, parse_reply
 from hdrl.settings.batch.kernel import warm_up
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.reader import read_platform
-from hdrl.settings.batch.policies.pairs import PolicyPair
+from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.pybatsim.require import require_pybatsim
@@ -113,7 +114,8 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
 
     def onSimulationBegins(self) -> None:
         """Read what is simulated."""
-        self._system = _or_exit(_new_system, self._settings, self._bs.workloads)
+        rule = self._policy.rule if isinstance(self._policy, PolicyPair) else NO_RULE
+        self._system = _or_exit(_new_system, self._settings, self._bs.workloads, rule)
 
     def onNoMoreEvents(self) -> None:
         """Decide, now that all events of a message have been told."""
@@ -202,7 +204,7 @@ def _or_exit(function: Callable[..., Any], *args: Any) -> Any:
         raise SystemExit(f"hdrl: {error}") from error
 
 
-def _new_system(settings: Settings, told: Mapping[str, str]) -> DecisionSystem:
+def _new_system(settings: Settings, told: Mapping[str, str], rule: Rule) -> DecisionSystem:
     """Return the decision system for a simulation."""
     files = {"w0": settings.workload} if settings.workload else told
     parts = [read_batsim_json(path, source=source) for source, path in files.items()]
@@ -212,6 +214,7 @@ def _new_system(settings: Settings, told: Mapping[str, str]) -> DecisionSystem:
         seed=settings.seed,
         energy=settings.energy,
         compatibility=settings.compatibility,
+        rule=rule,
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import Answer, grown_for, why_stuck
@@ -31,7 +32,15 @@ JOBS_PER_WORD = 1000
 Progress = Callable[[int, int], None]
 
 
-def first_state(platform: Platform, workload: Workload, *, seed: int, energy: bool, compatibility: str | None) -> State:
+def first_state(
+    platform: Platform,
+    workload: Workload,
+    *,
+    seed: int,
+    energy: bool,
+    compatibility: str | None,
+    rule: Rule = NO_RULE,
+) -> State:
     """Return the state of a simulation at date 0.
 
     Parameters
@@ -44,10 +53,12 @@ def first_state(platform: Platform, workload: Workload, *, seed: int, energy: bo
         Account for energy.
     compatibility
         ``None``, or `HDEEPRM`.
+    rule
+        What a policy adds to its job key and its backfilling.
     """
     compatible = compatibility == HDEEPRM
     twister = python_twister_state(seed) if compatible else twister_state(seed, "policy")
-    return new_state(platform, workload, twister=twister, energy=energy, compatible=compatible)
+    return new_state(platform, workload, twister=twister, energy=energy, compatible=compatible, rule=rule)
 
 
 def check_platform(platform: Platform, *, energy: bool) -> None:
@@ -111,6 +122,8 @@ class EmbeddedSimulator:
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included. The platform and the
         workload must have been read in the same mode.
+    rule
+        What a policy adds to its job key and its backfilling: predictions, an index, a gate.
 
     Raises
     ------
@@ -126,6 +139,7 @@ class EmbeddedSimulator:
         seed: int = 0,
         energy: bool = True,
         compatibility: str | None = None,
+        rule: Rule = NO_RULE,
     ) -> None:
         check_platform(platform, energy=energy)
         self.platform = platform
@@ -133,6 +147,7 @@ class EmbeddedSimulator:
         self._seed = seed
         self._energy = energy
         self._compatibility = compatibility
+        self._rule = rule
         self._current: Answer | None = None
 
     @property
@@ -140,7 +155,12 @@ class EmbeddedSimulator:
         """What decisions are told to; it holds the state, which is made when it is first asked for."""
         if self._current is None:
             state = first_state(
-                self.platform, self.workload, seed=self._seed, energy=self._energy, compatibility=self._compatibility
+                self.platform,
+                self.workload,
+                seed=self._seed,
+                energy=self._energy,
+                compatibility=self._compatibility,
+                rule=self._rule,
             )
             self._current = Answer(self.platform, self.workload, state)
         return self._current

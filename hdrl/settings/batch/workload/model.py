@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
 from hdrl.hashing import columns, sha256_of
+from hdrl.settings.batch.workload.history import LogHistory
 
 NO_WALLTIME = -1.0
 UNKNOWN = -1
@@ -84,6 +85,9 @@ class Workload:
     extra
         What a Batsim file holds beyond our fields: per job the description as read, per profile the
         description as read. Empty where the workload does not come from Batsim JSON.
+    history, places
+        The log that the jobs come from, and which of its jobs they are: what predictions of run times learn from
+        (`workload.history`). ``None`` where there is no log.
     """
 
     name: str
@@ -96,6 +100,8 @@ class Workload:
     n_dropped: dict[str, int] = field(default_factory=dict)
     origin: dict[str, object] = field(default_factory=dict)
     extra: dict[str, object] = field(default_factory=dict)
+    history: LogHistory | None = None
+    places: NDArray[np.int64] | None = None
 
     @property
     def n_jobs(self) -> int:
@@ -138,7 +144,9 @@ class Workload:
         described = extra.get("jobs")
         if isinstance(described, list):
             extra["jobs"] = [described[i] for i in indices]
-        return replace(self, jobs=jobs, job_ids=tuple(self.job_ids[i] for i in indices), extra=extra)
+        ids = tuple(self.job_ids[i] for i in indices)
+        places = None if self.places is None else self.places[indices]
+        return replace(self, jobs=jobs, job_ids=ids, extra=extra, places=places)
 
     def window(self, start: int, n_jobs: int, *, shift: bool = True) -> Workload:
         """Return consecutive jobs, in the order of submission.

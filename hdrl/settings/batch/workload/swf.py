@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TypedDict, Unpack
 
@@ -21,9 +21,16 @@ from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.files import atomic_write, open_bytes
 from hdrl.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.build import MAX_VALUE, compute_jobs, log_numbers, unique_ids
+from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE, compute_jobs, log_numbers, unique_ids
+from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
-from hdrl.settings.batch.workload.models import BANDWIDTH_MODELS, ESTIMATE_MODELS, MEMORY_MODELS, RUN_TIME_MODELS
+from hdrl.settings.batch.workload.models import (
+    BANDWIDTH_MODELS,
+    ESTIMATE_MODELS,
+    MEMORY_MODELS,
+    RUN_TIME_MODELS,
+    requested_times,
+)
 from hdrl.settings.batch.workload.statistics import reference_run_times
 
 FloatArray = NDArray[np.float64]
@@ -316,12 +323,13 @@ def workload_from_swf(
     if len(chosen) == 0:
         shown = ", ".join(f"{count} with {reason}" for reason, count in n_dropped.items())
         raise WorkloadError(f"{log.name}: no usable job from job {start} on among {log.n_rows} ({shown or 'too few'})")
+    history = _history(rows[kept], run_s[kept], names)
     rows, run_s = rows[chosen], run_s[chosen]
     requested_s = estimate_model(rows, run_s, stream(seed, "workload/estimates"))
     submit_s = np.array(rows["submit_s"])
     if choices.get("shift", True):
         submit_s -= submit_s.min()
-    return compute_jobs(
+    made = compute_jobs(
         name=log.name,
         job_ids=unique_ids(rows["job_number"]),
         submit_s=submit_s,
@@ -335,6 +343,18 @@ def workload_from_swf(
         n_dropped=n_dropped,
         origin={**log.origin, **names, **choices, "start": start, "n_jobs": len(chosen), "platform": machine},
     )
+    return made if history is None else replace(made, history=history, places=np.arange(start, last))
+
+
+def _history(rows: NDArray[np.void], run_s: FloatArray, names: Mapping[str, str]) -> LogHistory | None:
+    """Return what the log tells of all its usable jobs; ``None`` if run or requested times are not the log's."""
+    if names["run_time"] != "trace" or names["estimates"] != "log":
+        return None
+    is_known = rows["wait_s"] >= 0
+    ended_s = np.where(is_known, rows["submit_s"] + rows["wait_s"] + run_s, np.inf)
+    cores = np.trunc(np.minimum(requested_cores(rows), MAX_INT32)).astype(np.int32)
+    user = log_numbers(rows)["user"]
+    return LogHistory(np.array(rows["submit_s"]), ended_s, run_s, requested_times(rows, run_s), user, cores)
 
 
 def _check_numbers(n_jobs: int | None, start: int, seed: int) -> None:

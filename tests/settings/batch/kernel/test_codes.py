@@ -28,14 +28,14 @@ from hdrl.settings.batch.order.entries import run_keys
 from hdrl.settings.batch.order.queue import key_value
 from hdrl.settings.batch.order.state import new_order_state, smallest_state
 
-OUTSIDE = [-7, -1, 21, 57, 99, 102]
+OUTSIDE = [-7, -1, 22, 57, 99, 102]
 
 # What Python cannot call, a compiled function can.
 
 
 @numba.njit
 def value_of_key(state: Any, key: int) -> float:
-    return keys.job_key(borrow(state), 0, key)
+    return keys.job_key(borrow(state), 0, key, 60.0)
 
 
 @numba.njit
@@ -98,13 +98,13 @@ def first_of(pool: Any) -> Any:
     return pool._replace(**rows)
 
 
-@pytest.mark.parametrize("key", [*OUTSIDE, codes.JOB_GIVEN])
+@pytest.mark.parametrize("key", [*OUTSIDE, codes.JOB_GIVEN, codes.JOB_INDEX])
 def test_job_keys(key: int) -> None:
     assert math.isnan(value_of_key(small_state(), key))
     assert math.isnan(value_in_order(first_of(smallest_state()), 0, key))
 
 
-@pytest.mark.parametrize("key", codes.JOB_KEYS[:-1])
+@pytest.mark.parametrize("key", codes.JOB_KEYS[:-2])
 def test_known_job_keys(key: int) -> None:
     assert not math.isnan(value_of_key(small_state(), key))
 
@@ -146,7 +146,7 @@ def test_what_the_kernel_meets(which: int, code: int) -> None:
 @pytest.mark.parametrize(
     ("policy", "what"),
     [
-        ((21, 1, 0), "job key"),
+        ((22, 1, 0), "job key"),
         ((1, 6, 0), "core key"),
         ((1, 1, 5), "backfilling"),
         ((1, 1, -1), "backfilling"),
@@ -164,6 +164,16 @@ def test_policies(policy: tuple[int, int, int], what: str) -> None:
     ):
         with pytest.raises(SimulationError, match=f"the {what} is {max(policy) if min(policy) >= 0 else -1}; expected"):
             call()
+
+
+@pytest.mark.parametrize("backfilling", [codes.NO_BACKFILLING, codes.EASY_FCFS, codes.CONSERVATIVE])
+def test_an_index_needs_weights_and_easy(backfilling: int) -> None:
+    state = small_state()
+    entries.begin(state)
+    with pytest.raises(SimulationError, match="the job key is 21, which needs weights and EASY"):
+        entries.schedule_pair(state, codes.JOB_INDEX, 1, backfilling)
+    if backfilling != codes.CONSERVATIVE:
+        assert run(state, codes.JOB_INDEX, 1, backfilling) == codes.ILLEGAL
 
 
 def test_conservative_backfilling_does_not_run_without_calls() -> None:
@@ -209,7 +219,7 @@ def test_requests_to_a_batch(batch: PolicyPairVectorEnv) -> None:
         batch._play(9, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
 
 
-@pytest.mark.parametrize(("column", "code"), [(0, 21), (1, 6), (2, codes.CONSERVATIVE)])
+@pytest.mark.parametrize(("column", "code"), [(0, 21), (0, 22), (1, 6), (2, codes.CONSERVATIVE)])
 def test_policies_of_a_batch(batch: PolicyPairVectorEnv, column: int, code: int) -> None:
     batch.reset(seed=0)
     known = batch._rows.watches.pairs[0, column]

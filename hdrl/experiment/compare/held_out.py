@@ -1,0 +1,238 @@
+"""The same candidates by three protocols in one go: what windows hide, a whole run shows.
+
+``windows``: each begins with an empty machine. ``padded``: jobs before each window fill the machine, and jobs after it
+keep arriving, so that nothing is gained by putting jobs off to its end. ``continuous``: the whole log is simulated, and
+the jobs of the range count. The opponents are chosen once, for windows, by the part of the logs before the range.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
+from hdrl.experiment.compare.files import Comparison
+from hdrl.experiment.compare.summary import ALL
+from hdrl.files import write_json
+from hdrl.options.sweep import Sweep
+from hdrl.setting import Setting, find_setting
+
+DEFAULT_LENGTH = 1024
+DEFAULT_RANGE = (0.7, 1.0)
+
+WARM_UP, FOLLOW_UP = 0.375, 0.625
+"""Jobs before and after a padded window, as shares of its own."""
+
+PROTOCOLS = ("windows", "padded", "continuous")
+HELD_OUT = "held-out"
+RESULT_FILE = "held_out.json"
+
+TAIL_METRICS = ("p99_wait_s", "max_wait_s", "user_fairness")
+"""What stands beside every ratio, where a setting has it."""
+
+_TAIL = MappingProxyType({"p99_wait_s": "99th percentile of waiting times", "max_wait_s": "longest wait"})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutRow:
+    """A candidate by one protocol, over all workloads.
+
+    Attributes
+    ----------
+    protocol, candidate
+        Of what.
+    n_windows
+        How many windows.
+    ratio, ratio_low, ratio_high
+        Geometric mean of the ratio to the best heuristic, with its interval; NaN where one window gives none.
+    rival
+        The best of the classic policies with the same predictions; empty if it predicts nothing.
+    rival_ratio, rival_low, rival_high
+        The same of the ratio to it.
+    tail
+        Means over windows of `TAIL_METRICS`, by name.
+    """
+
+    protocol: str
+    candidate: str
+    n_windows: int
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    rival: str
+    rival_ratio: float
+    rival_low: float
+    rival_high: float
+    tail: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What came of all three protocols.
+
+    Attributes
+    ----------
+    folder
+        Where the comparisons are, a folder each, and `RESULT_FILE`.
+    baseline
+        The best heuristic.
+    metric
+        The metric that decides.
+    rows
+        The table.
+    cautions
+        Where a mean wins and a tail loses.
+    """
+
+    folder: Path
+    baseline: str
+    metric: str
+    rows: tuple[HeldOutRow, ...]
+    cautions: tuple[str, ...]
+
+
+def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
+    """Return a sweep whose windows are simulated by a protocol.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    protocol
+        One of `PROTOCOLS`.
+
+    Raises
+    ------
+    UnknownName
+        If it is none of them.
+    OptionsError
+        If windows say otherwise.
+    """
+    if protocol not in PROTOCOLS:
+        raise UnknownName("protocol", protocol, [*PROTOCOLS, HELD_OUT])
+    given = sweep.windows
+    if given is not None and (given.warm_up or given.follow_up or given.length == "all" or given.starts is not None):
+        raise OptionsError(
+            f"{sweep.where}: a protocol says itself what is simulated; leave out all but --windows LENGTH"
+        )
+    length = DEFAULT_LENGTH if given is None or given.length == "all" else given.length
+    count = None if given is None else given.count
+    windows: dict[str, Any] = {"length": length, "count": count}
+    if protocol == "padded":
+        windows |= {"warm_up": round(WARM_UP * length), "follow_up": round(FOLLOW_UP * length)}
+    if protocol == "continuous":
+        windows = {"length": "all", "warm_up": "all"}
+    share = list(DEFAULT_RANGE) if sweep.range == [0.0, 1.0] else sweep.range
+    data = sweep.model_dump() | {"windows": windows, "range": share}
+    return type(sweep).model_validate(data).placed(sweep.where, sweep.folder)
+
+
+def run_held_out(
+    sweep: Sweep,
+    *,
+    out: str | Path,
+    n_workers: int | None = None,
+    on: str = "local",
+    progress: CompareProgress | None = None,
+) -> HeldOut:
+    """Compare candidates by all three protocols.
+
+    Parameters
+    ----------
+    sweep
+        What to compare; its windows say how long they are. Without a range, the last 30 % of each log judges.
+    out, n_workers, on, progress
+        See `run_comparison`.
+
+    Raises
+    ------
+    HdrlError
+        As `run_comparison` does.
+    """
+    out = Path(out)
+    setting = find_setting(sweep.setting_name, sweep.folder)
+    sweep = _with_tail(sweep, setting)
+    found: dict[str, Comparison] = {}
+    rivals: dict[str, str] = {}
+    for protocol in PROTOCOLS:
+        asked = by_protocol(sweep, protocol)
+        if found:
+            asked = asked.model_copy(update={"baseline": found["windows"].baseline})
+        if progress is not None:
+            progress.message(f"{protocol}:")
+        found[protocol] = run_comparison(
+            asked, out=out / protocol, n_workers=n_workers, on=on, progress=progress, rivals=rivals or None
+        )
+        rivals = {one.group: one.name for one in found["windows"].rivals}
+    first = found["windows"]
+    rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
+    result = HeldOut(out, first.baseline, first.metric, rows, tuple(_cautions(rows, first.baseline)))
+    write_json(
+        out / RESULT_FILE,
+        {
+            "baseline": result.baseline,
+            "metric": result.metric,
+            "warnings": result.cautions,
+            "rows": [_as_json(row) for row in rows],
+        },
+    )
+    return result
+
+
+def _with_tail(sweep: Sweep, setting: Setting) -> Sweep:
+    metrics = list(sweep.metrics or setting.default_metrics[:1])
+    metrics += [name for name in TAIL_METRICS if name in setting.metrics and name not in metrics]
+    return sweep.model_copy(update={"metrics": metrics})
+
+
+def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[HeldOutRow]:
+    tails = {
+        (row.candidate, row.metric): row.mean
+        for row in comparison.rows
+        if row.workload == ALL and row.metric in TAIL_METRICS
+    }
+    against = {row.candidate: (rival.name, row) for rival in comparison.rivals for row in rival.rows}
+    nothing = math.nan
+    for row in comparison.rows:
+        if row.workload != ALL or row.metric != first.metric:
+            continue
+        rival, to_rival = against.get(row.candidate, ("", None))
+        yield HeldOutRow(
+            protocol=protocol,
+            candidate=row.candidate,
+            n_windows=row.n_windows,
+            ratio=row.ratio,
+            ratio_low=row.ratio_low,
+            ratio_high=row.ratio_high,
+            rival=rival,
+            rival_ratio=nothing if to_rival is None else to_rival.ratio,
+            rival_low=nothing if to_rival is None else to_rival.ratio_low,
+            rival_high=nothing if to_rival is None else to_rival.ratio_high,
+            tail={name: tails[row.candidate, name] for name in TAIL_METRICS if (row.candidate, name) in tails},
+        )
+
+
+def _cautions(rows: tuple[HeldOutRow, ...], baseline: str) -> Iterator[str]:
+    """Tell of candidates whose mean is better than the baseline's and whose tail is worse."""
+    base = {row.protocol: row for row in rows if row.candidate == baseline}
+    for row in rows:
+        if row.candidate == baseline or not row.ratio < 1:
+            continue
+        for name, words in _TAIL.items():
+            mine, theirs = row.tail.get(name, math.nan), base[row.protocol].tail.get(name, math.nan)
+            if mine > theirs:
+                yield (
+                    f"{row.protocol}: {row.candidate} wins by its mean, but its {words} is {mine:,.0f} s where that of "
+                    f"{baseline} is {theirs:,.0f} s"
+                )
+
+
+def _as_json(row: HeldOutRow) -> dict[str, Any]:
+    data = dataclasses.asdict(row)
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in data.items()}

@@ -1,0 +1,334 @@
+"""How good policies of the kernel are on windows of logs: many whole simulations, on all cores, without Python between.
+
+Each window of a log is simulated under every candidate and under the log's best classic, on the same jobs and with the
+same history; what is told are logarithms of ratios, since windows differ by orders of magnitude.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.fields import Role, names_of
+from hdrl.envs.episodes import Part
+from hdrl.errors import OptionsError, SimulationError, UnknownName
+from hdrl.metrics.formulas import BOUND_S
+from hdrl.seeding import stream
+from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.choices import BACKFILLINGS, PolicyPair
+from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.windows import PARTS, place_of_share, range_of_shares, side_by_side
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+U = TypeVar("U")
+
+N_SELECTION_WINDOWS = 16
+"""On how many windows of its part the best classic of a log is found."""
+
+_STEPS_PER_CALL = 1 << 40
+_CHANGING = names_of(State, Role.OWN, Role.SCRATCH)
+_SHORTEST_RUN_S = 1e-5
+
+
+def _bounded_slowdown(wait_s: Floats, run_s: Floats) -> float:
+    return float(np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, BOUND_S)).mean())
+
+
+def _slowdown(wait_s: Floats, run_s: Floats) -> float:
+    return float(((wait_s + run_s) / np.maximum(run_s, _SHORTEST_RUN_S)).mean())
+
+
+OBJECTIVES: Mapping[str, Callable[[Floats, Floats], float]] = MappingProxyType(
+    {
+        "mean_bounded_slowdown": _bounded_slowdown,
+        "mean_slowdown": _slowdown,
+        "mean_wait": lambda wait_s, _run_s: float(wait_s.mean()) + 1.0,
+        "mean_turnaround": lambda wait_s, run_s: float((wait_s + run_s).mean()),
+    }
+)
+"""What windows are judged by, less is better: of waiting and run times in seconds. A second is added to the mean wait,
+which may be 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of each candidate, of shape ``(n_candidates,)`` each; all logs count the same.
+
+    Attributes
+    ----------
+    log_values
+        Mean logarithm of the objective.
+    log_ratios
+        The same of the objective divided by that of the best classic.
+    log_tail_ratios
+        The same of the 99th percentiles of the waiting times, each plus a minute.
+    """
+
+    log_values: Floats
+    log_ratios: Floats
+    log_tail_ratios: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedLog:
+    """A log that windows are drawn from.
+
+    Attributes
+    ----------
+    platform, workload
+        The machine and all jobs.
+    first, last
+        The part: the place of its first job, and the one after its last.
+    n_jobs
+        Jobs of a window.
+    objective
+        A name of `OBJECTIVES`.
+    reference
+        The policy that ratios refer to.
+    """
+
+    platform: Platform
+    workload: Workload
+    first: int
+    last: int
+    n_jobs: int
+    objective: str
+    reference: str
+
+    @classmethod
+    def of(
+        cls,
+        platform: Platform,
+        workload: Workload,
+        *,
+        n_jobs: int | str,
+        part: Part,
+        first_n_jobs: int,
+        objective: str,
+        reference: str,
+        n_threads: int,
+    ) -> JudgedLog:
+        """Return a part of a log and its best classic.
+
+        Parameters
+        ----------
+        platform, workload, objective
+            See the class.
+        n_jobs
+            Jobs of a window; ``"all"``: the whole part.
+        part
+            A name, two shares, or two places among the jobs of the first log.
+        first_n_jobs
+            How many jobs that has: the same shares of this one are meant.
+        reference
+            ``"best"``, or a policy.
+        n_threads
+            How many threads look for the best one.
+
+        Raises
+        ------
+        OptionsError
+            If the part holds no such window.
+        UnknownName
+            If there is no such objective or policy.
+        """
+        if objective not in OBJECTIVES:
+            raise UnknownName("objective", objective, OBJECTIVES)
+        first, last = _places(part, workload, first_n_jobs)
+        length = last - first if n_jobs == "all" else int(n_jobs)
+        if not 0 < length <= last - first:
+            raise OptionsError(
+                f"n_jobs is {n_jobs}, but the part of {workload.name} holds {last - first:,} jobs, expected at most"
+                " so many"
+            )
+        log = cls(platform, workload, first, last, length, objective, reference)
+        if reference != "best":
+            read_pair(reference)
+            return log
+        return cls(platform, workload, first, last, length, objective, log.best_classic(n_threads))
+
+    def best_classic(self, n_threads: int, *, suffix: str = "") -> str:
+        """Return the best priority x order of EASY on windows of the part, by the mean logarithm of the objective.
+
+        Parameters
+        ----------
+        n_threads
+            How many threads simulate.
+        suffix
+            What follows their names: ``"@geo"`` for those that go by predictions.
+        """
+        names = [f"{name}+{kind}{suffix}" for name in PRIORITIES for kind in BACKFILLINGS if kind != "conservative"]
+        pairs = [read_pair(name) for name in names]
+        n_windows = min(N_SELECTION_WINDOWS, (self.last - self.first) // self.n_jobs)
+        starts = side_by_side((self.first, self.last), self.n_jobs, n_windows)
+        values = in_threads(lambda start: np.log([one.value for one in self.outcomes(start, pairs)]), starts, n_threads)
+        return names[int(np.mean(values, axis=0).argmin())]
+
+    def outcomes(
+        self,
+        start: int,
+        policies: Sequence[PolicyPair],
+        *,
+        n_jobs: int | None = None,
+        warm_up: int = 0,
+        follow_up: int = 0,
+    ) -> list[Outcome]:
+        """Simulate a window under some policies.
+
+        Parameters
+        ----------
+        start
+            Place of its first job that counts.
+        policies
+            The policies.
+        n_jobs
+            Jobs that count; ``None``: as many as a window has.
+        warm_up, follow_up
+            Jobs before and after these that are simulated, too.
+        """
+        n_jobs = self.n_jobs if n_jobs is None else n_jobs
+        window = self.workload.window(start - warm_up, warm_up + n_jobs + follow_up)
+        counting = slice(warm_up, warm_up + n_jobs)
+        births: dict[Rule, State] = {}
+        results = []
+        for policy in policies:
+            plain = _without_weights(policy.rule)
+            if plain not in births:
+                births[plain] = _birth(self.platform, window, plain)
+            wait_s, run_s = (times[counting] for times in _waits_and_runs(births[plain], policy))
+            value = OBJECTIVES[self.objective](wait_s, run_s)
+            tail_s = float(np.percentile(wait_s, 99)) + 60.0
+            results.append(Outcome(value, tail_s, float(wait_s.max())))
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a window.
+
+    Attributes
+    ----------
+    value
+        The objective.
+    tail_s
+        The 99th percentile of the waiting times plus a minute, in seconds.
+    longest_s
+        The longest waiting time in seconds.
+    """
+
+    value: float
+    tail_s: float
+    longest_s: float
+
+
+def judge(
+    logs: Sequence[JudgedLog],
+    candidates: Sequence[PolicyPair],
+    n_windows: int,
+    draw: tuple[int, int],
+    *,
+    n_threads: int,
+) -> Judged:
+    """Judge candidates on windows that are drawn from logs, the same ones for all.
+
+    Parameters
+    ----------
+    logs
+        The logs.
+    candidates
+        The candidates.
+    n_windows
+        How many windows of each log.
+    draw
+        Seed and number of the draw.
+    n_threads
+        How many threads simulate.
+    """
+    seed, number = draw
+    tasks = []
+    for i, log in enumerate(logs):
+        random = stream(seed, f"windows of log {i}, {number}")
+        tasks += [(log, int(start)) for start in random.integers(log.first, log.last - log.n_jobs + 1, n_windows)]
+
+    def compared(task: tuple[JudgedLog, int]) -> NDArray[np.float64]:
+        log, start = task
+        reference, *others = log.outcomes(start, [read_pair(log.reference), *candidates])
+        told = [
+            (np.log(one.value), np.log(one.value / reference.value), np.log(one.tail_s / reference.tail_s))
+            for one in others
+        ]
+        return np.array(told)
+
+    means = np.mean(in_threads(compared, tasks, n_threads), axis=0)
+    return Judged(means[:, 0], means[:, 1], means[:, 2])
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(function: Callable[[T], U], tasks: Sequence[T], n_threads: int) -> list[U]:
+    """Return what a function returns of each task, in their order; what is compiled runs at the same time.
+
+    Parameters
+    ----------
+    function, tasks
+        The two.
+    n_threads
+        How many threads.
+    """
+    if n_threads == 1 or len(tasks) == 1:
+        return [function(task) for task in tasks]
+    with ThreadPoolExecutor(min(n_threads, len(tasks))) as pool:
+        return list(pool.map(function, tasks))
+
+
+def _places(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int]:
+    if isinstance(part, str):
+        if part not in PARTS:
+            raise UnknownName("part", part, PARTS)
+        part = PARTS[part]
+    low, high = part
+    if isinstance(low, int) and isinstance(high, int):
+        if workload.n_jobs == first_n_jobs:
+            return low, high
+        low, high = low / first_n_jobs, high / first_n_jobs
+        return place_of_share(low, workload.n_jobs), place_of_share(high, workload.n_jobs)
+    return range_of_shares((float(low), float(high)), workload.n_jobs, what="part", items=f"jobs of {workload.name}")
+
+
+def _without_weights(rule: Rule) -> Rule:
+    """Return what of a rule decides about the arrays at date 0, but for the weights."""
+    return Rule(rule.predictor, rule.predicts_ends, (), rule.index_form, rule.has_gate, rule.run_times)
+
+
+def _birth(platform: Platform, window: Workload, rule: Rule) -> State:
+    unused = np.zeros(625, dtype=np.uint32)  # nothing is drawn
+    state = new_state(platform, window, twister=unused, energy=False, logging=False, rule=rule)
+    state.scalars["follows_progress"] = 0
+    return state
+
+
+def _waits_and_runs(birth: State, policy: PolicyPair) -> tuple[Floats, Floats]:
+    """Simulate a window; return its jobs' waiting and run times in seconds."""
+    own = {name: getattr(birth, name).copy() for name in _CHANGING}
+    state = birth._replace(**own, weights=np.array(policy.rule.weights, dtype=np.float64))
+    entries.begin(state)
+    status = entries.run_pair(state, policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling)
+    if status != codes.ENDED:
+        raise SimulationError(f"a window ended with status {status}")
+    jobs = state.jobs
+    return jobs["start_s"] - jobs["submit_s"], jobs["run_s"].copy()

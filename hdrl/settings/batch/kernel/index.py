@@ -1,0 +1,107 @@
+"""An index of waiting jobs and a gate that holds jobs back, from a few weights, in compiled code.
+
+The *index* is a weighted sum of 13 features of a job, its user and the machine; the lowest is served first. *Additive*,
+it is what the weighted features say of the job's worth, less a reward for each hour waited. The *gate* keeps a share of
+the machine free for what may come: a job is held, and then neither first of the queue nor a candidate for backfilling,
+if less than that share would be left. The longer it waits, the smaller the share, and on an empty machine nothing is
+held. What they look at is as it was when the scheduler was asked; whether a job is held is looked at after every start.
+
+References
+----------
+D. Zhang, D. Dai, B. Xie, "SchedInspector: A Batch Job Scheduling Inspector Using Reinforcement Learning", HPDC'22
+(decisions that leave resources idle).
+"""
+
+from __future__ import annotations
+
+import math
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.history import SHORT_S, spread
+from hdrl.settings.batch.workload.history import USER_LEVEL
+
+N_FEATURES = 13
+AGING = N_FEATURES
+FIRST_OF_GATE = N_FEATURES + 1
+N_GATE = 10
+N_WEIGHTS = FIRST_OF_GATE + N_GATE
+"""Weights: of the features; the logarithm of what an hour waited is worth (additive); of the gate."""
+
+LARGEST_RESERVE = 0.6
+SMALLEST_RESERVE = 0.004
+_DAY_S = 86400.0
+
+
+@jit
+def _index(weights, form, fixed, waiting, waited_s):
+    """Return the index, given the weighted sums of the features that waiting does not change and of those it does."""
+    if form == codes.INDEX_LINEAR:
+        return fixed + waiting
+    return math.exp(min(20.0, max(-20.0, fixed))) - math.exp(weights[AGING]) * waited_s / 3600.0
+
+
+@jit
+def _sigmoid(z):
+    return 1.0 / (1.0 + math.exp(-min(50.0, max(-50.0, z))))
+
+
+@jit
+def weigh(state, job, place, n_free, backlog):
+    """Work out the index of a waiting job, and which share of the machine must stay free for it to start.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    job, place
+        The job, and where it stands among the predictions.
+    n_free
+        Free cores.
+    backlog
+        (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
+    """
+    s, row, prediction, w = state.scalars[0], state.jobs[job], state.predictions[place], state.weights
+    user = state.sums[state.job_groups[job, USER_LEVEL]]
+    waited_s = max(0.0, s.message_s - row.submit_s)
+    share, length = (prediction.log_share + 3.0) / 2.0, (prediction.log_length - 6.5) / 2.0
+    harmonic = (prediction.log_harmonic - 5.0) / 2.0
+    stretch = math.log1p(waited_s / max(prediction.harmonic_s, SHORT_S))
+    wait = (math.log1p(waited_s / 60.0) - 4.0) / 2.0
+    here, differs = math.log1p(float(user.n_here)), spread(user) - 1.0
+    fixed = (
+        w[0] * (prediction.log_request - 8.0) / 2.0
+        + w[1] * share
+        + w[2] * length
+        + w[3] * harmonic
+        + w[4] * (prediction.log_last_two - 6.0) / 2.0
+        + w[8] * user.n / (user.n + 2.0)
+        + w[9] * differs
+        + w[10] * here
+        + w[11] * math.log1p(float(user.n_waiting))
+        + w[12] * (1.0 if row.n_requested <= n_free else 0.0)
+    )
+    waiting = w[5] * stretch + w[6] * wait + w[7] * math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
+    prediction.index = _index(w, s.index_form, fixed, waiting, waited_s)
+    prediction.reserve = 0.0
+    if s.has_gate == 0:
+        return
+    g = FIRST_OF_GATE
+    z = w[g] + w[g + 1] * length + w[g + 2] * harmonic + w[g + 3] * share + w[g + 4] * stretch + w[g + 5] * wait
+    z += w[g + 6] * backlog + w[g + 7] * here + w[g + 8] * differs
+    reserve = LARGEST_RESERVE * _sigmoid(z) * max(0.0, 1.0 - waited_s / (_DAY_S * math.exp(w[g + 9])))
+    prediction.reserve = reserve if reserve >= SMALLEST_RESERVE else 0.0
+
+
+@jit
+def backlog_of(work_s, n_procs):
+    """Return the feature of the work that waits, in core seconds, on a machine."""
+    return (math.log1p(work_s / n_procs) - 8.0) / 2.0
+
+
+@jit
+def holds(reserve, n_requested, n_free, n_procs):
+    """Tell whether a gate holds a job; one that needs nearly the whole machine is never held."""
+    if reserve == 0.0:
+        return False
+    return n_free - n_requested < reserve * n_procs and n_requested <= (1.0 - reserve) * n_procs

@@ -1,0 +1,109 @@
+"""What orders jobs beyond a job key: a predictor of run times, an index, a gate; and what they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.history import N_LEVELS, PREDICTION_DTYPE, SUMS_DTYPE, end_in
+from hdrl.settings.batch.kernel.index import N_WEIGHTS
+from hdrl.settings.batch.kernel.jit import entry
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.history import Past, past_of
+from hdrl.settings.batch.workload.model import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a policy adds to its job key and its backfilling.
+
+    Attributes
+    ----------
+    predictor
+        ``PREDICT_*`` of `kernel.codes`.
+    predicts_ends
+        Whether reservations go by predictions, too.
+    weights
+        Of the index and the gate, see `kernel.index`; empty: neither.
+    index_form
+        ``INDEX_*`` of `kernel.codes`.
+    has_gate
+        Whether the gate may hold jobs.
+    run_times
+        Of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
+        seconds.
+    """
+
+    predictor: int = codes.PREDICT_NOTHING
+    predicts_ends: bool = False
+    weights: tuple[float, ...] = ()
+    index_form: int = codes.INDEX_LINEAR
+    has_gate: bool = False
+    run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises
+        ------
+        SimulationError
+            If one is in no table.
+        """
+        codes.check_code("the predictor", self.predictor, codes.PREDICTORS)
+        codes.check_code("the form of the index", self.index_form, codes.INDEX_FORMS)
+        codes.check_code("the number of weights", len(self.weights), (0, N_WEIGHTS))
+
+
+NO_RULE = Rule()
+
+
+@entry
+def _learn(sums, groups, run_s, requested_s):
+    _learn_all(sums, groups, run_s, requested_s)
+
+
+@jit
+def _learn_all(sums, groups, run_s, requested_s):
+    for job in range(len(run_s)):
+        end_in(sums, groups[job], run_s[job], requested_s[job])
+
+
+def first_sums(past: Past) -> NDArray[np.void]:
+    """Return the sums of the groups of a workload before its first job, an array of `kernel.history.SUMS_DTYPE`.
+
+    Parameters
+    ----------
+    past
+        The jobs that ended before.
+    """
+    sums = np.zeros(past.n_groups, dtype=SUMS_DTYPE)
+    _learn(sums, past.ended_groups, past.run_s, past.requested_time_s)
+    return sums
+
+
+def arrays_of(rule: Rule, platform: Platform, workload: Workload) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a state that a rule needs; they are empty where it needs none.
+
+    Parameters
+    ----------
+    rule
+        The rule.
+    platform, workload
+        The machine and the jobs.
+    """
+    weights = np.array(rule.weights, dtype=np.float64)
+    if rule.predictor == codes.PREDICT_NOTHING:
+        nothing = np.zeros((0, N_LEVELS), dtype=np.int32)
+        no_sums, no_predictions = np.zeros(0, dtype=SUMS_DTYPE), np.zeros(0, dtype=PREDICTION_DTYPE)
+        return {"job_groups": nothing, "sums": no_sums, "predictions": no_predictions, "weights": weights}
+    past = past_of(workload)
+    predictions = np.zeros(workload.n_jobs, dtype=PREDICTION_DTYPE)
+    if rule.run_times is not None:
+        predictions["given_s"] = rule.run_times(platform, workload)
+    return {"job_groups": past.groups, "sums": first_sums(past), "predictions": predictions, "weights": weights}

@@ -1,0 +1,81 @@
+"""What a policy of the kernel is made of: its numbers there, core selections and backfilling by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hdrl.errors import UnknownName
+from hdrl.settings.batch import options
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+
+CORE_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.CORE_SELECTIONS)}
+"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`)."""
+
+OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
+"""Names of HDeepRM 0.1.0 and of some rows of 0.3.0, and what they are called today."""
+
+BACKFILLINGS: dict[str, int] = {
+    "easy": codes.EASY_FCFS,
+    "easy_sjbf": codes.EASY_SJBF,
+    "easy_priority": codes.EASY_PRIORITY,
+    "conservative": codes.CONSERVATIVE,
+}
+"""Number of each kind of backfilling in the kernel."""
+
+DEFAULT_CORE_SELECTION = "high_gflops"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPair:
+    """A job selection, a core selection and possibly backfilling.
+
+    Attributes
+    ----------
+    name
+        Today's name, for instance ``"shortest-high_gflops"``.
+    job_key, core_key, backfilling
+        Their numbers in the kernel (``JOB_*``, ``CORE_*``, and ``NO_BACKFILLING``, ``EASY_*`` or ``CONSERVATIVE`` of
+        `kernel.codes`).
+    rule
+        What predicts run times, and a gate.
+    is_clairvoyant
+        Whether its predictor knows true run times.
+    """
+
+    name: str
+    job_key: int
+    core_key: int
+    backfilling: int = codes.NO_BACKFILLING
+    rule: Rule = NO_RULE
+    is_clairvoyant: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The job key, the core key and the backfilling."""
+        return self.job_key, self.core_key, self.backfilling
+
+
+def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int]:
+    """Return the numbers of a core selection and of a kind of backfilling in the kernel.
+
+    Parameters
+    ----------
+    backfilling
+        Its name, or ``None``.
+    core_selection
+        Its name; older names are understood.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such backfilling or core selection.
+    """
+    core = OLDER_CORE_SELECTIONS.get(core_selection, core_selection)
+    if core not in CORE_SELECTIONS:
+        raise UnknownName("core selection", core_selection, CORE_SELECTIONS)
+    if backfilling is None:
+        return CORE_SELECTIONS[core], codes.NO_BACKFILLING
+    if backfilling not in BACKFILLINGS:
+        raise UnknownName("backfilling", backfilling, BACKFILLINGS)
+    return CORE_SELECTIONS[core], BACKFILLINGS[backfilling]

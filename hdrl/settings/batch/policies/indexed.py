@@ -1,0 +1,132 @@
+"""Policies whose order of jobs is an index with weights, and a gate: what evolution searches, and what it has found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE, N_WEIGHTS
+from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
+from hdrl.settings.batch.predict.predictors import PREDICTORS
+
+FORMS = {"linear": codes.INDEX_LINEAR, "additive": codes.INDEX_ADDITIVE}
+"""What the weights of an index mean: see `kernel.index`."""
+
+_FIRST = {
+    "linear": {1: 1.0, 2: 1.0, 5: -0.5},
+    "additive": {1: 2.0, 2: 1.0, AGING: -3.5},
+}
+_FIRST_GATE = {FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}
+
+LARGEST_WEIGHT = 50.0
+"""Weights beyond it say nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKind:
+    """What an index is made of, but for its weights.
+
+    Attributes
+    ----------
+    form
+        ``"linear"`` or ``"additive"``.
+    gate
+        Whether it holds jobs back.
+    predictor
+        A name of `predict.PREDICTORS`.
+    backfilling
+        The order in which jobs may overtake; ``"easy_priority"``: that of the index.
+    core_selection
+        Which cores a job gets.
+
+    Raises
+    ------
+    HdrlError
+        If a name is unknown.
+    """
+
+    form: str = "linear"
+    gate: bool = True
+    predictor: str = "geo"
+    backfilling: str = "easy_priority"
+    core_selection: str = DEFAULT_CORE_SELECTION
+
+    def __post_init__(self) -> None:
+        """Check the names.
+
+        Raises
+        ------
+        OptionsError
+            If the backfilling is not EASY, or the predictor knows true run times.
+        """
+        if self.form not in FORMS:
+            raise UnknownName("form of an index", self.form, FORMS)
+        if read_choices(self.backfilling, self.core_selection)[1] not in codes.EASY:
+            raise OptionsError(f"backfilling is {self.backfilling!r}, expected easy, easy_sjbf or easy_priority")
+        if PREDICTORS[self.predictor].run_times is not None:
+            raise OptionsError(f"predictor is {self.predictor!r}, expected one that learns from ended jobs")
+
+    def policy(self, offsets: Sequence[float] | NDArray[np.float64], name: str = "index") -> PolicyPair:
+        """Return the policy with some weights.
+
+        Parameters
+        ----------
+        name
+            What it is called.
+        offsets
+            By how much the weights differ from those of the policy by hand; shape ``(N_WEIGHTS,)``.
+        """
+        weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        core_key, backfilling = read_choices(self.backfilling, self.core_selection)
+        rule = Rule(
+            predictor=PREDICTORS[self.predictor].code,
+            weights=tuple(weights.tolist()),
+            index_form=FORMS[self.form],
+            has_gate=self.gate,
+        )
+        return PolicyPair(name, codes.JOB_INDEX, core_key, backfilling, rule)
+
+
+def first_weights(form: str) -> NDArray[np.float64]:
+    """Return the weights by hand: small jobs first, as their predicted area says, and the longer they wait.
+
+    Parameters
+    ----------
+    form
+        A name of `FORMS`.
+    """
+    weights = np.zeros(N_WEIGHTS)
+    for place, value in {**_FIRST[form], **_FIRST_GATE}.items():
+        weights[place] = value
+    return weights
+
+
+_SHIPPED = Path(__file__).parent / "data"
+
+
+@cache
+def shipped_indices() -> tuple[str, ...]:
+    """Return the names of the policies that evolution has found and hdrl ships."""
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.json")))
+
+
+@cache
+def shipped_index(name: str) -> PolicyPair:
+    """Return a policy that is shipped.
+
+    Parameters
+    ----------
+    name
+        One of `shipped_indices`.
+    """
+    data = json.loads((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
+    return IndexKind(**data["kind"]).policy(data["offsets"], name)

@@ -1,0 +1,176 @@
+"""How well predictors of run times do on a log: each job is predicted when it was submitted, by what had ended then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import WorkloadError
+from hdrl.settings.batch.kernel.history import SUMS_DTYPE
+from hdrl.settings.batch.kernel.replay import REPLAYED, replay
+from hdrl.settings.batch.predict.predictors import PREDICTORS
+from hdrl.settings.batch.workload.history import LEVELS, LogHistory
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.windows import range_of_shares
+
+Floats = NDArray[np.float64]
+
+EVALUATED = tuple(name for name in PREDICTORS if not PREDICTORS[name].is_clairvoyant)
+"""The predictors that are evaluated."""
+
+N_BINS = 10
+
+_SHORTEST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Jobs with similar predictions.
+
+    Attributes
+    ----------
+    n_jobs
+        How many.
+    predicted_s, run_s
+        Geometric means of what was predicted, and of how long they ran, in seconds.
+    """
+
+    n_jobs: int
+    predicted_s: float
+    run_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How well a predictor does.
+
+    Attributes
+    ----------
+    predictor
+        Its name.
+    n_jobs
+        How many jobs were predicted.
+    r2_log
+        Share of the variance of log(run time) that log(prediction) explains; negative if the mean does better.
+    gamma_deviance
+        Mean of 2 ((y - p)/p - log(y/p)), y the run time and p the prediction, both at least a second.
+    too_short
+        Share of the jobs that ran longer than predicted.
+    median_ratio
+        Median of prediction / run time.
+    bins
+        Its calibration: jobs by their predictions, in ten bins of about as many.
+    """
+
+    predictor: str
+    n_jobs: int
+    r2_log: float
+    gamma_deviance: float
+    too_short: float
+    median_ratio: float
+    bins: tuple[Bin, ...]
+
+
+def predictions_of(history: LogHistory) -> dict[str, Floats]:
+    """Return what each predictor says of each job of a log when it was submitted.
+
+    Parameters
+    ----------
+    history
+        The log.
+
+    Returns
+    -------
+    dict
+        By name of the predictor, seconds of shape ``(n_jobs,)``.
+    """
+    n_jobs = len(history.submit_s)
+    offsets = np.cumsum([0, *(history.groups[:, level].max(initial=0) + 1 for level in range(len(LEVELS) - 1))])
+    groups = np.ascontiguousarray(history.groups + offsets.astype(np.int32), dtype=np.int32)
+    sums = np.zeros(int(groups.max(initial=0)) + 1, dtype=SUMS_DTYPE)
+    results = np.zeros((n_jobs, len(REPLAYED)))
+    arrivals = np.lexsort((np.arange(n_jobs), history.submit_s)).astype(np.int64)
+    ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
+    columns = (history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
+    replay(arrivals, np.ascontiguousarray(ends), *map(np.ascontiguousarray, columns), groups, sums, results)
+    learned = dict(zip(REPLAYED, results.T, strict=True))
+    return {name: history.requested_time_s if name == "requested" else learned[name] for name in EVALUATED}
+
+
+def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 1.0)) -> list[Evaluation]:
+    """Evaluate predictors on a part of a log; what ended before it has been learned from.
+
+    Parameters
+    ----------
+    workload
+        A log with run times and dates of starts.
+    shares
+        The part, as shares of the jobs in the order of submission.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no log behind it, or it does not tell when jobs started.
+    OptionsError
+        If these are no shares.
+    """
+    history = workload.history
+    if history is None or workload.places is None:
+        raise WorkloadError(f"{workload.name}: is no log with its own run and requested times, expected an SWF file")
+    if not np.isfinite(history.ended_s).any():
+        raise WorkloadError(f"{workload.name}: does not tell how long jobs waited (field 3), so nothing can be learned")
+    first, last = range_of_shares(shares, workload.n_jobs, what="range", items=f"jobs of {workload.name}")
+    order = np.argsort(workload.jobs["submit_s"], kind="stable")
+    judged = workload.places[order[first:last]]
+    run_s = np.maximum(history.run_s[judged], _SHORTEST_S)
+    return [
+        _evaluated(name, np.maximum(values[judged], _SHORTEST_S), run_s)
+        for name, values in predictions_of(history).items()
+    ]
+
+
+def has_users(workload: Workload) -> bool:
+    """Tell whether a workload names the users of its jobs; without, predictions go by requests and sizes alone.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    """
+    return bool((workload.jobs["user"] >= 0).any())
+
+
+def as_rows(evaluations: Sequence[Evaluation]) -> list[Mapping[str, float | str]]:
+    """Return a row per predictor, for a table or a file.
+
+    Parameters
+    ----------
+    evaluations
+        The evaluations.
+    """
+    names = ("predictor", "n_jobs", "r2_log", "gamma_deviance", "too_short", "median_ratio")
+    return [{name: getattr(one, name) for name in names} for one in evaluations]
+
+
+def _evaluated(name: str, predicted_s: Floats, run_s: Floats) -> Evaluation:
+    log_run, log_predicted = np.log(run_s), np.log(predicted_s)
+    variance = float(np.var(log_run))
+    ratio = run_s / predicted_s
+    return Evaluation(
+        predictor=name,
+        n_jobs=len(run_s),
+        r2_log=1.0 - float(np.mean((log_run - log_predicted) ** 2)) / variance if variance > 0 else float("nan"),
+        gamma_deviance=float(np.mean(2 * (ratio - 1 - np.log(ratio)))),
+        too_short=float(np.mean(run_s > predicted_s)),
+        median_ratio=float(np.median(1 / ratio)),
+        bins=tuple(_bins(log_predicted, log_run)),
+    )
+
+
+def _bins(log_predicted: Floats, log_run: Floats) -> list[Bin]:
+    order = np.argsort(log_predicted, kind="stable")
+    parts = [part for part in np.array_split(order, N_BINS) if len(part)]
+    return [Bin(len(p), float(np.exp(log_predicted[p].mean())), float(np.exp(log_run[p].mean()))) for p in parts]

@@ -1,0 +1,79 @@
+"""Predictors of run times by name: what a policy may order jobs by instead of what their users requested.
+
+Those that learn do so from jobs that have ended, while the simulation runs; in a window of a log also from the jobs
+before it that had ended by then (`workload.history`). Nothing predicts more than what is requested.
+
+=============== ====================================================================================
+predictor       a job will run
+=============== ====================================================================================
+``requested``   as long as its user says
+``last2``       as long as the mean of its user's last two jobs (Tsafrir and others, 2007)
+``user_mean``   as long as its user's jobs on average, recent ones counting more
+``geo``         as long as jobs of its user, request and size, on a logarithmic scale: a hierarchy of
+                five groups, in which a group with few ended jobs leans on the next coarser one
+``harm``        the same by harmonic means, which short runs dominate, as they do bounded slowdown
+``clairvoyant`` as long as it really will, which no scheduler knows: a bound, told as such
+=============== ====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.registry import Registry
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
+from hdrl.settings.batch.workload.statistics import reference_run_times
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """What predicts run times.
+
+    Attributes
+    ----------
+    code
+        Its number in the kernel (``PREDICT_*`` of `kernel.codes`).
+    run_times
+        Of one that the kernel does not know (``PREDICT_GIVEN``): a function from a platform and a workload to what it
+        says of each job, in seconds on cores of the platform's mean speed.
+    is_clairvoyant
+        Whether it knows true run times.
+    """
+
+    code: int
+    run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
+    is_clairvoyant: bool = False
+
+
+PREDICTORS: Registry[Predictor] = Registry("predictor")
+"""The predictors that names of policies may ask for after ``@``."""
+
+
+def true_run_times(platform: Platform, workload: Workload) -> NDArray[np.float64]:
+    """Return how long jobs will really run, in seconds on cores of the platform's mean speed.
+
+    Parameters
+    ----------
+    platform, workload
+        The machine and the jobs.
+    """
+    run_s = reference_run_times(workload, platform)
+    walltime_s = workload.jobs["walltime_s"]
+    return np.where((walltime_s != NO_WALLTIME) & (walltime_s < run_s), walltime_s, run_s)
+
+
+for _name, _predictor in (
+    ("requested", Predictor(codes.PREDICT_REQUESTED)),
+    ("last2", Predictor(codes.PREDICT_LAST_TWO)),
+    ("user_mean", Predictor(codes.PREDICT_USER_MEAN)),
+    ("geo", Predictor(codes.PREDICT_GEOMETRIC)),
+    ("harm", Predictor(codes.PREDICT_HARMONIC)),
+    ("clairvoyant", Predictor(codes.PREDICT_GIVEN, true_run_times, is_clairvoyant=True)),
+):
+    PREDICTORS.register(_name)(_predictor)

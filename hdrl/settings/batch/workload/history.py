@@ -1,0 +1,156 @@
+"""What a log tells of jobs that ended before a workload begins, and which jobs are alike.
+
+Predictions of run times learn from ended jobs. In a window of a log, jobs before the window count as ended at their
+logged ends if these lie before the first submission in the window: a scheduler would have seen them end. Of later ends,
+and of logs that do not tell when jobs started, nothing is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.workload.model import Workload
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+LEVELS = ("all", "request", "user", "user and request", "user, request and cores")
+"""What jobs of one group have in common, coarse to fine."""
+
+USER_LEVEL = LEVELS.index("user")
+
+
+@dataclass(frozen=True, eq=False)
+class LogHistory:
+    """The jobs of a whole log, of which a workload may hold a part.
+
+    Attributes
+    ----------
+    submit_s, ended_s
+        Dates of the log in seconds; the end is ``inf`` where the log does not tell when a job started.
+    run_s, requested_time_s
+        How long jobs ran, and how long their users said, in seconds.
+    user, cores
+        Numbers of the log; a user is negative if unknown.
+    """
+
+    submit_s: Floats
+    ended_s: Floats
+    run_s: Floats
+    requested_time_s: Floats
+    user: Ints
+    cores: Ints
+
+    @cached_property
+    def by_end(self) -> NDArray[np.int64]:
+        """The jobs in the order of their ends."""
+        return np.lexsort((self.submit_s, self.ended_s)).astype(np.int64)
+
+    @cached_property
+    def groups(self) -> Ints:
+        """The group of each job at each level, shape ``(n_jobs, len(LEVELS))``."""
+        return groups_of(self.user, self.requested_time_s, self.cores)
+
+    def ended_before(self, date_s: float) -> NDArray[np.int64]:
+        """Return the jobs that ended before a date of the log, in the order of their ends.
+
+        Parameters
+        ----------
+        date_s
+            The date in seconds.
+        """
+        return self.by_end[: np.searchsorted(self.ended_s[self.by_end], date_s, side="left")]
+
+
+def groups_of(user: Ints, requested_time_s: Floats, cores: Ints) -> Ints:
+    """Return the group of each job at each level: numbers from 0 within a level, shape ``(n_jobs, len(LEVELS))``.
+
+    Parameters
+    ----------
+    user, requested_time_s, cores
+        Columns of the jobs; jobs of unknown users are taken to be of one user.
+    """
+    known = np.maximum(np.asarray(user, dtype=np.int64), -1)
+    requests = np.unique(requested_time_s, return_inverse=True)[1]
+    users = np.unique(known, return_inverse=True)[1]
+    pairs = np.unique(users * (requests.max(initial=0) + 1) + requests, return_inverse=True)[1]
+    sizes = np.unique(cores, return_inverse=True)[1]
+    triples = np.unique(pairs * (sizes.max(initial=0) + 1) + sizes, return_inverse=True)[1]
+    columns = (np.zeros(len(known), dtype=np.int64), requests, users, pairs, triples)
+    return np.stack(columns, axis=1).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """The groups of a workload's jobs, and the ended jobs that belong to one of them.
+
+    Attributes
+    ----------
+    groups
+        The group of each job of the workload at each level, numbered from 0 over all levels: shape
+        ``(n_jobs, len(LEVELS))``, int32.
+    n_groups
+        How many there are.
+    ended_groups
+        The same of the jobs that ended before, in the order of their ends; -1: none of the workload's.
+    run_s, requested_time_s
+        How long these ran, and how long their users said, in seconds.
+    """
+
+    groups: Ints
+    n_groups: int
+    ended_groups: Ints
+    run_s: Floats
+    requested_time_s: Floats
+
+
+def past_of(workload: Workload) -> Past:
+    """Return what is known of ended jobs when the first job of a workload is submitted.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    """
+    history, places = workload.history, workload.places
+    if history is None or places is None:
+        jobs = workload.jobs
+        return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"]), None, np.zeros(0, np.int64))
+    return past_at(history, places)
+
+
+def past_at(history: LogHistory, places: NDArray[np.int64]) -> Past:
+    """Return what is known of ended jobs when the first of some jobs of a log is submitted.
+
+    Parameters
+    ----------
+    history
+        The log.
+    places
+        Which of its jobs; not empty.
+    """
+    ended = history.ended_before(float(history.submit_s[places].min()))
+    return _past(history.groups[places], history, ended)
+
+
+def _past(groups: Ints, history: LogHistory | None, ended: NDArray[np.int64]) -> Past:
+    own = np.empty_like(groups)
+    of_ended = np.full((len(ended), len(LEVELS)), -1, dtype=np.int32)
+    n_groups = 0
+    for level in range(len(LEVELS)):
+        found, own[:, level] = np.unique(groups[:, level], return_inverse=True)
+        if history is not None:
+            number = np.full(int(history.groups[:, level].max(initial=0)) + 1, -1, dtype=np.int32)
+            number[found] = n_groups + np.arange(len(found))
+            of_ended[:, level] = number[history.groups[ended, level]]
+        own[:, level] += n_groups
+        n_groups += len(found)
+    if history is None:
+        return Past(own, n_groups, of_ended, np.zeros(0), np.zeros(0))
+    return Past(own, n_groups, of_ended, history.run_s[ended], history.requested_time_s[ended])

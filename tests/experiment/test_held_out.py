@@ -1,0 +1,116 @@
+"""Three protocols in one go, and the rivals of what goes by predictions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("scipy", reason="needs scipy (the extra report)")
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.experiment.compare.cases import test_cases, train_cases
+from hdrl.experiment.compare.comparison import read_comparison, run_comparison
+from hdrl.experiment.compare.held_out import by_protocol, run_held_out
+from hdrl.experiment.run.inputs import make_sweep
+from hdrl.launcher.main import cli
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, write_swf
+
+N_JOBS = 200
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    draw = np.random.default_rng(5)
+    rows = np.full(N_JOBS, -1.0, dtype=SWF_DTYPE)
+    rows["job_number"] = np.arange(1, N_JOBS + 1)
+    rows["submit_s"] = np.cumsum(draw.integers(0, 60, N_JOBS))
+    rows["wait_s"] = 10.0
+    rows["user"] = draw.integers(0, 4, N_JOBS)
+    rows["requested_s"] = 600.0
+    rows["run_s"] = np.array([20.0, 90.0, 300.0, 580.0])[rows["user"].astype(int)] + draw.integers(0, 20, N_JOBS)
+    rows["requested_processors"] = draw.integers(1, 9, N_JOBS)
+    rows["status"] = 1
+    path = tmp_path_factory.mktemp("log") / "users.swf"
+    write_swf(SwfLog("users", rows), path)
+    return path
+
+
+def sweep(log: Path, **changes):
+    given = {
+        "platform": "homogeneous:16",
+        "candidates": ["sjf+easy@geo", "saf+easy"],
+        "workloads": [str(log)],
+        "baseline": "best",
+        "energy": False,
+        "windows": {"length": 20},
+        "range": [0.5, 1.0],
+    }
+    return make_sweep(given | changes, where="sweep.json")
+
+
+def test_the_best_with_the_same_predictions_is_an_opponent_too(log: Path, tmp_path: Path):
+    result = run_comparison(sweep(log), out=tmp_path / "out", n_workers=1)
+    (rival,) = result.rivals
+    assert "@geo" in rival.name
+    assert rival.group == "heuristics@geo"
+    assert {row.candidate for row in rival.rows} <= {"sjf+easy@geo"}
+    assert "@" not in result.baseline
+    assert all(f"of {rival.name} over 5 windows" in text for text in rival.verdicts)
+    again = read_comparison(tmp_path / "out")
+    assert [one.verdicts for one in again.rivals] == [rival.verdicts]
+    plain = run_comparison(sweep(log, candidates=["sjf+easy"]), out=tmp_path / "plain", n_workers=1)
+    assert plain.rivals == ()
+    assert "rivals" not in json.loads((tmp_path / "plain" / "summary.json").read_text())
+
+
+def test_protocols_say_which_jobs_are_simulated_and_count(log: Path):
+    class Load:
+        name, n_items = "users", N_JOBS
+
+    def cases(protocol):
+        return test_cases(by_protocol(sweep(log, range=[0.0, 1.0]), protocol), [Load()])  # type: ignore[list-item]
+
+    windows, padded, (whole,) = cases("windows"), cases("padded"), cases("continuous")
+    assert [(one.first_job, one.n_simulated) for one in windows] == [(140, 20), (160, 20), (180, 20)]
+    assert [(one.first_job, one.warm_up, one.n_jobs, one.follow_up) for one in padded] == [
+        (140, 8, 20, 12),
+        (160, 8, 20, 12),
+    ]
+    assert (whole.first_job, whole.warm_up, whole.n_jobs, whole.follow_up) == (140, 140, 60, 0)
+    (training,) = train_cases(by_protocol(sweep(log, range=[0.0, 1.0]), "continuous"), [Load()], (0.0, 0.7))  # type: ignore[list-item]
+    assert (training.first_job, training.warm_up, training.n_jobs) == (0, 0, 140)
+    with pytest.raises(UnknownName, match="continuous"):
+        by_protocol(sweep(log), "contiguous")
+    with pytest.raises(OptionsError, match="a protocol says itself"):
+        by_protocol(sweep(log, windows={"length": 20, "warm_up": 5}), "padded")
+
+
+def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):
+    result = run_held_out(sweep(log, range=[0.0, 1.0]), out=tmp_path / "out", n_workers=1)
+    protocols = [row.protocol for row in result.rows]
+    assert list(dict.fromkeys(protocols)) == ["windows", "padded", "continuous"]
+    predicting = [row for row in result.rows if row.candidate == "sjf+easy@geo"]
+    assert all(row.rival_ratio > 0 for row in predicting if row.rival != row.candidate)
+    for row in result.rows:
+        assert set(row.tail) == {"p99_wait_s", "max_wait_s", "user_fairness"}
+        assert 0 < row.tail["user_fairness"] <= 1
+    stored = json.loads((tmp_path / "out" / "held_out.json").read_text())
+    assert [row["candidate"] for row in stored["rows"]] == [row.candidate for row in result.rows]
+    for caution in result.cautions:
+        assert "wins by its mean" in caution
+    # The same call finds everything there.
+    assert run_held_out(sweep(log, range=[0.0, 1.0]), out=tmp_path / "out", n_workers=1).cautions == result.cautions
+
+
+def test_the_command_takes_the_best_classic_as_opponent(log: Path, tmp_path: Path):
+    words = ["compare", "sjf+easy@geo", "-p", "homogeneous:16", "-w", str(log), "--windows", "20", "-j", "1"]
+    words += ["--protocol", "held-out", "--set", "energy=false", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, words, prog_name="hdrl")
+    assert done.exit_code == 0, done.output
+    assert "continuous" in done.output
+    baseline = json.loads((tmp_path / "out" / "held_out.json").read_text())["baseline"]
+    assert baseline in done.output
+    wrong = CliRunner().invoke(cli, [*words[:2], "-p", "homogeneous:16", "-w", str(log), "--protocol", "all"])
+    assert wrong.exit_code == 2

@@ -1,0 +1,214 @@
+"""Predicted run times in the order of jobs, the index and the gate: the kernel against plain Python; and no leaks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hdrl
+from hdrl.errors import DecisionError, HdrlError, UnknownName
+from hdrl.settings.batch.policies import is_clairvoyant
+from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
+from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair
+from hdrl.settings.batch.predict.predictors import PREDICTORS
+from hdrl.settings.batch.workload.history import past_of
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, workload_from_swf
+from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+
+from .predicting import PredictedEasy
+from .worlds import WORLDS, random_world
+
+REQUESTS_S = (30.0, 100.0, 1000.0)
+
+
+def log(seed, n_jobs=60, n_users=4, wait_s=5.0):
+    """Return a log of users who repeat themselves, with dates at which jobs are said to have ended."""
+    draw = np.random.default_rng(seed)
+    rows = np.full(n_jobs, -1.0, dtype=SWF_DTYPE)
+    rows["job_number"] = np.arange(1, n_jobs + 1)
+    rows["submit_s"] = np.cumsum(draw.integers(0, 20, n_jobs))
+    rows["wait_s"] = wait_s
+    user = draw.integers(0, n_users, n_jobs)
+    rows["user"] = user
+    rows["requested_s"] = np.array(REQUESTS_S)[(user + draw.integers(0, 2, n_jobs)) % 3]
+    # A different fraction of a second for each job keeps ends apart.
+    rows["run_s"] = np.ceil(rows["requested_s"] * draw.choice((0.05, 0.3, 0.9), n_jobs)) + np.arange(n_jobs) / 1024
+    rows["requested_processors"] = draw.integers(1, 7, n_jobs)
+    rows["status"] = 1
+    return SwfLog("log", rows)
+
+
+def machine(n_cores=8):
+    return small_platform(Node((Processor(n_cores),)))
+
+
+def schedule(platform, workload, policy):
+    records = hdrl.simulate(platform, workload, policy, energy=False).records
+    return records["start_s"].tolist(), records["cores"].tolist() if "cores" in records.dtype.names else None
+
+
+@pytest.mark.parametrize("predictor", ["last2", "user_mean", "geo", "harm"])
+@pytest.mark.parametrize(("key", "order"), [("fcfs", "fcfs"), ("sjf", "sjf"), ("saf", "priority")])
+def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order):
+    for seed in range(3):
+        platform = machine()
+        workload = workload_from_swf(log(seed), platform, bandwidth="none")
+        name = {"fcfs": "easy", "sjf": "easy_sjbf", "priority": "easy_priority"}[order]
+        oracle = PredictedEasy(workload, 8, predictor, key=key, order=order)
+        assert schedule(platform, workload, f"{key}+{name}@{predictor}") == schedule(platform, workload, oracle)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_index_and_the_gate_are_those_of_plain_python(world, seed):
+    draw = np.random.default_rng(seed)
+    made = random_world(seed, max_jobs=40, **WORLDS[world])
+    platform, workload = made.platform, made.workload
+    jobs = workload.jobs.copy()
+    jobs["user"] = draw.integers(0, 3, len(jobs))
+    jobs["requested_time_s"] = draw.choice((5.0, 20.0, 60.0), len(jobs))
+    workload = replace(workload, jobs=jobs)
+    offsets = draw.normal(0, 0.7, 24)
+    offsets[14] = 4.0  # so that jobs are held now and then
+    weights = first_weights("linear") + offsets
+    oracle = PredictedEasy(workload, platform.n_cores, "geo", order="priority", weights=weights, gate=True)
+    assert schedule(platform, workload, IndexKind().policy(offsets)) == schedule(platform, workload, oracle)
+
+
+def test_the_gate_by_hand_is_that_of_plain_python_and_holds_jobs():
+    platform = machine(12)
+    differs = 0
+    for seed in range(4):
+        workload = workload_from_swf(log(seed), platform, bandwidth="none")
+        oracle = PredictedEasy(workload, 12, "geo", key="saf", weights=np.array(GATE_BY_HAND), gate=True)
+        gated = schedule(platform, workload, "saf+easy@geo~gate")
+        assert gated == schedule(platform, workload, oracle)
+        differs += gated != schedule(platform, workload, "saf+easy@geo")
+    assert differs > 0
+
+
+def test_a_window_knows_what_had_ended_before_it():
+    platform = machine()
+    whole = workload_from_swf(log(7, n_jobs=90), platform, bandwidth="none")
+    window = whole.window(50, 40)
+    rows = log(7, n_jobs=90).rows
+    ends = rows["submit_s"] + rows["wait_s"] + rows["run_s"]
+    known = [i for i in np.argsort(ends, kind="stable") if ends[i] < rows["submit_s"][50]]
+    names = ("user", "requested_processors", "requested_s", "run_s")
+    past = [tuple(float(rows[name][i]) for name in names) for i in known]
+    assert 0 < len(past) < 50
+    assert schedule(platform, window, "sjf+easy@geo") == schedule(
+        platform, window, PredictedEasy(window, 8, "geo", key="sjf", past=past)
+    )
+    assert schedule(platform, window, "sjf+easy@geo") != schedule(
+        platform, replace(window, history=None), "sjf+easy@geo"
+    )
+
+
+def test_no_prediction_knows_a_job_that_has_not_ended():
+    """Longer run times of what has not ended change nothing before the first of them would have ended."""
+    platform = machine()
+    before = log(3, n_jobs=80)
+    rows = before.rows.copy()
+    ends = rows["submit_s"] + rows["wait_s"] + rows["run_s"]
+    changed = np.flatnonzero(ends >= rows["submit_s"][40])
+    changed = changed[changed < 40]
+    rows["run_s"][changed] += 500.0
+    left = workload_from_swf(before, platform, bandwidth="none").window(40, 40)
+    right = workload_from_swf(SwfLog("log", rows), platform, bandwidth="none").window(40, 40)
+    assert len(changed) > 0
+    assert np.array_equal(past_of(left).ended_groups, past_of(right).ended_groups)
+    assert schedule(platform, left, "sjf+easy_sjbf@geo") == schedule(platform, right, "sjf+easy_sjbf@geo")
+    # And of those that run within the window: what starts before the first changed end is the same.
+    times = hdrl.simulate(platform, left, "sjf+easy_sjbf@geo", energy=False).records
+    last = int(np.argmax(times["start_s"]))
+    longer = before.rows.copy()
+    longer["run_s"][40 + last] += 300.0
+    other = workload_from_swf(SwfLog("log", longer), platform, bandwidth="none").window(40, 40)
+    again = hdrl.simulate(platform, other, "sjf+easy_sjbf@geo", energy=False).records
+    assert np.array_equal(times["start_s"], again["start_s"])
+
+
+def test_easy_plus_plus_corrects_what_was_outlived():
+    """The head waits for a job that was predicted to end after 20 s; it runs on, and the plan with it."""
+    platform = machine(4)
+    jobs = [
+        Job(0.0, 4, gflop=10.0, requested_time_s=1000.0),
+        Job(1.0, 4, gflop=30.0, requested_time_s=1000.0),
+        Job(50.0, 3, gflop=200.0, requested_time_s=1000.0),  # predicted: the mean of 10 and 30
+        Job(60.0, 4, gflop=5.0, requested_time_s=100.0),
+        # Fits beside, for less than what the corrected end leaves: 50 + 20 + 60 = 130.
+        Job(75.0, 1, gflop=50.0, requested_time_s=52.0),
+    ]
+    workload = small_workload(*jobs)
+    table = workload.jobs.copy()
+    table["user"] = (1, 1, 1, 2, 3)
+    workload = replace(workload, jobs=table)
+    start_s = hdrl.simulate(platform, workload, "fcfs+easy@last2/all", energy=False).records["start_s"]
+    by_request = hdrl.simulate(platform, workload, "fcfs+easy@last2", energy=False).records["start_s"]
+    assert start_s[4] == pytest.approx(75.0, abs=1e-3)
+    assert by_request[4] == pytest.approx(75.0, abs=1e-3)
+    table["requested_time_s"][4] = 60.0  # 135 > 130: it would delay the head as planned
+    late = replace(workload, jobs=table)
+    assert hdrl.simulate(platform, late, "fcfs+easy@last2/all", energy=False).records["start_s"][4] > 76.0
+    assert hdrl.simulate(platform, late, "fcfs+easy@last2", energy=False).records["start_s"][4] < 76.0
+
+
+def test_requested_times_are_a_predictor_and_change_nothing():
+    world = random_world(5)
+    platform, workload = world.platform, world.workload
+    for name in ("sjf+easy", "wfp3+easy_sjbf", "sjf", "saf+conservative"):
+        assert schedule(platform, workload, name) == schedule(platform, workload, f"{name}@requested")
+
+
+def test_predictions_order_jobs_without_easy_too():
+    platform = machine()
+    workload = workload_from_swf(log(2), platform, bandwidth="none")
+    for name in ("sjf", "sjf+conservative"):
+        assert schedule(platform, workload, f"{name}@geo") != schedule(platform, workload, name)
+
+
+def test_names_are_read_and_mistakes_are_one_line():
+    assert read_pair("sjf+easy@geo-low_power").name == "sjf+easy@geo-low_power"
+    assert is_clairvoyant("sjf+easy@clairvoyant")
+    assert not is_clairvoyant("sjf+easy@geo")
+    for name, message in (
+        ("sjf+easy@goe", "geo"),
+        ("sjf+easy@geo/some", "all"),
+        ("saf+easy@geo~gait", "gate"),
+        ("saf@geo~gate", "without EASY"),
+        ("saf+conservative@geo/all", "without EASY"),
+    ):
+        with pytest.raises(HdrlError, match=message) as told:
+            read_pair(name)
+        assert isinstance(told.value, (UnknownName, DecisionError))
+        assert "\n" not in str(told.value)
+
+
+def test_every_predictor_is_a_policy():
+    platform = machine()
+    workload = workload_from_swf(log(1, n_jobs=30), platform, bandwidth="none")
+    for name in PREDICTORS:
+        assert hdrl.simulate(platform, workload, f"saf+easy@{name}", energy=False).records["start_s"].min() >= 0
+    exact = hdrl.simulate(platform, workload, "sjf+easy@clairvoyant", energy=False).records["start_s"]
+    known = workload_from_swf(log(1, n_jobs=30), platform, bandwidth="none", estimates="exact")
+    assert exact.tolist() != hdrl.simulate(platform, known, "sjf", energy=False).records["start_s"].tolist()
+
+
+def test_a_gate_holds_nothing_on_an_empty_machine():
+    """All jobs start at last, whatever the weights."""
+    platform = machine()
+    workload = workload_from_swf(log(4, n_jobs=30), platform, bandwidth="none")
+    offsets = np.zeros(24)
+    offsets[14], offsets[23] = 40.0, 40.0  # the largest reserve, for ever
+    trace = hdrl.simulate(platform, workload, IndexKind().policy(offsets), energy=False)
+    assert (trace.records["start_s"] >= 0).all()
+
+
+def test_the_exact_engine_plays_it_alike():
+    platform = machine()
+    workload = workload_from_swf(log(6, n_jobs=30), platform, bandwidth="none")
+    policy = IndexKind().policy(np.zeros(24))
+    played = hdrl.simulate(platform, workload, policy, simulator="exact").records["start_s"]
+    here = hdrl.simulate(platform, workload, policy).records["start_s"]
+    assert played == pytest.approx(here, abs=1e-4)
