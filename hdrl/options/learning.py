@@ -101,6 +101,9 @@ class LearningOptions(Block):
     n_validation_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
         default=1, description="Episodes of each validation."
     )
+    patience: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="Validations without a better one after which the training ends; null: any number."
+    )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     distributed: DistributedOptions | None = Field(
@@ -109,8 +112,15 @@ class LearningOptions(Block):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out workers that there are not: the files of a training by one stay as they always were."""
+        """Leave out workers and patience that there are not: files of a training without stay as they always were."""
         told: dict[str, Any] = handler(self)
-        if told.get("distributed") is None:
-            told.pop("distributed", None)
+        for name in ("distributed", "patience"):
+            if told.get(name) is None:
+                told.pop(name, None)
         return told
+
+    @model_validator(mode="after")
+    def _patience_needs_validations(self) -> Self:
+        if self.patience is not None and self.validation_every is None:
+            raise ValueError("learning.patience counts validations, expected learning.validation_every, too")
+        return self

@@ -45,6 +45,8 @@ class Plan:
         Iterations between two validations; ``None``: there are none.
     n_validation_episodes
         Episodes of a validation.
+    patience
+        Validations without a better one after which there is no hope; ``None``: any number.
     validation_seed
         Seed of the validations, the same for all.
     actions
@@ -57,6 +59,7 @@ class Plan:
     checkpoint_every: int = 10
     validation_every: int | None = None
     n_validation_episodes: int = 1
+    patience: int | None = None
     validation_seed: int = 0
     actions: tuple[str, ...] = ()
     has_events: bool = False
@@ -160,7 +163,7 @@ class Training:
         log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
         with self._stoppable() as is_stopped, self._events() as events:
-            while self.reached.n_iterations < self.plan.n_iterations and not is_stopped():
+            while not self.is_done and not is_stopped():
                 self._iterate(log, events)
                 if self._is_due(self.plan.checkpoint_every):
                     self._save(log)
@@ -168,7 +171,18 @@ class Training:
         if saved < self.reached.n_iterations:
             self._save(log)
         log.write_hdeeprm_files()
-        return self.reached.n_iterations >= self.plan.n_iterations
+        return self.is_done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all iterations were made, or too many validations were no better."""
+        reached, plan = self.reached, self.plan
+        if reached.n_iterations >= plan.n_iterations:
+            return True
+        if plan.patience is None or plan.validation_every is None:
+            return False
+        n_validations = [n // plan.validation_every for n in (reached.n_iterations, reached.best_iteration)]
+        return n_validations[0] - n_validations[1] >= plan.patience
 
     def _new_log(self, state: Mapping[str, int] | None = None) -> TrainingLog:
         return TrainingLog(self.folder, state, () if self.decisions is None else tuple(self.decisions.lines))

@@ -296,6 +296,7 @@ class TrainingRun:
             checkpoint_every=learning.checkpoint_every,
             validation_every=learning.validation_every,
             n_validation_episodes=learning.n_validation_episodes,
+            patience=learning.patience,
             validation_seed=stream_seed(self.options.seed, "validation"),
             actions=self.world.spec.action_names(),
             has_events=learning.tensorboard,

@@ -21,9 +21,17 @@ from hdrl.settings.batch.registries import CONTENTION_MODELS, SIMULATORS
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
 """Names of the systems whose numbers can be reproduced, their errors included."""
 
-JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw"]
+JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]
 CoreSelection = Literal[
-    "random", "high_gflops", "high_flops", "high_cores", "high_mem", "high_mem_bw", "low_power", "low_energy"
+    "random",
+    "high_gflops",
+    "high_flops",
+    "high_cores",
+    "high_mem",
+    "high_mem_bw",
+    "low_power",
+    "low_energy",
+    "low_cores",
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
 ExtraFile = Literal["out_schedule.trace", "platform.xml", "workload.json", "actions.log", "log_probs.log"]
@@ -35,6 +43,9 @@ Objective = Literal[
     "energy_consumption",
     "edp",
     "avg_bounded_slowdown",
+    "slowdown",
+    "bounded_slowdown",
+    "waiting_time",
     "mean_slowdown",
     "mean_turnaround_s",
     "utilization",

@@ -233,6 +233,11 @@ OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.metric: one for one 
 ALIASES: Mapping[str, str] = MappingProxyType({one.alias: one.metric for one in _TABLE if one.alias})
 """The metrics by HDeepRM's names of objectives."""
 
+IRMASIM_NAMES: Mapping[str, str] = MappingProxyType(
+    {"slowdown": "mean_slowdown", "bounded_slowdown": "mean_bounded_slowdown", "waiting_time": "mean_wait_s"}
+)
+"""The metrics by IRMaSim's names of objectives, where HDeepRM has others or none."""
+
 AnyObjective: TypeAlias = Objective | OwnObjective
 GivenObjective: TypeAlias = str | Callable[[Mapping[str, float]], float]
 """A name of `OBJECTIVES` or `ALIASES`, a Python file and a function in it (``"my.py:objective"``), or a function."""
@@ -259,7 +264,7 @@ def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJEC
         return OwnObjective(given, getattr(given, "__name__", type(given).__name__))
     if isinstance(given, str) and is_objective_file(given):
         return load_objective(given)
-    name = ALIASES.get(str(given), str(given))
+    name = {**ALIASES, **IRMASIM_NAMES}.get(str(given), str(given))
     if name not in known:
         aliases = [alias for alias, metric in ALIASES.items() if metric in known]
         raise UnknownName("objective", str(given), (*known, *aliases))

@@ -16,7 +16,7 @@ from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 from hdrl.settings.batch.envs.rewards import ALIASES, NO_CODE, OBJECTIVES, read_objective, rewards_table
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.metrics import METRICS
-from hdrl.settings.batch.options import Objective
+from hdrl.settings.batch.options import ActionOptions, EnvironmentOptions, Objective
 from hdrl.settings.batch.order import codes
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
 
@@ -115,6 +115,13 @@ def test_an_alias_pays_what_the_metric_pays(alias: str, metric: str) -> None:
     world = frugal_world()
     for form in ("growth", HDEEPRM):
         assert rewards(world, "first-low_power", alias, form) == rewards(world, "first-low_power", metric, form)
+
+
+def test_irmasims_names_of_objectives() -> None:
+    for name, metric in (("waiting_time", "mean_wait_s"), ("bounded_slowdown", "mean_bounded_slowdown")):
+        assert read_objective(name).metric == metric
+        assert EnvironmentOptions(objective=name).objective == name
+    assert ActionOptions(selection=[{"longest": ["low_cores"]}]).pairs() == ["longest-low_cores"]
 
 
 def test_hdeeprms_reward_exists_for_its_objectives_alone() -> None:
