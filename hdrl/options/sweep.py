@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import Field, PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    model_serializer,
+    model_validator,
+)
 
 from hdrl.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
@@ -20,19 +29,42 @@ Number = Annotated[float, Field(gt=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+def _or_all(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return ALL if value == ALL else handler(value)
+
+
+def _count_or_all(smallest: int) -> Any:
+    """Return a type of whole numbers from the smallest on, and the word ``all``; mistakes are told as of numbers."""
+    bounds = {"minimum": smallest, "maximum": 10**9}
+    return Annotated[
+        int,
+        Field(ge=smallest, le=10**9),
+        WrapValidator(_or_all),
+        PlainSerializer(lambda value: value),
+        WithJsonSchema({"anyOf": [{"type": "integer", **bounds}, {"const": ALL}]}),
+    ]
+
+
+ALL = "all"
+
+if TYPE_CHECKING:
+    Length: TypeAlias = int | Literal["all"]
+    WarmUp: TypeAlias = int | Literal["all"]
+else:
+    Length, WarmUp = _count_or_all(1), _count_or_all(0)
+
+
 class Windows(Block):
     """Which pieces of a workload are simulated, each for itself."""
 
-    length: Annotated[int, Field(ge=1, le=10**9)] | Literal["all"] = Field(
-        description="Jobs of a window that count; all: those of the range, as one window."
-    )
+    length: Length = Field(description="Jobs of a window that count; all: those of the range, as one window.")
     count: Annotated[int, Field(ge=1, le=10**6)] | None = Field(
         default=None, description="Number of windows per workload or load; by default all that fit side by side."
     )
     starts: list[Annotated[int, Field(ge=0, le=10**12)]] | None = Field(
         default=None, description="First job of each window, instead of windows side by side; they may overlap."
     )
-    warm_up: Annotated[int, Field(ge=0, le=10**9)] | Literal["all"] = Field(
+    warm_up: WarmUp = Field(
         default=0,
         description="Jobs before a window that are simulated and do not count; 0: an empty machine; all: all.",
     )

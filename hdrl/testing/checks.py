@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.policies import PolicyFunction, simulate
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
+from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.model import StepKind, Workload
 from hdrl.testing.worlds import World, check_worlds
 
@@ -114,7 +115,7 @@ def trace_differences(left: Trace, right: Trace) -> list[str]:
 def _same(left: object, right: object) -> bool:
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
-    for kind in (OverUtilization, Workload):
+    for kind in (OverUtilization, Workload, LogHistory):
         if isinstance(left, kind):
             return all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(kind))
     return bool(left == right)

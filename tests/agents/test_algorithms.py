@@ -148,6 +148,8 @@ class Watched(IdentityEnvs):
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_masks_are_never_broken(name: str) -> None:
+    if ALGORITHMS[name].agent_class().takes_box:
+        return  # there are no masks where actions are numbers
     if name == "rlscheduler":
         pytest.skip("its network takes tables; the tests of picking jobs watch it")
     envs = Watched(4, n_actions=6, is_masked=True, length=7)

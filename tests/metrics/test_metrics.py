@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,7 @@ BY_HAND = {
     "p95_bounded_slowdown": 1.09,
     "p99_bounded_slowdown": 1.098,
     "max_bounded_slowdown": 1.1,
+    "user_fairness": math.nan,  # one user
     "energy_j": 3000,
     "mean_power_w": 200,
     "energy_delay_product_js": 45000,
@@ -67,8 +69,19 @@ BY_HAND = {
 def test_metrics_by_hand(hand_made):
     found = compute_metrics(hand_made)
     assert list(found) == list(BY_HAND) == list(METRICS)
-    assert found == pytest.approx(BY_HAND, rel=1e-12)
+    assert found == pytest.approx(BY_HAND, rel=1e-12, nan_ok=True)
     assert {type(value) for value in found.values()} == {float}
+
+
+def test_fairness_between_users_by_hand(make_trace):
+    ended = JobState.COMPLETED_SUCCESSFULLY
+    trace = make_trace([(0.0, 1, ended, 0.0, 10.0, 1), (0.0, 1, ended, 10.0, 10.0, 1), (0.0, 1, ended, 20.0, 10.0, 1)])
+    jobs = trace.workload.jobs.copy()
+    jobs["user"] = (7, 7, 3)  # bounded slowdowns of 1 and 2, and of 3
+    trace = replace(trace, workload=replace(trace.workload, jobs=jobs))
+    assert compute_metrics(trace)["user_fairness"] == pytest.approx((1.5 + 3) ** 2 / (2 * (1.5**2 + 3**2)))
+    jobs["user"] = (7, 7, -1)  # one known user alone
+    assert math.isnan(compute_metrics(trace)["user_fairness"])
 
 
 def test_no_finished_job_gives_no_times(make_trace):

@@ -232,5 +232,5 @@ def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
             load,
             int(seed_sequence(sweep.seed, f"compare/{part}/{load!r}/{number}").generate_state(1)[0]),
         )
-        for number in range(sweep.windows.count or 1)
+        for number in range(windows.count or 1)
     ]

@@ -295,6 +295,7 @@ class JobIndexSpec:
             Not looked at.
         """
         del machine, load, arguments
+        return None
 
     def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return nothing: no default depends on another argument.
@@ -316,6 +317,7 @@ class JobIndexSpec:
             Not looked at.
         """
         del arguments
+        return None
 
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which weights decide about all jobs.

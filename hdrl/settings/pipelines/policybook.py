@@ -78,6 +78,7 @@ class PipelinePolicies:
             Not looked at.
         """
         del knows
+        return None
 
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.

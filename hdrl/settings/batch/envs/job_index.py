@@ -242,6 +242,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             Not looked at.
         """
         del machine, load
+        return None
 
     def _seen(self) -> NDArray[np.float32]:
         return np.zeros((self.num_envs, 1), dtype=np.float32)

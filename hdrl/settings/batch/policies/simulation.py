@@ -65,7 +65,7 @@ def start_nothing(view: View) -> list[Decision]:
 def simulate(
     platform: Platform,
     workload: Workload,
-    policy: str | OwnPriority | PolicyFunction = "shortest-high_gflops",
+    policy: str | PolicyPair | OwnPriority | PolicyFunction = "shortest-high_gflops",
     *,
     seed: int = 0,
     energy: bool = True,
@@ -88,9 +88,9 @@ def simulate(
     workload
         The jobs.
     policy
-        The name of a policy (`policies.policy_names`); the path of a Python file that defines one
-        (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a `simulation.View`
-        whenever something happened and returns decisions; or a priority (`policies.OwnPriority`).
+        The name of a policy (`policies.policy_names`), or one of the kernel (`policies.read_pair`); the path of a
+        Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a
+        `simulation.View` whenever something happened and returns decisions; or a priority (`policies.OwnPriority`).
     seed
         Seed of what is random in the policy.
     energy
@@ -148,12 +148,12 @@ def simulate(
         return trace
 
 
-def _file(policy: str | OwnPriority | PolicyFunction) -> Path | None:
+def _file(policy: str | PolicyPair | OwnPriority | PolicyFunction) -> Path | None:
     """Return the file that a policy is given by, ``None`` if it is not."""
     return Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
 
 
-def _policy(policy: str | OwnPriority | PolicyFunction) -> PolicyPair | OwnPriority | PolicyFunction:
+def _policy(policy: str | PolicyPair | OwnPriority | PolicyFunction) -> PolicyPair | OwnPriority | PolicyFunction:
     """Return what a policy given in any form is."""
     if not isinstance(policy, str):
         return policy

@@ -94,8 +94,11 @@ def predictions_of(history: LogHistory) -> dict[str, Floats]:
     results = np.zeros((n_jobs, len(REPLAYED)))
     arrivals = np.lexsort((np.arange(n_jobs), history.submit_s)).astype(np.int64)
     ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
-    columns = (history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
-    replay(arrivals, np.ascontiguousarray(ends), *map(np.ascontiguousarray, columns), groups, sums, results)
+    columns = [
+        np.ascontiguousarray(column)
+        for column in (history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
+    ]
+    replay(arrivals, np.ascontiguousarray(ends), columns[0], columns[1], columns[2], columns[3], groups, sums, results)
     learned = dict(zip(REPLAYED, results.T, strict=True))
     return {name: history.requested_time_s if name == "requested" else learned[name] for name in EVALUATED}
 
