@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,11 +106,11 @@ class DecisionLog:
         """
         rewards = outcome.rewards if outcome.exact_rewards is None else outcome.exact_rewards
         for row in np.flatnonzero(outcome.valid.numpy()).tolist():
-            action = int(self._chosen[row])
+            action = self._chosen[row].tolist()  # a number, or those of a Box
             chances = None if self._probabilities is None else self._probabilities[row]
             if ACTIONS_FILE in self.lines:
-                self.lines[ACTIONS_FILE].append(str(action))
-            if chances is not None and LOG_PROBS_FILE in self.lines:
+                self.lines[ACTIONS_FILE].append(json.dumps(action))
+            if isinstance(action, int) and chances is not None and LOG_PROBS_FILE in self.lines:
                 self._log_probs.append(math.log(max(chances[action], 1e-45)))
             if LOGGER.isEnabledFor(logging.INFO):
                 self._tell(row, action, chances, float(rewards[row]))
@@ -135,11 +135,11 @@ class DecisionLog:
         taken, self.lines = self.lines, {name: [] for name in self.lines}
         return taken
 
-    def _tell(self, row: int, action: int, chances: list[float] | None, reward: float) -> None:
+    def _tell(self, row: int, action: Any, chances: list[float] | None, reward: float) -> None:
         where = f"step {self._n_steps}" + (f", environment {row}" if len(self._chosen) > 1 else "")
         seen = np.array2string(self._seen[row].ravel(), threshold=64, precision=4, max_line_width=10**6)
         LOGGER.info("%s: observation %s", where, seen)
         if chances is not None:
             LOGGER.info("%s: probabilities %s", where, " ".join(f"{chance:.4g}" for chance in chances))
-        name = f" ({self._names[action]})" if action < len(self._names) else ""
-        LOGGER.info("%s: action %d%s, reward %.9g", where, action, name, reward)
+        name = f" ({self._names[action]})" if isinstance(action, int) and action < len(self._names) else ""
+        LOGGER.info("%s: action %s%s, reward %.9g", where, action, name, reward)
