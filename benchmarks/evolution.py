@@ -1,7 +1,7 @@
 """Windows of a log with and without predictions, side by side, and how many windows judge weights in a minute.
 
-Jobs are of the Lublin-Feitelson model with users and Tsafrir's estimates, on 256 processors at load 0.9: what the target
-speaks of, windows of 1,024 jobs, but on no real log. ``python benchmarks/evolution.py LOG PROCESSORS`` takes one.
+Jobs are of the Lublin-Feitelson model with users and Tsafrir's estimates, on 256 processors at load 0.9; with
+``python benchmarks/evolution.py LOG PROCESSORS`` they are those of a log.
 """
 
 from __future__ import annotations

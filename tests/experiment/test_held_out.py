@@ -15,7 +15,7 @@ from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.held_out import by_protocol, run_held_out
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
-from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, write_swf
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, read_swf, write_swf
 
 N_JOBS = 200
 
@@ -102,6 +102,18 @@ def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):
         assert "wins by its mean" in caution
     # The same call finds everything there.
     assert run_held_out(sweep(log, range=[0.0, 1.0]), out=tmp_path / "out", n_workers=1).cautions == result.cautions
+
+
+def test_logs_without_users_or_requested_times_are_told(log: Path, tmp_path: Path):
+    rows = read_swf(log).rows.copy()
+    rows["user"], rows["requested_s"] = -1, -1
+    write_swf(SwfLog("bare", rows), tmp_path / "bare.swf")
+    bare = sweep(tmp_path / "bare.swf", baseline="fcfs+easy")
+    told = [one.text for one in run_comparison(bare, out=tmp_path / "out", n_workers=1).cautions]
+    assert any("bare names no users: sjf+easy@geo predicts" in text for text in told)
+    assert any("requested times" in text for text in told)
+    known = run_comparison(sweep(log, baseline="fcfs+easy"), out=tmp_path / "known", n_workers=1).cautions
+    assert not any("names no users" in one.text or "requested times" in one.text for one in known)
 
 
 def test_the_command_takes_the_best_classic_as_opponent(log: Path, tmp_path: Path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hdrl.errors import HdrlError
 from hdrl.settings.batch.sweep import DEFAULT_BASELINE
 
 BACKFILL_ORDERS = ("easy", "easy_sjbf", "easy_priority")
@@ -66,6 +67,22 @@ class BatchPolicies:
             predictor = next((name for name in PREDICTORS if PREDICTORS[name].code == code), "")
         group = f"heuristics@{predictor}"
         return group if group in self.groups() else None
+
+    def predicts(self, candidate: str) -> bool:
+        """Tell whether a candidate of a sweep is a policy, or a group, that goes by predictions.
+
+        Parameters
+        ----------
+        candidate
+            As it was written: a policy, a group, ``NAME=...``.
+        """
+        name = candidate.rpartition("=")[2]
+        if name in self.groups():
+            name = self.groups()[name][0]
+        try:
+            return self.rivals(name) is not None
+        except HdrlError:  # a file or a pattern
+            return False
 
     def read(self, text: str) -> str:
         """Return today's name of a policy; the names of all versions of HDeepRM are understood.

@@ -78,6 +78,47 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) 
     return results
 
 
+@PROTOCOLS.register("rlscheduler-corrected")
+def rlscheduler_corrected(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the same as `rlscheduler_lublin1` beside the priorities as they were published, and under proper EASY.
+
+    Its WFP3 and UNICEF serve first who should come last; the published ones are Tang and others', CLUSTER 2009. Under
+    EASY the queue is sorted again at every event, and spare processors are used.
+
+    Parameters
+    ----------
+    traces
+        Holds ``lublin_256.swf.gz``.
+    models
+        Not used: a protocol of fixed priorities.
+    """
+    del models
+    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
+    from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
+
+    titles = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
+    worlds: dict[str, dict[str, str]] = {
+        "as in RLScheduler": {"compatibility": "rlscheduler", "backfilling": "rlscheduler"},
+        "as published": {"commitment": "block", "backfilling": "rlscheduler"},
+        "as published, EASY": {"commitment": "repick", "backfilling": "easy"},
+    }
+    results: dict[Place, float] = {}
+    for column, arguments in worlds.items():
+        env = JobPickVectorEnv(
+            1,
+            workload=traces[LUBLIN],
+            n_jobs=RLSCHEDULER_N_JOBS,
+            start=list(RLSCHEDULER_STARTS),
+            **({} if "compatibility" in arguments else {"shift": False}),
+            **arguments,
+        )
+        found = env.run_priorities(list(titles))
+        for name, title in titles.items():
+            results[title, column] = float(np.mean(found[name]["mean_bounded_slowdown"]))
+        env.close()
+    return results
+
+
 @PROTOCOLS.register("lublin1-easy")
 def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
     """Return the mean bounded slowdown of heuristics on RLScheduler's ten sequences under proper EASY.

@@ -237,6 +237,8 @@ class BatchSetting:
     def exact_estimates(self, sweep: BatchSweep, loads: Sequence[Workload]) -> list[str]:
         """Return the names of the workloads whose requested times are the run times.
 
+        That is also so where a log has no requested times.
+
         Parameters
         ----------
         sweep
@@ -244,23 +246,39 @@ class BatchSetting:
         loads
             Its workloads.
         """
-        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES
+        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES, lacks_estimates
 
-        names = [workload.name for workload in loads if workload.origin.get("estimates") == EXACT_ESTIMATES]
+        names = [
+            workload.name
+            for workload in loads
+            if workload.origin.get("estimates") == EXACT_ESTIMATES or lacks_estimates(workload)
+        ]
         if sweep.generated_estimates == EXACT_ESTIMATES:
             names += [f"{self.generator}@{load:g}" for load in sweep.loads]
         return names
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
-        """Return nothing: what misleads in comparisons of batch schedulers misleads in all.
+        """Return what readers must know where candidates go by users' history and a workload names no users.
 
         Parameters
         ----------
         sweep, machine, loads
-            Not looked at.
+            What is compared.
         """
-        del sweep, machine, loads
-        return []
+        from hdrl.settings.batch.predict.evaluation import has_users
+
+        del machine
+        predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
+        if not predicting:
+            return []
+        return [
+            (
+                "users",
+                f"{load.name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",
+            )
+            for load in loads
+            if not has_users(load)
+        ]
 
 
 def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hdrl.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE
@@ -15,6 +17,9 @@ from hdrl.settings.batch.workload.model import Workload
 
 EXACT_ESTIMATES = "exact"
 """The model of estimates that gives policies the true run times."""
+
+LACKING = 0.9
+"""Share of the jobs of a log that must run exactly as long as requested for the log to have no requested times."""
 
 _BLIND_KEYS = frozenset(
     (
@@ -48,6 +53,20 @@ def looks_at_times(policy: Any) -> bool:
     return is_ruled or pair.backfilling != codes.NO_BACKFILLING or pair.job_key not in _BLIND_KEYS
 
 
+def lacks_estimates(workload: Workload) -> bool:
+    """Tell whether a workload comes from a log without requested times, where the true run times stand for them.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    """
+    history = workload.history
+    if history is None or not len(history.run_s):
+        return False
+    return bool(np.mean(history.requested_time_s == history.run_s) >= LACKING)
+
+
 def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
     """Tell whether a policy knows true run times.
 
@@ -66,7 +85,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
     HdrlError
         If there is no such policy, or its file is wrong.
     """
-    exact = workload is not None and workload.origin.get("estimates") == EXACT_ESTIMATES
+    exact = workload is not None and (workload.origin.get("estimates") == EXACT_ESTIMATES or lacks_estimates(workload))
     if exact and looks_at_times(policy):
         return True
     if isinstance(policy, str):
