@@ -123,7 +123,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         check_render_mode(render_mode)
         if start not in ("random", None):
             raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
-        if isinstance(n_jobs, (tuple, list)):
+        if n_jobs is None or (isinstance(n_jobs, Sequence) and not isinstance(n_jobs, str)):
             raise OptionsError(f"n_jobs is {n_jobs!r}, expected one number: candidates are judged on equal windows")
         if not tail >= 0:
             raise OptionsError(f"tail is {tail}, expected a number, at least 0")
