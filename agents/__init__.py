@@ -102,6 +102,7 @@ _RLSCHEDULER = {
     "max_grad_norm": None,
     "is_scaled": False,
 }
+_ADVISOR_SEED = {"lr": 1e-4, "lr_decay": 0.99, "has_baseline": False}
 _HDEEPRM: dict[str, Any] = {"network": "hdeeprm_reinforce", "hidden": [16], "lr": 1e-3}
 
 for _name, _module, _class, _summary, _settings in (
@@ -114,6 +115,9 @@ for _name, _module, _class, _summary, _settings in (
     ("sac", "sac", "SAC", "soft actor-critic for discrete actions", {}),
     ("cma_es", "cma_es", "CMAES", "evolution of weights by CMA-ES, for JobIndex", {}),
     ("openai_es", "openai_es", "OpenAIES", "evolution of weights by OpenAI's strategy, for JobIndex", {}),
+    ("advisor", "advisor", "Advisor", "REINFORCE that reads layers, for networks that adapt", {}),
+    ("advisor_exact", "advisor", "Advisor", "the same with the exact expected gradient", {"gradient": "exact"}),
+    ("advisor_seed", "advisor", "Advisor", "the same as in ChamiLamelas' advisor", _ADVISOR_SEED),
     ("rlscheduler", "ppo", "PPO", "PPO as in RLScheduler, per-job kernel; made for 100 environments", _RLSCHEDULER),
     ("hdeeprm_reinforce", "reinforce", "Reinforce", "REINFORCE as in HDeepRM's example", _HDEEPRM),
     (

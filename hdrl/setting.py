@@ -518,6 +518,7 @@ BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
 
 _HOMES = {
+    "adaptation": "hdrl.settings.adaptation.setting",
     BATCH: "hdrl.settings.batch.setting",
     "gpu": "hdrl.settings.gpu.setting",
     "pipelines": "hdrl.settings.pipelines.setting",

@@ -37,6 +37,9 @@ COMMANDS = {
     "model": LazyCommand("hdrl.launcher.model", "model", "Average models that evolved with several seeds."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
+    "adaptation": LazyCommand(
+        "hdrl.launcher.adaptation", "adaptation", "Measure tables of DNN jobs that adapt, run live ones."
+    ),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "benchmark": LazyCommand("hdrl.launcher.benchmark", "benchmark", "Measure how fast devices learn."),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),

@@ -29,6 +29,7 @@ ENVIRONMENTS = {
     "hdrl/JobIndex-v0": "hdrl.settings.batch.envs.job_index:JobIndex",
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.env:Pipelines",
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.env:GpuCluster",
+    "hdrl/Adaptation-v0": "hdrl.settings.adaptation.env:Adaptation",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 

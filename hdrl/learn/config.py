@@ -48,7 +48,7 @@ class NetworkConfig(Config):
 
     network: str = Field(
         default="mlp",
-        description="Name of the network: mlp, kernel, attention, hdeeprm_reinforce or hdeeprm_actor_critic.",
+        description="Name of the network: mlp, kernel, attention, sequence, hdeeprm_reinforce or hdeeprm_actor_critic.",
     )
     hidden: Widths = Field(
         default=(64, 64),

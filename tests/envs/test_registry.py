@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import hdrl.envs
+from hdrl.settings.adaptation.load import Jobs, jobs_of
+from hdrl.settings.adaptation.models import find_model
+from hdrl.settings.adaptation.table import Table
 from hdrl.settings.gpu.machine import read_cluster
 from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.testing import check_env
+
+
+def made_jobs(n_items: int) -> Jobs:
+    """Return jobs with a made-up table of 64 sequences, two trainings each."""
+    accuracies = np.linspace(0.3, 0.8, 128).reshape(64, 2)
+    times_s = np.repeat([60.0, 50.0, 40.0], [1, 4, 16])
+    made = Table("made", find_model("convnet2"), "", "", "made", 100.0, 3, accuracies, accuracies, times_s)
+    return jobs_of("made", [made], n_items)
+
 
 JOB_PICK: dict[str, Any] = {"n_jobs": 12, "max_jobs": 10, "n_procs": 64, "reward": "shaped"}
 
@@ -25,7 +38,13 @@ GPU_CLUSTER: dict[str, Any] = {
     "max_running": 2,
 }
 
+ADAPTATION: dict[str, Any] = {"load": made_jobs(6)}
+
 CASES: dict[str, list[dict[str, Any]]] = {
+    "hdrl/Adaptation-v0": [
+        ADAPTATION,
+        ADAPTATION | {"n_jobs": 2, "reward": "accuracy", "outcome": "mean", "start": "consecutive"},
+    ],
     "hdrl/JobPick-v0": [
         JOB_PICK,
         JOB_PICK

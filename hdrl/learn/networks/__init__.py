@@ -1,7 +1,8 @@
 """Networks by name: what maps an observation to a number for each action, and to one for the observation.
 
-``mlp`` takes any observation; ``kernel`` and ``attention`` take tables with a row for each job; ``hdeeprm_reinforce``
-and ``hdeeprm_actor_critic`` are the networks of HDeepRM's example agents.
+``mlp`` takes any observation; ``kernel`` and ``attention`` take tables with a row for each job; ``sequence`` takes a
+share of time and ids of layers; ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` are the networks of HDeepRM's
+example agents.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hdrl.learn.networks.attention import AttentionActorCritic
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.kernel import KernelActorCritic
 from hdrl.learn.networks.mlp import MlpActorCritic
+from hdrl.learn.networks.sequence import SequenceActorCritic
 from hdrl.registry import Registry
 
 __all__ = ["NETWORKS", "ActorCritic", "build_network"]
@@ -134,6 +136,19 @@ def _attention(
         has_critic=has_critic,
         sees_all_rows=config.visible_rows == "all",
     )
+
+
+@_register("sequence")
+def _sequence(
+    config: NetworkConfig,
+    observation_shape: tuple[int, ...],
+    n_actions: int,
+    generator: torch.Generator,
+    *,
+    has_critic: bool,
+) -> ActorCritic:
+    del config  # its sizes are those of the advisor that it is after
+    return SequenceActorCritic(observation_shape, n_actions, generator, has_critic=has_critic)
 
 
 @_register("hdeeprm_reinforce")

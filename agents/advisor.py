@@ -1,0 +1,263 @@
+"""An advisor: REINFORCE with a temperature, a baseline and entropy, or with the exact expected gradient.
+
+Williams, "Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning", Machine
+Learning 8, 1992. The preset ``advisor_seed`` follows ChamiLamelas' advisor for networks that are deepened.
+
+What differs from the paper, and why:
+
+1. The return of an episode is less what episodes have brought so far, and divided by how much that varied: both are
+   running means, so that a batch may be one episode.
+2. Logits are divided by a temperature while exploring, which falls to 1 from update to update.
+3. ``gradient: exact`` plays every sequence of actions once, in as many environments as there are, instead of drawing
+   them, and weighs each by its probability. Episodes must all have the same number of decisions, and the environments
+   must have the same episode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import gymnasium as gym
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from hdrl.errors import LearningError
+from hdrl.learn.agent import Acted
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import entropy_of, log_prob_of, sample
+from hdrl.learn.memory import Memory, Outcome
+from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.rollout import Episodes, Steps
+
+RATE = 0.05
+"""Share of a new batch in the running means."""
+
+Mistake = Literal["parent_weights", "temperature_on_probabilities"]
+
+
+class AdvisorConfig(NetworkConfig):
+    """Settings of advisors."""
+
+    network: str = Field(default="sequence", description="Name of the network.")
+    gradient: Literal["sampled", "exact"] = Field(
+        default="sampled", description="Whether episodes are drawn, or every one is played and weighed."
+    )
+    n_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
+        default=1, description="sampled: episodes of each environment in a batch."
+    )
+    lr: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2."
+    )
+    lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="What the learning rate is multiplied by every 500 updates."
+    )
+    has_baseline: bool = Field(
+        default=True, description="sampled: whether the mean return is taken off and its spread divided by."
+    )
+    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
+    )
+    temperature: Annotated[float, Field(ge=1, le=10**6)] = Field(
+        default=1.0, description="sampled: what logits are divided by at first while exploring."
+    )
+    temperature_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.9, description="sampled: what the temperature is multiplied by after each update, until it is 1."
+    )
+    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+        default=None, description="Largest norm of the gradient; null: any."
+    )
+    errors: list[Mistake] = Field(
+        default=[],
+        description="Errors of ChamiLamelas' advisor: parent_weights judges an agent by the weights that it started"
+        " from; temperature_on_probabilities divides probabilities instead of logits, and softmaxes them again.",
+    )
+
+
+class _Running(nn.Module):
+    """Running means of returns and their squared deviations, and the temperature: numbers that are saved."""
+
+    n_batches: Tensor
+    mean: Tensor
+    square: Tensor
+    temperature: Tensor
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.register_buffer("n_batches", torch.zeros(()))
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("square", torch.ones(()))
+        self.register_buffer("temperature", torch.tensor(temperature))
+
+    def scaled(self, returns: Tensor) -> Tensor:
+        """Return what is better than usual, and take notice."""
+        if not self.n_batches:
+            self.mean, self.square = returns.mean(), returns.var(unbiased=False).clamp(min=1e-4)
+        found = (returns - self.mean) / self.square.sqrt().clamp(min=1e-6)
+        self.square = self.square.lerp(((returns - self.mean) ** 2).mean(), RATE)
+        self.mean = self.mean.lerp(returns.mean(), RATE)
+        self.n_batches = self.n_batches + 1.0
+        return found
+
+
+class Advisor(ActorCriticAgent):
+    """The policy gradient of whole episodes, drawn or all of them."""
+
+    Config = AdvisorConfig
+    config: AdvisorConfig
+
+    def __init__(
+        self,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        config: AdvisorConfig | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        settings = AdvisorConfig() if config is None else config
+        super().__init__(observation_space, action_space, settings, generator, has_critic=False)
+        self.optimizer = adam(self.network, self.config.lr, None)
+        self.optimizers["adam"] = self.optimizer
+        self.running = _Running(self.config.temperature)
+        self.modules["running"] = self.running
+        self._step = 0
+        if "parent_weights" in self.config.errors:
+            self.modules["parent"] = copy.deepcopy(self.network)
+
+    def memory(self, n_envs: int) -> Memory:
+        """Return a memory of whole episodes.
+
+        Raises
+        ------
+        LearningError
+            If every sequence of actions cannot be played in that many environments.
+        """
+        if self.config.gradient == "exact":
+            self._n_decisions(n_envs)
+            return Episodes(1)
+        return Episodes(self.config.n_episodes)
+
+    @contextlib.contextmanager
+    def session(self, seed: int | None = None) -> Iterator[None]:
+        """Begin to play every sequence from the beginning."""
+        del seed
+        self._step = 0
+        yield
+
+    def saw(self, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
+        """Count the decisions of the episodes."""
+        del outcome, observations, mask
+        self._step += 1
+
+    def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
+        """Draw actions, or those of the sequence that is the environment's; or take the most probable ones."""
+        with torch.inference_mode():
+            if not explore:
+                judged: Any = self.modules.get("parent", self.network)
+                return Acted(judged.logits(observations, mask).argmax(-1), {})
+            if self.config.gradient == "exact":
+                return Acted(self._next_of_all(len(observations)), {})
+            return Acted(sample(self._exploring(self.network.logits(observations, mask)), self.generator), {})
+
+    def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return how likely each action is while training."""
+        with torch.inference_mode():
+            return torch.softmax(self._exploring(self.network.logits(observations, mask)), -1)
+
+    def learn(self, batch: Steps) -> dict[str, float]:
+        """Make one step of gradient descent."""
+        if self.n_updates == 0 and "parent" in self.modules:
+            self.modules["parent"].load_state_dict(self.network.state_dict())
+        loss, told = self._exact(batch) if self.config.gradient == "exact" else self._sampled(batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        step_clipped(self.optimizer, self.config.max_grad_norm)
+        self.n_updates += 1
+        if self.n_updates % 500 == 0:
+            for group in self.optimizer.param_groups:
+                group["lr"] *= self.config.lr_decay
+        self.running.temperature = (self.running.temperature * self.config.temperature_decay).clamp(min=1.0)
+        return {"policy_loss": float(loss.detach()), **told}
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Take over the weights; a model without those of its parent becomes the parent."""
+        modules = dict(state["modules"])
+        modules.setdefault("parent", modules.get("network"))
+        temperature = self.running.temperature.clone()
+        super().load_weights({**state, "modules": {"running": self.running.state_dict(), **modules}})
+        self.running.temperature = temperature
+
+    def _exploring(self, logits: Tensor) -> Tensor:
+        """Return logits at the present temperature."""
+        temperature = float(self.running.temperature)
+        if temperature == 1.0:
+            return logits
+        if "temperature_on_probabilities" in self.config.errors:
+            return torch.softmax(logits, -1) / temperature
+        return logits / temperature
+
+    def _sampled(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
+        """Return the loss of drawn episodes: every decision is as good as what its episode brought."""
+        returns = _returns(batch)
+        index = batch.valid.flatten().nonzero().squeeze(-1)
+        worth = returns.flatten()[index]
+        if self.config.has_baseline:
+            worth = self.running.scaled(worth)
+        observations, masks, actions = batch.flat()
+        logits = self.network.logits(observations[index], None if masks is None else masks[index])
+        log_probs = torch.log_softmax(self._exploring(logits), -1)
+        entropy = entropy_of(log_probs).mean()
+        loss = -(log_prob_of(log_probs, actions[index]) * worth).mean() - self.config.entropy_coef * entropy
+        return loss, {"entropy": float(entropy.detach())}
+
+    def _exact(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
+        """Return minus the expected return, standardised over all sequences."""
+        n_steps, n_envs = batch.valid.shape
+        same = (batch.observations[0] == batch.observations[0, :1]).all()
+        if not batch.valid.all() or n_steps != self._n_decisions(n_envs) or not same:
+            raise LearningError(
+                "gradient 'exact' needs the same episode in all environments, and as many decisions as they can play"
+                " every sequence of: learning.episodes.n_jobs 1, start consecutive, n_envs n_actions ** n_decisions"
+            )
+        returns = batch.rewards.sum(0)
+        worth = (returns - returns.mean()) / returns.std().clamp(min=1e-6)
+        observations, masks, actions = batch.flat()
+        log_probs = torch.log_softmax(self.network.logits(observations, masks), -1)
+        chosen = log_prob_of(log_probs, actions).reshape(n_steps, n_envs)
+        probability = chosen.sum(0).exp()
+        entropy = (probability.detach() * entropy_of(log_probs).reshape(n_steps, n_envs).mean(0)).sum()
+        loss = -(probability * worth).sum() - self.config.entropy_coef * entropy
+        return loss, {
+            "entropy": float(entropy.detach()),
+            "expected_return": float((probability * returns).sum().detach()),
+        }
+
+    def _next_of_all(self, n_envs: int) -> Tensor:
+        """Return the next action of the sequence that each environment plays."""
+        power = max(0, self._n_decisions(n_envs) - 1 - self._step)
+        actions: Tensor = torch.arange(n_envs) // self.n_actions**power % self.n_actions
+        return actions
+
+    def _n_decisions(self, n_envs: int) -> int:
+        n_decisions = 1
+        while self.n_actions**n_decisions < n_envs:
+            n_decisions += 1
+        if self.n_actions**n_decisions != n_envs:
+            near = [self.n_actions**n for n in (max(1, n_decisions - 1), n_decisions)]
+            raise LearningError(
+                f"gradient 'exact' plays every sequence of {self.n_actions} actions at once: n_envs is {n_envs},"
+                f" expected {near[0]} or {near[1]}"
+            )
+        return n_decisions
+
+
+def _returns(batch: Steps) -> Tensor:
+    """Return for each step what its whole episode brings from then on, without discount."""
+    found = torch.zeros_like(batch.rewards)
+    ahead: Tensor = torch.zeros_like(batch.rewards[0])
+    for step in range(len(batch.rewards) - 1, -1, -1):
+        ahead = torch.where(batch.terminated[step] | batch.truncated[step], 0.0, ahead) + batch.rewards[step]
+        found[step] = ahead
+    return found

@@ -1,0 +1,125 @@
+"""A network that reads a sequence of ids and a share of time: what an advisor sees of a network that trains.
+
+After ChamiLamelas' advisor and H. Cai et al., "Efficient Architecture Search by Network Transformation", AAAI 2018.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from hdrl.errors import LearningError
+from hdrl.learn.masking import mask_logits
+from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp
+
+N_IDS = 64
+"""Ids that can be told apart; 0 is none."""
+
+EMBEDDED, READ, ENCODED, N_WAVES = 16, 50, 16, 8
+HEAD = (128, 128)
+WAVE = 5.0
+"""Height of the waves that time is shown by."""
+
+
+class SequenceActorCritic(ActorCritic):
+    """Ids through a frozen embedding and two recurrent layers, time as sines, both into fully connected layers.
+
+    ========  ==============================================  ==============================  ==========
+    part      input                                           layers                          output
+    ========  ==============================================  ==============================  ==========
+    encoder   ids, each as 16 random numbers that stay        LSTM both ways, 50 units each;  16
+    ..                                                        LSTM, its last output
+    time      the share t of time that is left                5 sin(2 pi i t), i = 1 ... 8    8
+    actor     both                                            128, 128                        n_actions
+    critic    both                                            128, 128                        1
+    ========  ==============================================  ==============================  ==========
+
+    Observations that are equal are read once.
+
+    Parameters
+    ----------
+    observation_shape
+        ``(1 + length,)``: the share of time, then ids, whole numbers below 64, 0 behind the last one.
+    n_actions
+        Of the environment.
+    generator
+        Source of the first weights, and of the embedding.
+    has_critic
+        Whether there is a critic.
+
+    Raises
+    ------
+    LearningError
+        If observations are of another shape.
+    """
+
+    embedding: Tensor
+    waves: Tensor
+
+    def __init__(
+        self,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        has_critic: bool = True,
+    ) -> None:
+        super().__init__()
+        if len(observation_shape) != 1 or observation_shape[0] < 2:
+            raise LearningError(
+                f"network 'sequence' reads a share of time and ids in one row, not observations of {observation_shape}"
+            )
+        self.has_critic = has_critic
+        self.register_buffer("embedding", torch.randn(N_IDS, EMBEDDED, generator=generator))
+        self.register_buffer("waves", 2.0 * math.pi * torch.arange(1, N_WAVES + 1, dtype=torch.float32))
+        self.reader = _lstm(EMBEDDED, READ, generator, is_both_ways=True)
+        self.encoder = _lstm(2 * READ, ENCODED, generator)
+        sizes = (ENCODED + N_WAVES, *HEAD)
+        self.actor = mlp((*sizes, n_actions), generator, last_gain=POLICY_GAIN)
+        self.critic = mlp((*sizes, 1), generator, last_gain=VALUE_GAIN) if has_critic else nn.Sequential()
+
+    def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a number for each action."""
+        seen, place = self._read(observations)
+        return mask_logits(self.actor(seen)[place], mask)
+
+    def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a number for each observation."""
+        del mask
+        seen, place = self._read(observations)
+        value: Tensor = self.critic(seen)[place]
+        return value.squeeze(-1)
+
+    def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return both, reading once."""
+        seen, place = self._read(observations)
+        return mask_logits(self.actor(seen)[place], mask), self.critic(seen)[place].squeeze(-1)
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Return the weights that serve the critic alone."""
+        return list(self.critic.parameters())
+
+    def _read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what is known of each different observation, and which of them each of all is."""
+        different, place = torch.unique(observations, dim=0, return_inverse=True)
+        ids = different[:, 1:].long().clamp(0, N_IDS - 1)
+        lengths = (ids > 0).sum(-1).clamp(min=1)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.embedding[ids[:, : int(lengths.max())]], lengths, batch_first=True, enforce_sorted=False
+        )
+        _, (last, _) = self.encoder(self.reader(packed)[0])
+        time = WAVE * torch.sin(different[:, :1] * self.waves)
+        return torch.cat([last[-1], time], -1), place
+
+
+def _lstm(n_in: int, n_out: int, generator: torch.Generator, *, is_both_ways: bool = False) -> nn.LSTM:
+    with torch.random.fork_rng(devices=[]):  # it draws weights by the global generator, which are drawn anew
+        layer = nn.LSTM(n_in, n_out, batch_first=True, bidirectional=is_both_ways)
+    bound = 1.0 / math.sqrt(n_out)
+    with torch.no_grad():
+        for weight in layer.parameters():
+            nn.init.uniform_(weight, -bound, bound, generator=generator)
+    return layer

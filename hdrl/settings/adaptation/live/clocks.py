@@ -1,0 +1,198 @@
+"""Clocks of live jobs: work that is counted, times that were measured once, and the clock on the wall."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from hdrl.errors import OptionsError, ReadError
+from hdrl.files import read_json
+from hdrl.settings.adaptation.machine import FLOPS_PER_S, Device
+from hdrl.settings.adaptation.models import BLOCK_KINDS, Model, describe
+
+BACKWARD = 2.0
+"""Floating-point operations of a backward pass, as a multiple of those of the forward pass."""
+
+
+def flops(model: Model, shape: tuple[int, ...]) -> float:
+    """Return the floating-point operations of training on one example: forward and backward.
+
+    Parameters
+    ----------
+    model
+        The network.
+    shape
+        Shape of the example, channels first.
+    """
+    n_places, n_channels, total = 1.0, shape[0], 0.0
+    n_dims = len(shape) - 1
+    for size in shape[1:]:
+        n_places *= size
+    for layer in model.layers:
+        if layer.kind in BLOCK_KINDS:
+            kernel = layer.sizes[2] ** n_dims if layer.kind != "linear" else 1
+            n_channels = layer.sizes[1]
+            total += 2.0 * kernel * layer.sizes[0] * n_channels * (n_places if layer.kind != "linear" else 1.0)
+        elif layer.kind == "avgpool":
+            total += n_places * n_channels
+            n_places /= layer.sizes[0] ** n_dims
+        elif layer.kind == "adaptive_avgpool":
+            total += n_places * n_channels
+            n_places = 1.0
+        elif layer.kind == "batchnorm":
+            total += 4.0 * n_places * n_channels
+        elif layer.kind == "relu":
+            total += n_places * n_channels
+    return (1.0 + BACKWARD) * total
+
+
+class Clock(Protocol):
+    """Tells how long training takes."""
+
+    name: str
+
+    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+        """Train, and return how many seconds that counts for.
+
+        Parameters
+        ----------
+        model
+            The network.
+        shape
+            Shape of an example.
+        n_examples
+            On how many examples.
+        run
+            Trains.
+        """
+
+
+class Counted:
+    """Counts work: the same on every machine.
+
+    Parameters
+    ----------
+    flops_per_s
+        Floating-point operations that count for a second.
+    """
+
+    name = "counted"
+
+    def __init__(self, flops_per_s: float) -> None:
+        self.flops_per_s = flops_per_s
+
+    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+        """Train, and return the time that its work counts for.
+
+        Parameters
+        ----------
+        model, shape, n_examples, run
+            See `Clock`.
+        """
+        run()
+        return flops(model, shape) * n_examples / self.flops_per_s
+
+
+class Measured:
+    """Reads seconds that were measured once: the same wherever the file is read.
+
+    Parameters
+    ----------
+    path
+        A JSON file of `measure`.
+
+    Raises
+    ------
+    ReadError
+        If it is none.
+    """
+
+    name = "table"
+
+    def __init__(self, path: Path) -> None:
+        data = read_json(path)
+        known = data.get("example_s") if isinstance(data, Mapping) else None
+        if not isinstance(known, Mapping) or not all(isinstance(one, float) and one > 0 for one in known.values()):
+            raise ReadError(path, "is no table of times, expected an object with machine and example_s")
+        self.path, self.machine = path, str(data.get("machine", ""))
+        self._example_s: Mapping[str, float] = known
+
+    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+        """Train, and return how long that took where the times were measured.
+
+        Parameters
+        ----------
+        model, shape, n_examples, run
+            See `Clock`.
+
+        Raises
+        ------
+        OptionsError
+            If such a network was not measured.
+        """
+        key = network_key(model, shape)
+        if key not in self._example_s:
+            raise OptionsError(f"{self.path}: holds no time for {key}")
+        run()
+        return self._example_s[key] * n_examples
+
+
+class Wall:
+    """Looks at the clock: a demonstration, never a claim."""
+
+    name = "wall"
+
+    def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
+        """Train, and return how long it took.
+
+        Parameters
+        ----------
+        model, shape, n_examples, run
+            See `Clock`.
+        """
+        del model, shape, n_examples
+        begin = time.perf_counter()
+        run()
+        return time.perf_counter() - begin
+
+
+def network_key(model: Model, shape: tuple[int, ...]) -> str:
+    """Return what a table of times calls a network.
+
+    Parameters
+    ----------
+    model, shape
+        The network, and the shape of an example.
+    """
+    return f"{'x'.join(map(str, shape))}: {', '.join(describe(model))}"
+
+
+def find_clock(text: str, device: Device, folder: Path = Path()) -> Any:
+    """Return a clock: ``counted``, ``table:FILE`` or ``wall``.
+
+    Parameters
+    ----------
+    text
+        As options name it.
+    device
+        Where jobs run; ``counted`` needs one whose operations per second are known.
+    folder
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such clock.
+    """
+    name, _, rest = text.partition(":")
+    if name == "counted":
+        if device.name not in FLOPS_PER_S:
+            raise OptionsError(f"clock 'counted' counts for {', '.join(FLOPS_PER_S)}, not for {device.name}")
+        return Counted(FLOPS_PER_S[device.name])
+    if name == "table" and rest:
+        return Measured(folder / rest)
+    if text == "wall":
+        return Wall()
+    raise OptionsError(f"clock is {text!r}, expected counted, table:FILE or wall")

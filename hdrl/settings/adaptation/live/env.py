@@ -1,0 +1,116 @@
+"""One live job at a time as an environment: an advisor of tables decides about networks that really train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from hdrl.errors import DecisionError, OptionsError
+from hdrl.settings.adaptation.live.clocks import find_clock
+from hdrl.settings.adaptation.live.data import read_data
+from hdrl.settings.adaptation.live.job import JobRules, LiveJob
+from hdrl.settings.adaptation.live.making import Plan, check_plan
+from hdrl.settings.adaptation.machine import read_device
+from hdrl.settings.adaptation.models import N_IDS, find_model, layer_ids
+
+
+class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
+    """A job that trains while it is decided about; spaces and observations are those of ``hdrl/Adaptation-v0``.
+
+    The reward of the last decision is the validation accuracy at the end of the budget; the info of the end tells the
+    test accuracy, too.
+
+    Parameters
+    ----------
+    plan
+        What trains, and when it is decided.
+    max_layers
+        Layers of the deepest network.
+
+    Raises
+    ------
+    OptionsError
+        If the plan cannot be carried out, or a network can have more layers.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, plan: Plan, max_layers: int = 32) -> None:
+        check_plan(plan)
+        self.plan = plan
+        data = read_data(plan.data, 0)
+        model = find_model(plan.model, data.shape, data.n_classes)
+        self.observation_space = spaces.Box(0.0, N_IDS - 1.0, (1 + max_layers,), np.float32)
+        self.action_space = spaces.Discrete(len(model.targets) + 1)
+        self._clock = find_clock(plan.clock, read_device(plan.device, "device"))
+        self._job: LiveJob | None = None
+        self._n_done = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Train a new job up to its first decision.
+
+        Parameters
+        ----------
+        seed
+            Seed of the job: first weights, order of examples, parts of the data.
+        options
+            Not used.
+        """
+        super().reset(seed=seed)
+        del options
+        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        plan = self.plan
+        rules = JobRules(
+            plan.budget_s,
+            lr=plan.lr,
+            rate=plan.rate,  # type: ignore[arg-type]
+            batch_size=plan.batch_size,
+            norm=plan.norm,  # type: ignore[arg-type]
+        )
+        self._job = LiveJob(plan.model, read_data(plan.data, number), rules, self._clock, number)
+        self._job.train_until(plan.start_s)
+        self._n_done = 0
+        return self._seen(self._job), self._mask()
+
+    def step(self, action: Any) -> Any:
+        """Adapt the job, and train it up to its next decision or its end.
+
+        Parameters
+        ----------
+        action
+            Which block is deepened; the last action is nothing.
+
+        Raises
+        ------
+        DecisionError
+            If no job is under way, or there is no such action.
+        """
+        job = self._job
+        if job is None:
+            raise DecisionError("no job is under way, expected a reset")
+        job.adapt(int(action))
+        self._n_done += 1
+        if self._n_done < self.plan.n_steps:
+            job.train_until(job.spent_s + self.plan.gap_s)
+            return self._seen(job), 0.0, False, False, self._mask()
+        job.train_until(self.plan.budget_s)
+        self._job = None
+        validation = job.validation()
+        told = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
+        return self._seen(job), validation, True, False, {**self._mask(), "episode": told}
+
+    def _mask(self) -> dict[str, Any]:
+        return {"action_mask": np.ones(int(self.action_space.n), dtype=np.int8)}  # type: ignore[attr-defined]
+
+    def _seen(self, job: LiveJob) -> NDArray[np.float32]:
+        found = np.zeros(self.observation_space.shape or (), dtype=np.float32)
+        ids = layer_ids(job.network.model.layers)
+        if len(ids) >= len(found):
+            raise OptionsError(f"{self.plan.model}: has {len(ids)} layers now, max_layers is {len(found) - 1}")
+        found[0] = job.left_s / self.plan.budget_s
+        found[1 : 1 + len(ids)] = ids
+        return found

@@ -1,0 +1,222 @@
+"""Tables of our own: every sequence of adaptations really trained, what sequences share only once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, ReadError
+from hdrl.files import read_json, write_json
+from hdrl.learn.threads import torch_threads
+from hdrl.settings.adaptation.live.clocks import find_clock
+from hdrl.settings.adaptation.live.data import read_data
+from hdrl.settings.adaptation.live.job import JobRules, LiveJob
+from hdrl.settings.adaptation.machine import read_device
+from hdrl.settings.adaptation.models import describe, find_model
+from hdrl.settings.adaptation.policies import LINEAR_DECAY
+
+RUNGS = (0.25, 0.5)
+"""Shares of the time behind the last decision at which learning curves are measured."""
+
+DIGITS = 4
+"""Decimals of accuracies in a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a table measures.
+
+    Attributes
+    ----------
+    model, data
+        Names, see `hdrl.settings.adaptation.models.MODELS` and `hdrl.settings.adaptation.live.data.read_data`.
+    budget_s
+        How long a job may train.
+    start_s, gap_s
+        When it adapts first, and how long it trains between two decisions.
+    device
+        What it runs on.
+    clock
+        See `hdrl.settings.adaptation.live.clocks.find_clock`.
+    n_steps
+        How often.
+    rate, norm, lr, batch_size
+        See `hdrl.settings.adaptation.live.job.JobRules`.
+    """
+
+    model: str
+    data: str
+    budget_s: float
+    start_s: float
+    gap_s: float
+    device: str = "counted"
+    clock: str = "counted"
+    n_steps: int = 3
+    rate: str = "reset"
+    norm: str = "preserving"
+    lr: float = 0.01
+    batch_size: int = 64
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan that cannot be measured.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+
+    Raises
+    ------
+    OptionsError
+        If the last decision is not within the budget, or the clock and the device do not go together.
+    UnknownName
+        If there is no such model or data.
+    """
+    device = read_device(plan.device, "device")
+    find_clock(plan.clock, device)
+    data = read_data(plan.data, 0)
+    find_model(plan.model, data.shape, data.n_classes)
+    last_s = plan.start_s + (plan.n_steps - 1) * plan.gap_s
+    if not (plan.start_s >= 0.0 and plan.gap_s > 0.0 and last_s < plan.budget_s < math.inf):
+        raise OptionsError(
+            f"{plan.n_steps} decisions from {plan.start_s:g} s on, {plan.gap_s:g} s apart, are not within the budget of"
+            f" {plan.budget_s:g} s"
+        )
+
+
+def measure(plan: Plan, seed: int) -> dict[str, Any]:
+    """Train a job under every sequence.
+
+    Parameters
+    ----------
+    plan
+        What is measured.
+    seed
+        Seed of first weights, order and parts of the data.
+
+    Returns
+    -------
+    dict
+        ``left_s``: for each sequence, as digits, the time left before each decision; ``draw`` and ``curve``: accuracies
+        at the end (validation and test) and validation accuracies on the way; ``others``: those of jobs that never
+        adapt, under other rules.
+
+    Raises
+    ------
+    OptionsError
+        If the budget ends before the last decision.
+    """
+    device = read_device(plan.device, "device")
+    clock = find_clock(plan.clock, device)
+    data = read_data(plan.data, seed)
+    common: dict[str, Any] = {"budget_s": plan.budget_s, "lr": plan.lr, "batch_size": plan.batch_size}
+    rules = JobRules(**common, rate=plan.rate, norm=plan.norm)  # type: ignore[arg-type]
+    found: dict[str, Any] = {"left_s": {}, "draw": {}, "curve": {}}
+    with torch_threads(1):
+        job = LiveJob(plan.model, data, rules, clock, seed)
+        job.train_until(plan.start_s)
+        _explore(job, (), (), plan, found)
+        other = LiveJob(plan.model, data, JobRules(**common, rate="linear"), clock, seed)
+        other.train_until(plan.budget_s)
+    found["others"] = {LINEAR_DECAY: _accuracies(other)}
+    return found
+
+
+def _explore(job: LiveJob, done: tuple[int, ...], left_s: tuple[float, ...], plan: Plan, found: dict[str, Any]) -> None:
+    """Go all ways from a decision on."""
+    if job.left_s <= 0.0:
+        raise OptionsError(
+            f"the budget of {plan.budget_s:g} s ends before decision {len(done) + 1}, expected an earlier start"
+        )
+    for action in range(len(job.network.model.targets) + 1):
+        here = job.snapshot()
+        here.adapt(action)
+        actions, times = (*done, action), (*left_s, job.left_s)
+        if len(actions) < plan.n_steps:
+            here.train_until(here.spent_s + plan.gap_s)
+            _explore(here, actions, times, plan, found)
+            continue
+        curve, last_s = [], here.left_s
+        for rung in RUNGS:
+            here.train_until(here.rules.budget_s - (1.0 - rung) * last_s)
+            curve.append(round(here.validation(), DIGITS))
+        here.train_until(here.rules.budget_s)
+        key = "".join(map(str, actions))
+        found["left_s"][key], found["curve"][key], found["draw"][key] = list(times), curve, _accuracies(here)
+
+
+def _accuracies(job: LiveJob) -> list[float]:
+    return [round(job.validation(), DIGITS), round(job.test(), DIGITS)]
+
+
+def measure_into(plan: Plan, seed: int, path: Path) -> None:
+    """Measure, and write what was found into a file; do nothing if that file is there and of the same plan.
+
+    Parameters
+    ----------
+    plan, seed, path
+        What is measured, and where it is kept.
+
+    Raises
+    ------
+    ReadError
+        If the file is of another plan.
+    """
+    head = {"plan": asdict(plan), "seed": seed}
+    if path.is_file():
+        data = read_json(path)
+        if {key: data.get(key) for key in head} != head:
+            raise ReadError(path, "was measured by another plan, expected another folder, or none")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {**head, **measure(plan, seed)}, indent=None)
+
+
+def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, Any]:
+    """Return the table that measurements amount to.
+
+    Parameters
+    ----------
+    plan
+        What was measured.
+    parts
+        A file of `measure_into` for each seed.
+    scenario
+        What the table calls its start.
+    """
+    data = read_data(plan.data, 0)
+    model = find_model(plan.model, data.shape, data.n_classes)
+    measured = [read_json(part) for part in parts]
+    rows = []
+    for actions in itertools.product(range(len(model.targets) + 1), repeat=plan.n_steps):
+        key = "".join(map(str, actions))
+        times = [sum(column) / len(measured) for column in zip(*(one["left_s"][key] for one in measured), strict=True)]
+        rows.append(
+            {
+                "actions": list(actions),
+                "timeleft_s": [round(one, 6) for one in times],
+                "draws": [one["draw"][key] for one in measured],
+                "curves": [one["curve"][key] for one in measured],
+            }
+        )
+    return {
+        "model": plan.model,
+        "scenario": scenario,
+        "data": plan.data,
+        "device": plan.device,
+        "clock": plan.clock,
+        "budget_s": plan.budget_s,
+        "start_s": plan.start_s,
+        "gap_s": plan.gap_s,
+        "rules": {"rate": plan.rate, "norm": plan.norm, "lr": plan.lr, "batch_size": plan.batch_size},
+        "seeds": [one["seed"] for one in measured],
+        "layers": describe(model),
+        "rungs": list(RUNGS),
+        "others": {name: [one["others"][name] for one in measured] for name in measured[0]["others"]},
+        "rows": rows,
+    }

@@ -1,0 +1,198 @@
+"""Loads: jobs that come one after the other, each with the table of what adapting would do to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import OptionsError, WorkloadError
+from hdrl.hashing import sha256_of
+from hdrl.seeding import stream
+from hdrl.settings.adaptation.machine import Device
+from hdrl.settings.adaptation.table import Table
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs in the order of their release.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    tables
+        The tables; all have as many actions and decisions.
+    table
+        Which of them each job has, shape ``(n_items,)``.
+    draw
+        Which training of the table each job is, same shape.
+    release_s
+        When each comes, same shape.
+    origin, n_dropped
+        See `hdrl.setting.Load`.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    table: NDArray[np.int64]
+    draw: NDArray[np.int64]
+    release_s: NDArray[np.float64]
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    n_dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n_items(self) -> int:
+        """How many jobs."""
+        return len(self.table)
+
+    @property
+    def budgets_s(self) -> NDArray[np.float64]:
+        """How long each job may train."""
+        return np.array([table.budget_s for table in self.tables])[self.table]
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions each decision has."""
+        return self.tables[0].n_actions
+
+    @property
+    def n_steps(self) -> int:
+        """How many decisions each job has."""
+        return self.tables[0].n_steps
+
+    def window(self, start: int, n_items: int, /) -> Jobs:
+        """Return consecutive jobs; the first comes at 0.
+
+        Parameters
+        ----------
+        start, n_items
+            How many come before, and how many there are.
+
+        Raises
+        ------
+        WorkloadError
+            If there is no such window.
+        """
+        if start < 0 or n_items < 1 or start + n_items > self.n_items:
+            raise WorkloadError(f"{self.name}: no window of {n_items} jobs from job {start} on")
+        part = slice(start, start + n_items)
+        return dataclasses.replace(
+            self,
+            table=self.table[part],
+            draw=self.draw[part],
+            release_s=self.release_s[part] - self.release_s[start],
+        )
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all jobs."""
+        arrays = [("table", self.table), ("draw", self.draw), ("release_s", self.release_s)]
+        return sha256_of(arrays, [table.sha256() for table in self.tables])
+
+
+def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Mapping[str, Any] | None = None) -> Jobs:
+    """Return jobs that take turns among tables, and come as soon as the one before has used up its budget.
+
+    Parameters
+    ----------
+    name
+        What the load is called.
+    tables
+        The tables.
+    n_items
+        How many jobs; ``None``: each training of each table once.
+    origin
+        What it was made from.
+
+    Raises
+    ------
+    OptionsError
+        If the tables do not go together.
+    """
+    check_alike(name, tables)
+    n = sum(table.n_draws for table in tables) if n_items is None else n_items
+    if n_items is None:
+        turns = [(draw, number) for number, table in enumerate(tables) for draw in range(table.n_draws)]
+        draws, numbers = (np.array(column, dtype=np.int64) for column in zip(*sorted(turns), strict=True))
+    else:
+        numbers = np.arange(n, dtype=np.int64) % len(tables)
+        n_draws = np.array([table.n_draws for table in tables])
+        draws = np.arange(n, dtype=np.int64) // len(tables) % n_draws[numbers]
+    budgets_s = np.array([table.budget_s for table in tables])[numbers]
+    release_s = np.cumsum(budgets_s) - budgets_s
+    return Jobs(name, tuple(tables), numbers, draws, release_s, origin or {})
+
+
+def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load: float, seed: int) -> Jobs:
+    """Return jobs of random tables and trainings that come as a Poisson process.
+
+    Parameters
+    ----------
+    name
+        What the load is called.
+    tables
+        The tables.
+    n_items
+        How many jobs.
+    offered_load
+        Budgets that arrive per time.
+    seed
+        Seed of everything in it.
+    """
+    check_alike(name, tables)
+    random = stream(seed, "adaptation jobs")
+    numbers = random.integers(len(tables), size=n_items)
+    draws = random.integers(np.array([table.n_draws for table in tables])[numbers])
+    mean_s = float(np.mean([table.budget_s for table in tables]))
+    gaps_s = random.exponential(mean_s / offered_load, n_items)
+    return Jobs(name, tuple(tables), numbers, draws, np.cumsum(gaps_s) - gaps_s[0], {"seed": seed})
+
+
+def check_alike(name: str, tables: Sequence[Table]) -> None:
+    """Refuse tables that one device and one advisor cannot serve.
+
+    Parameters
+    ----------
+    name
+        What they are called together.
+    tables
+        The tables.
+
+    Raises
+    ------
+    OptionsError
+        If they differ in actions, decisions or device.
+    """
+    first = tables[0]
+    for other in tables[1:]:
+        for what in ("n_actions", "n_steps", "device"):
+            mine, its = getattr(first, what), getattr(other, what)
+            if mine != its:
+                raise OptionsError(
+                    f"{name}: {other.name} has {what} {its}, {first.name} has {mine}, expected tables that agree"
+                )
+
+
+def check_device(load: Jobs, device: Device) -> None:
+    """Refuse jobs that were not measured on a device: nothing is known of other ones.
+
+    Parameters
+    ----------
+    load, device
+        The jobs and the device.
+
+    Raises
+    ------
+    WorkloadError
+        If they were not.
+    """
+    for table in load.tables:
+        if table.device != device.name:
+            raise WorkloadError(
+                f"{load.name}: {table.name} was measured on {table.device}, not on {device.name},"
+                f" expected platform {table.device}"
+            )

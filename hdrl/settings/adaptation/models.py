@@ -1,0 +1,286 @@
+"""Networks as lists of layers, in words: what an advisor sees of a job, and what live jobs are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
+
+from hdrl.errors import OptionsError, UnknownName, quoted
+
+LAYERS: Mapping[str, int] = MappingProxyType(
+    {
+        "conv": 3,
+        "conv1d": 3,
+        "linear": 2,
+        "batchnorm": 1,
+        "relu": 0,
+        "avgpool": 1,
+        "adaptive_avgpool": 0,
+        "flatten": 0,
+    }
+)
+"""Kinds of layers, and how many numbers follow each.
+
+``conv`` (two dimensions) and ``conv1d`` have channels in, channels out and the width of the kernel, which is odd;
+``linear`` inputs and outputs; ``batchnorm`` channels; ``avgpool`` its width.
+"""
+
+BLOCK_KINDS = ("conv", "conv1d", "linear")
+"""Layers that a block begins with."""
+
+N_IDS = 64
+"""How many ids layers can have; 0 is no layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer.
+
+    Attributes
+    ----------
+    kind
+        A name of `LAYERS`.
+    sizes
+        The numbers that follow it.
+    """
+
+    kind: str
+    sizes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *map(str, self.sizes)])
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A network, cut into blocks.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    blocks
+        Its blocks, each beginning with a convolution or a linear layer; what stands before the first of these belongs
+        to the first block.
+    targets
+        For each original block the place in ``blocks`` at which a layer behind it is inserted.
+    """
+
+    name: str
+    blocks: tuple[tuple[Layer, ...], ...]
+    targets: tuple[int, ...]
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers."""
+        return tuple(layer for block in self.blocks for layer in block)
+
+    def deepened(self, target: int) -> Model:
+        """Return the network with one more block behind an original one.
+
+        Parameters
+        ----------
+        target
+            Which original block, from 0.
+
+        Raises
+        ------
+        OptionsError
+            If there is no such block.
+        """
+        if not 0 <= target < len(self.targets):
+            raise OptionsError(f"{self.name}: no block {target} to deepen, expected 0 to {len(self.targets) - 1}")
+        at = self.targets[target]
+        block, fresh, rest = split_block(self.blocks[at])
+        blocks = (*self.blocks[:at], block, (*fresh, *rest), *self.blocks[at + 1 :])
+        targets = tuple(place + 1 if place > at else place for place in self.targets)
+        return replace(self, blocks=blocks, targets=targets)
+
+
+def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer, ...], tuple[Layer, ...]]:
+    """Return a block up to where another one is inserted, the new one, and what follows: pooling, for instance.
+
+    The new block is an identity: a convolution or a linear layer with as many outputs as inputs, then normalisation
+    and ReLU where the block has them.
+
+    Parameters
+    ----------
+    block
+        The block.
+    """
+    heart = next(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
+    end = heart + 1
+    while end < len(block) and block[end].kind in ("batchnorm", "relu"):
+        end += 1
+    width = block[heart].sizes[1]
+    new = replace(block[heart], sizes=(width, width, *block[heart].sizes[2:]))
+    return tuple(block[:end]), (new, *block[heart + 1 : end]), tuple(block[end:])
+
+
+def read_layer(text: str, where: str) -> Layer:
+    """Read a layer: ``conv 3 32 3``.
+
+    Parameters
+    ----------
+    text
+        Its kind and its sizes.
+    where
+        Name of the source for messages.
+
+    Raises
+    ------
+    OptionsError
+        If it is none.
+    """
+    kind, *sizes = text.split() or [""]
+    if kind not in LAYERS:
+        raise OptionsError(f"{where}: {UnknownName('layer', kind, LAYERS)}")
+    if len(sizes) != LAYERS[kind] or not all(size.isdigit() and 0 < int(size) <= 65536 for size in sizes):
+        raise OptionsError(f"{where}: layer {quoted(text)}, expected {kind} and {LAYERS[kind]} whole numbers above 0")
+    if kind.startswith("conv") and int(sizes[2]) % 2 == 0:
+        raise OptionsError(f"{where}: layer {quoted(text)} has an even kernel, which cannot be an identity")
+    return Layer(kind, tuple(map(int, sizes)))
+
+
+def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
+    """Cut a list of layers into blocks.
+
+    Parameters
+    ----------
+    name
+        What the network is called.
+    texts
+        Its layers, see `read_layer`.
+    where
+        Name of the source for messages.
+
+    Raises
+    ------
+    OptionsError
+        If a layer is wrong, or there is nothing to deepen.
+    """
+    blocks: list[list[Layer]] = [[]]
+    for text in texts:
+        layer = read_layer(text, where)
+        if layer.kind in BLOCK_KINDS and any(one.kind in BLOCK_KINDS for one in blocks[-1]):
+            # What flattens belongs to the block that needs it flat.
+            blocks.append([blocks[-1].pop()] if blocks[-1][-1].kind == "flatten" else [])
+        blocks[-1].append(layer)
+    if not any(layer.kind in BLOCK_KINDS for layer in blocks[-1]):
+        raise OptionsError(f"{where}: {name} has no convolution and no linear layer")
+    return Model(name, tuple(map(tuple, blocks)), tuple(range(len(blocks))))
+
+
+def _conv(n_in: int, widths: Sequence[int], n_classes: int, kernel: str = "conv") -> list[str]:
+    """Return convolutions with normalisation and ReLU, pooling behind all of them, and a linear layer."""
+    texts: list[str] = []
+    for place, (before, after) in enumerate(zip((n_in, *widths), widths, strict=False)):
+        texts += [f"{kernel} {before} {after} 3", f"batchnorm {after}", "relu"]
+        texts.append("adaptive_avgpool" if place == len(widths) - 1 else "avgpool 2")
+    return [*texts, "flatten", f"linear {widths[-1]} {n_classes}", "relu"]
+
+
+def _forward(widths: Sequence[int]) -> list[str]:
+    texts = ["flatten"]
+    for place, (before, after) in enumerate(pairwise(widths)):
+        texts.append(f"linear {before} {after}")
+        texts += ["relu"] if place < len(widths) - 2 else []
+    return texts
+
+
+Builder = Callable[[tuple[int, ...], int], list[str]]
+"""From the shape of an example (channels first) and the number of classes to layers."""
+
+
+def _sized(shape: tuple[int, ...], widths: Sequence[int], n_classes: int) -> list[str]:
+    return _conv(shape[0], widths, n_classes, "conv" if len(shape) == 3 else "conv1d")
+
+
+def _n_numbers(shape: tuple[int, ...]) -> int:
+    product = 1
+    for size in shape:
+        product *= size
+    return product
+
+
+MODELS: Mapping[str, Builder] = MappingProxyType(
+    {
+        "convnet2": lambda shape, n: _sized(shape, (32, 32), n),
+        "convnet3": lambda shape, n: _sized(shape, (64, 32), n),
+        "large_convnet": lambda shape, n: _sized(shape, (64, 64, 64), n),
+        "small_convnet": lambda shape, n: _sized(shape, (8, 8), n)[:-1],
+        "narrow_convnet": lambda shape, n: _sized(shape, (12, 6), n)[:-1],
+        "feedforward1": lambda shape, n: _forward((_n_numbers(shape), 64, n)),
+        "feedforward2": lambda shape, n: _forward((_n_numbers(shape), 64, 64, n)),
+        "feedforward3": lambda shape, n: _forward((_n_numbers(shape), 64, 64, 64, n)),
+    }
+)
+"""Networks by name.
+
+``convnet2`` and ``convnet3`` are those of ChamiLamelas' advisor for CIFAR-10; the large one and the feed-forward ones,
+of which only names are published, have sizes of our own, and so have the small and the narrow one.
+"""
+
+CIFAR10_SHAPE, CIFAR10_CLASSES = (3, 32, 32), 10
+
+
+def find_model(name: str, shape: tuple[int, ...] = CIFAR10_SHAPE, n_classes: int = CIFAR10_CLASSES) -> Model:
+    """Return a network by name, sized to data.
+
+    Parameters
+    ----------
+    name
+        A name of `MODELS`.
+    shape
+        Shape of one example, channels first.
+    n_classes
+        How many classes there are.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such network.
+    """
+    if name not in MODELS:
+        raise UnknownName("model", name, MODELS)
+    return model_of(name, MODELS[name](shape, n_classes), name)
+
+
+def layer_ids(layers: Sequence[Layer]) -> list[int]:
+    """Return the id of each layer, from 1 up to less than `N_IDS`.
+
+    An id stands for the kind of a layer and, roughly, its width: it doubles from one id to the next. So layers that no
+    training has seen have ids, and no two kinds share one.
+
+    Parameters
+    ----------
+    layers
+        The layers.
+    """
+    return [_id(layer) for layer in layers]
+
+
+_PLAIN = ("relu", "adaptive_avgpool", "flatten", "avgpool")
+_WIDE = (*BLOCK_KINDS, "batchnorm")
+_N_WIDTHS = 14
+
+
+def _id(layer: Layer) -> int:
+    if layer.kind in _PLAIN:
+        return 1 + _PLAIN.index(layer.kind)
+    width = layer.sizes[1] if len(layer.sizes) > 1 else layer.sizes[0]
+    step = min(_N_WIDTHS - 1, max(0, width.bit_length() - 1))
+    return 1 + len(_PLAIN) + _WIDE.index(layer.kind) * _N_WIDTHS + step
+
+
+def describe(model: Model) -> list[str]:
+    """Return the layers in words, as `model_of` takes them.
+
+    Parameters
+    ----------
+    model
+        The network.
+    """
+    return [str(layer) for layer in model.layers]

@@ -1,0 +1,261 @@
+"""DNN jobs that adapt: the answers to the questions of `hdrl.setting.Setting`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from hdrl.metrics.tasks import UNRUN
+from hdrl.seeding import stream
+from hdrl.settings.adaptation.environments import AdaptationSpec
+from hdrl.settings.adaptation.figures import FIGURES
+from hdrl.settings.adaptation.files import FILES, read_run
+from hdrl.settings.adaptation.inputs import find_tables, load_of
+from hdrl.settings.adaptation.load import Jobs, check_device, poisson_jobs
+from hdrl.settings.adaptation.machine import Device, read_device
+from hdrl.settings.adaptation.metrics import METRICS, compute_metrics
+from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
+from hdrl.settings.adaptation.policies import make_advisor
+from hdrl.settings.adaptation.policybook import AdaptationPolicies, Own, Situation
+from hdrl.settings.adaptation.protocols import PROTOCOLS
+from hdrl.settings.adaptation.simulation import AdaptationTrace, Job, decide_step_by_step, simulate
+
+FEW_DRAWS = 10
+"""Trainings of each sequence below which its mean says little."""
+
+
+class AdaptationSetting:
+    """See `hdrl.setting.Setting`."""
+
+    name = "adaptation"
+    title = "DNN jobs that adapt under a time budget"
+    Options = AdaptationOptions
+    Sweep = AdaptationSweep
+    policies = AdaptationPolicies()
+    environments: Mapping[str, AdaptationSpec] = MappingProxyType({"adaptation": AdaptationSpec()})
+    metrics = METRICS
+    default_metrics = ("mean_regret", "mean_rank", "mean_accuracy", "relative_cost")
+    headline_metrics = ("mean_accuracy", "mean_regret", "mean_rank", "share_best", "relative_cost")
+    shown_metrics = (
+        *("n_jobs", "mean_accuracy", "mean_expected_accuracy", "mean_regret", "last_regret", "mean_rank"),
+        *("share_best", "mean_search_s", "relative_cost", "mean_n_deepened", "n_tied", *UNRUN),
+    )
+    unrun: Sequence[str] = UNRUN
+    files = FILES
+    generator = "tables"
+    figures = FIGURES
+    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
+
+    def read(self, folder: Path, name: str | None = None) -> Any:
+        """Return what the files of a run hold.
+
+        Parameters
+        ----------
+        folder, name
+            A run folder, and what the run is called.
+        """
+        return read_run(folder, name)
+
+    def machine(self, options: AdaptationOptions | AdaptationSweep) -> Device:
+        """Read the device.
+
+        Parameters
+        ----------
+        options
+            Options or a sweep.
+        """
+        return read_device(options.platform, f"{options.where}: platform")
+
+    def load(self, options: AdaptationOptions, machine: Device) -> Jobs:
+        """Return the jobs of an experiment.
+
+        Parameters
+        ----------
+        options, machine
+            The options and the device.
+        """
+        return load_of(options, options.workload, machine)
+
+    def loads(self, sweep: AdaptationSweep, machine: Device) -> list[Jobs]:
+        """Return the jobs of a comparison.
+
+        Parameters
+        ----------
+        sweep, machine
+            The sweep and the device.
+        """
+        return [load_of(sweep, text, machine) for text in sweep.workloads]
+
+    def generate(
+        self, sweep: AdaptationSweep, machine: Device, n_items: int, *, offered_load: float, seed: int
+    ) -> Jobs:
+        """Return jobs of random shipped tables that come as a Poisson process; tables of other devices are left out.
+
+        Parameters
+        ----------
+        sweep, machine, n_items, offered_load, seed
+            See `hdrl.setting.Setting.generate`.
+        """
+        text = sweep.workloads[0] if sweep.workloads else self.generator
+        tables = find_tables(text, sweep.path_of(text), sweep.where)
+        load = poisson_jobs(f"{self.generator}@{offered_load:g}", tables, n_items, offered_load, seed)
+        check_device(load, machine)
+        return load
+
+    def offered_load(self, machine: Device, load: Jobs) -> float | None:
+        """Return the budgets that arrive per time.
+
+        Parameters
+        ----------
+        machine, load
+            The device, which is not looked at, and the jobs.
+        """
+        del machine
+        span_s = float(load.release_s[-1] - load.release_s[0])
+        return float(load.budgets_s[:-1].sum()) / span_s if span_s else None
+
+    def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
+        """Do nothing: nothing is compiled.
+
+        Parameters
+        ----------
+        policies, message
+            Not looked at.
+        """
+
+    def simulate(
+        self,
+        machine: Device,
+        load: Jobs,
+        policy: Any,
+        *,
+        seed: int,
+        options: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+        folder: Path | None = None,
+    ) -> AdaptationTrace:
+        """Run jobs as a policy says.
+
+        Parameters
+        ----------
+        machine, load, policy, seed, options, progress, folder
+            See `hdrl.setting.Setting.simulate`.
+        """
+        del options, folder
+        advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(policy, stream(seed, "policy"))
+        return simulate(machine, load, advisor, progress)
+
+    def measure(self, trace: AdaptationTrace) -> dict[str, float]:
+        """Return every metric of a simulation.
+
+        Parameters
+        ----------
+        trace
+            The Trace.
+        """
+        return compute_metrics(trace)
+
+    def counted(self, trace: AdaptationTrace, warm_up: int) -> AdaptationTrace:
+        """Return a Trace without the first jobs.
+
+        Parameters
+        ----------
+        trace, warm_up
+            The Trace, and how many do not count.
+        """
+        stays = trace.stays[warm_up:].copy()
+        stays["task"] -= warm_up
+        load = trace.load.window(warm_up, len(trace.tasks) - warm_up)
+        return replace(trace, load=load, tasks=trace.tasks[warm_up:], stays=stays, outcomes=trace.outcomes[warm_up:])
+
+    def exact_estimates(self, sweep: AdaptationSweep, loads: Sequence[Jobs]) -> list[str]:
+        """Return none: that jobs end with their budgets is no secret.
+
+        Parameters
+        ----------
+        sweep, loads
+            Not looked at.
+        """
+        del sweep, loads
+        return []
+
+    def cautions(self, sweep: AdaptationSweep, machine: Device, loads: Sequence[Jobs]) -> list[tuple[str, str]]:
+        """Return what readers must know: noise that looks like truth, and rewards by what is judged.
+
+        Parameters
+        ----------
+        sweep, machine, loads
+            What is compared.
+        """
+        del sweep, machine
+        found = []
+        for load in loads:
+            few = [table.name for table in load.tables if table.n_draws < FEW_DRAWS]
+            if few:
+                found.append(
+                    (
+                        "few-draws",
+                        f"{load.name}: {_words(few)} measured each sequence fewer than {FEW_DRAWS} times, so that the"
+                        " best one may be best by luck",
+                    )
+                )
+            mixed = [table.name for table in load.tables if not table.has_validation]
+            if mixed:
+                found.append(
+                    (
+                        "no-validation",
+                        f"{load.name}: {_words(mixed)} holds test accuracies alone, so that policies that try"
+                        " sequences out see what they are judged by",
+                    )
+                )
+        return found
+
+
+class _Asks:
+    """Asks a user's function before each decision.
+
+    Parameters
+    ----------
+    own
+        The function.
+    """
+
+    def __init__(self, own: Own) -> None:
+        self._own = own
+
+    def choose(self, job: Job) -> int:
+        """Return the sequence of a job.
+
+        Parameters
+        ----------
+        job
+            The job.
+        """
+        table = job.table
+
+        def decide(state: int, actions: Sequence[int]) -> int:
+            left_s = float(table.time_left_s[state])
+            seen = (table.models[state].layers, left_s, table.budget_s, len(actions), table.n_steps)
+            return self._own.advise(Situation(*seen, table.n_actions - 1))
+
+        return decide_step_by_step(table, decide)
+
+    def told(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Hear nothing.
+
+        Parameters
+        ----------
+        job, chosen, validation
+            Not looked at.
+        """
+
+
+def _words(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+SETTING = AdaptationSetting()
+"""DNN jobs that adapt."""

@@ -1,0 +1,261 @@
+"""What happens to jobs on a device: what was chosen, what it cost, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import DecisionError, WorkloadError
+from hdrl.settings.adaptation.load import Jobs, check_device
+from hdrl.settings.adaptation.machine import Device
+from hdrl.settings.adaptation.table import Table
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
+
+OTHER = -1
+"""The sequence of a job that never adapts and trains under another rule."""
+
+OUTCOME_DTYPE = np.dtype(
+    [
+        ("sequence", np.int64),
+        ("validation", np.float64),
+        ("test", np.float64),
+        ("expected", np.float64),
+        ("best", np.float64),
+        ("rank", np.int64),
+        ("n_ties", np.int64),
+        ("search_s", np.float64),
+        ("n_deepened", np.int64),
+    ]
+)
+"""What became of one job: the sequence, `OTHER` without; accuracies at its end; the mean test accuracy of its sequence
+and of the best one; its rank among all sequences by these means, and how many others share it; device seconds that were
+spent on other sequences; how often it was deepened."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptationTrace(TaskTrace):
+    """A Trace that knows what was chosen.
+
+    Attributes
+    ----------
+    outcomes
+        Of each job, array of `OUTCOME_DTYPE`.
+    """
+
+    outcomes: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTCOME_DTYPE))
+
+
+@dataclass
+class Job:
+    """A job as a policy sees it: what it is, and what training it further shows.
+
+    Attributes
+    ----------
+    table
+        Its table; policies that are not clairvoyant look at what it says of the job before a decision alone.
+    draw
+        Which training it is.
+    kind
+        A number that jobs of one table share: a scheduler knows model, data and start of a job.
+    """
+
+    table: Table
+    draw: int
+    kind: int
+    _trained: set[tuple[int, ...]] = field(default_factory=set)
+    _spent_s: float = 0.0
+
+    @property
+    def spent_s(self) -> float:
+        """Device seconds since the first decision; snapshots are kept, so that what is shared is trained once."""
+        return self._spent_s
+
+    def train(self, sequence: int, rung: int | None = None) -> float:
+        """Train a copy of the job under a sequence, and return its validation accuracy.
+
+        Parameters
+        ----------
+        sequence
+            The sequence.
+        rung
+            Up to which of the table's rungs; ``None``: to the end of the budget.
+        """
+        table = self.table
+        actions = table.actions(sequence)
+        states = [table.state(actions[:step]) for step in range(table.n_steps)]
+        for step in range(table.n_steps - 1):
+            cost_s = table.time_left_s[states[step]] - table.time_left_s[states[step + 1]]
+            self._pay(actions[: step + 1], cost_s)
+        last_s = table.time_left_s[states[-1]]
+        begin = 0.0
+        for place, share in enumerate((*table.rungs, 1.0)):
+            self._pay((*actions, place), (share - begin) * last_s)
+            begin = share
+            if place == rung:
+                return float(table.curves[sequence, self.draw, place])
+        return float(table.validation[sequence, self.draw])
+
+    def _pay(self, part: tuple[int, ...], cost_s: float) -> None:
+        if part not in self._trained:
+            self._trained.add(part)
+            self._spent_s += float(cost_s)
+
+
+class Advisor(Protocol):
+    """What decides for one job after the other."""
+
+    def choose(self, job: Job) -> int | str:
+        """Return the sequence of a job, or the name of a training rule without adaptation.
+
+        Parameters
+        ----------
+        job
+            The job.
+        """
+
+    def told(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Hear what came of a job.
+
+        Parameters
+        ----------
+        job
+            The job.
+        chosen
+            What was chosen.
+        validation
+            Its validation accuracy at the end.
+        """
+
+
+def simulate(
+    device: Device, load: Jobs, advisor: Advisor, progress: Callable[[int, int], None] | None = None
+) -> AdaptationTrace:
+    """Run jobs one after the other as an advisor says.
+
+    Parameters
+    ----------
+    device, load
+        What is simulated.
+    advisor
+        Who decides.
+    progress
+        Progress callback.
+
+    Raises
+    ------
+    WorkloadError
+        If a job was not measured on the device, or has no such outcome.
+    DecisionError
+        If the advisor chooses what there is not.
+    """
+    check_device(load, device)
+    outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
+    for number in range(load.n_items):
+        table, draw = load.tables[load.table[number]], int(load.draw[number])
+        job = Job(table, draw, int(load.table[number]))
+        chosen = advisor.choose(job)
+        if isinstance(chosen, str):
+            outcomes[number] = _without_adaptation(table, draw, chosen, job.spent_s)
+        else:
+            outcomes[number] = outcome(job, chosen)
+        advisor.told(job, chosen, float(outcomes["validation"][number]))
+        if progress is not None and number % 256 == 0:
+            progress(number, load.n_items)
+    return trace_of(device, load, outcomes, load.n_items * load.n_steps)
+
+
+def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
+    """Return what becomes of a job under a sequence: a row of `OUTCOME_DTYPE`.
+
+    Parameters
+    ----------
+    job, sequence
+        The job and the sequence.
+
+    Raises
+    ------
+    DecisionError
+        If there is no such sequence.
+    """
+    table = job.table
+    if not 0 <= sequence < table.n_sequences:
+        raise DecisionError(f"{table.name}: no sequence {sequence}, expected 0 to {table.n_sequences - 1}")
+    validation = job.train(sequence)
+    expected = float(table.expected[sequence])
+    n_ties = int(np.count_nonzero(table.expected == expected)) - 1
+    actions = table.actions(sequence)
+    n_deepened = sum(action < table.n_actions - 1 for action in actions)
+    search_s = max(0.0, job.spent_s - _plain_s(table, sequence))
+    test = float(table.test[sequence, job.draw])
+    return sequence, validation, test, expected, table.best, table.rank(expected), n_ties, search_s, n_deepened
+
+
+def _plain_s(table: Table, sequence: int) -> float:
+    job = Job(table, 0, 0)
+    job.train(sequence)
+    return job.spent_s
+
+
+def _without_adaptation(table: Table, draw: int, rule: str, spent_s: float) -> tuple[Any, ...]:
+    if rule not in table.others:
+        raise WorkloadError(f"{table.name}: has no training by {rule}, which tables of hdrl adaptation table have")
+    validation, test = table.others[rule]
+    expected = float(test.mean())
+    n_ties = int(np.count_nonzero(table.expected == expected))
+    found = (OTHER, validation[draw], test[draw], expected, table.best, table.rank(expected), n_ties, spent_s, 0)
+    return tuple(found)
+
+
+def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions: int) -> AdaptationTrace:
+    """Return the Trace of jobs of which is known what came of them; the device serves them as they come.
+
+    Parameters
+    ----------
+    device, load, outcomes
+        The device, the jobs, and what became of each.
+    n_decisions
+        How many decisions were made.
+    """
+    tasks, stays = np.zeros(load.n_items, TASK_DTYPE), np.zeros(load.n_items, STAY_DTYPE)
+    now_s = 0.0
+    budgets_s = load.budgets_s
+    took_s = budgets_s + outcomes["search_s"]
+    for number, (release_s, length_s) in enumerate(zip(load.release_s.tolist(), took_s.tolist(), strict=True)):
+        start_s = max(now_s, release_s)
+        now_s = start_s + length_s
+        tasks["start_s"][number], tasks["end_s"][number] = start_s, now_s
+    tasks["release_s"], tasks["requested_s"] = load.release_s, budgets_s
+    tasks["deadline_s"], tasks["state"], tasks["user"], tasks["kind"] = math.inf, TaskState.DONE, -1, load.table
+    stays["task"], stays["first_unit"], stays["n_units"], stays["pace"] = (np.arange(load.n_items),) * 2 + (1, 1.0)
+    stays["start_s"], stays["end_s"] = tasks["start_s"], tasks["end_s"]
+    units = np.zeros(load.n_items, np.int32)
+    return AdaptationTrace(device, load, tasks, now_s, n_decisions, stays, units, outcomes=outcomes)
+
+
+def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int]) -> int:
+    """Return the sequence of decisions that are made one after the other.
+
+    Parameters
+    ----------
+    table
+        The table.
+    decide
+        From the state of the job and what was done so far to the next action.
+
+    Raises
+    ------
+    DecisionError
+        If there is no such action.
+    """
+    actions: list[int] = []
+    for _ in range(table.n_steps):
+        action = int(decide(table.state(actions), actions))
+        if not 0 <= action < table.n_actions:
+            raise DecisionError(f"{table.name}: no action {action}, expected 0 to {table.n_actions - 1}")
+        actions.append(action)
+    return table.sequence(actions)

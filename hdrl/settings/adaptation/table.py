@@ -1,0 +1,331 @@
+"""Tables: what became of a job under every sequence of adaptations, as it was measured."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import ReadError, quoted, suggest
+from hdrl.files import read_json
+from hdrl.hashing import sha256_of
+from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of
+
+SEED_DEVICE = "gv100"
+"""The device of tables that name none: those of ChamiLamelas' advisor."""
+
+MOST_SEQUENCES = 4096
+"""Sequences of a table at most."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A job and what became of it under every sequence of adaptations.
+
+    Sequences are numbered like numbers with a digit for each decision, the first being the most significant. States
+    are what a job is in before a decision: one for each sequence of actions so far, shorter ones first.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    model
+        The network at the beginning.
+    scenario
+        When it adapts, in a word: ``early``.
+    data
+        What it learns.
+    device
+        What it ran on.
+    budget_s
+        How long it may train.
+    n_steps
+        How many decisions there are.
+    validation, test
+        Accuracies at the end by sequence and draw, shape ``(n_sequences, n_draws)``. Where the source has no
+        validation part, both are the test accuracy.
+    time_left_s
+        Time left before each decision, shape ``(n_states,)``.
+    rungs
+        Shares of the time behind the last decision at which ``curves`` were measured, ascending; empty without curves.
+    curves
+        Validation accuracies there, shape ``(n_sequences, n_draws, n_rungs)``.
+    others
+        Validation and test accuracies of jobs that never adapt, under other rules, by name: ``linear-decay``; each of
+        shape ``(2, n_draws)``.
+    has_validation
+        Whether validation and test are apart.
+    """
+
+    name: str
+    model: Model
+    scenario: str
+    data: str
+    device: str
+    budget_s: float
+    n_steps: int
+    validation: Floats
+    test: Floats
+    time_left_s: Floats
+    rungs: tuple[float, ...] = ()
+    curves: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    others: Mapping[str, Floats] = field(default_factory=dict)
+    has_validation: bool = True
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are: deepening each original block, and nothing, which is the last one."""
+        return len(self.model.targets) + 1
+
+    @property
+    def n_sequences(self) -> int:
+        """How many sequences there are."""
+        return len(self.test)
+
+    @property
+    def n_draws(self) -> int:
+        """How many trainings each sequence was measured with."""
+        return int(self.test.shape[1])
+
+    @property
+    def never(self) -> int:
+        """The sequence in which nothing is done."""
+        return self.n_sequences - 1
+
+    @cached_property
+    def expected(self) -> Floats:
+        """Mean test accuracy of each sequence."""
+        return np.asarray(self.test.mean(axis=1))
+
+    @cached_property
+    def expected_validation(self) -> Floats:
+        """Mean validation accuracy of each sequence."""
+        return np.asarray(self.validation.mean(axis=1))
+
+    @cached_property
+    def best(self) -> float:
+        """Mean test accuracy of the sequence that is best in the mean."""
+        return float(self.expected.max())
+
+    @cached_property
+    def models(self) -> tuple[Model, ...]:
+        """The network in each state."""
+        found = [self.model]
+        for place in range(1, len(self.time_left_s)):
+            parent, action = divmod(place - 1, self.n_actions)
+            found.append(found[parent].deepened(action) if action < self.n_actions - 1 else found[parent])
+        return tuple(found)
+
+    @cached_property
+    def layers(self) -> list[list[int]]:
+        """The ids of the layers in each state, see `layer_ids`."""
+        return [layer_ids(model.layers) for model in self.models]
+
+    def rank(self, accuracy: float) -> int:
+        """Return the place of an expected accuracy among all sequences: one more than there are better ones.
+
+        Parameters
+        ----------
+        accuracy
+            The accuracy.
+        """
+        return 1 + int(np.count_nonzero(self.expected > accuracy))
+
+    def actions(self, sequence: int) -> tuple[int, ...]:
+        """Return the actions of a sequence.
+
+        Parameters
+        ----------
+        sequence
+            Its number.
+        """
+        return tuple(sequence // self.n_actions**power % self.n_actions for power in range(self.n_steps - 1, -1, -1))
+
+    def sequence(self, actions: Sequence[int]) -> int:
+        """Return the number of a sequence.
+
+        Parameters
+        ----------
+        actions
+            Its actions.
+        """
+        number = 0
+        for action in actions:
+            number = number * self.n_actions + int(action)
+        return number
+
+    def state(self, actions: Sequence[int]) -> int:
+        """Return the state that a job is in after some actions.
+
+        Parameters
+        ----------
+        actions
+            What was done so far.
+        """
+        state = 0
+        for action in actions:
+            state = state * self.n_actions + 1 + int(action)
+        return state
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that a simulation depends on."""
+        arrays = [("validation", self.validation), ("test", self.test), ("time_left_s", self.time_left_s)]
+        arrays += [("curves", self.curves), *sorted(self.others.items())]
+        rest = [self.device, self.budget_s, [str(layer) for layer in self.model.layers], list(self.rungs)]
+        return sha256_of(arrays, rest)
+
+
+def n_states(n_actions: int, n_steps: int) -> int:
+    """Return how many states a job can be in before its decisions.
+
+    Parameters
+    ----------
+    n_actions, n_steps
+        How many actions and decisions there are.
+    """
+    return sum(n_actions**step for step in range(n_steps))
+
+
+def read_table(path: Path) -> Table:
+    """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is no complete table.
+    """
+    data = read_json(path)
+    if not isinstance(data, Mapping) or not isinstance(data.get("rows"), list) or not data["rows"]:
+        raise ReadError(path, "is no table of adaptations, expected an object with model, scenario and rows")
+    model = _model(data, path)
+    rows = [_row(row, number, path) for number, row in enumerate(data["rows"])]
+    n_steps, n_actions = len(rows[0]["actions"]), len(model.targets) + 1
+    if n_actions**n_steps > MOST_SEQUENCES:
+        raise ReadError(
+            path, f"has {n_steps} decisions among {n_actions} actions, more than {MOST_SEQUENCES} sequences"
+        )
+    ordered = _in_order(rows, n_actions, n_steps, path)
+    outcomes = _array([row["draws"] for row in ordered], path, "draws")
+    if outcomes.ndim != 3 or outcomes.shape[2] != 2 or not np.all((outcomes >= 0) & (outcomes <= 1)):
+        raise ReadError(path, "has rows whose draws are not equally many pairs of accuracies from 0 to 1")
+    budget_s = _budget_s(data, ordered, path)
+    rungs, curves = _curves(data, ordered, outcomes.shape[1], path)
+    return Table(
+        name=path.stem,
+        model=model,
+        scenario=str(data.get("scenario", "")),
+        data=str(data.get("data", "cifar10")),
+        device=str(data.get("device", SEED_DEVICE)),
+        budget_s=budget_s,
+        n_steps=n_steps,
+        validation=outcomes[:, :, 0].copy(),
+        test=outcomes[:, :, 1].copy(),
+        time_left_s=_times_left(ordered, n_actions, n_steps, budget_s, path),
+        rungs=rungs,
+        curves=curves,
+        others=_others(data, outcomes.shape[1], path),
+        has_validation="draws" in data["rows"][0],
+    )
+
+
+def _model(data: Mapping[str, Any], path: Path) -> Model:
+    name = data.get("model")
+    if not isinstance(name, str):
+        raise ReadError(path, "has no model, expected its name")
+    layers = data.get("layers")
+    if layers is None:
+        if name not in MODELS:
+            raise ReadError(path, f"has no layers, and no model {quoted(name)} is known; {suggest(name, MODELS)}")
+        return find_model(name)
+    if not isinstance(layers, list) or not all(isinstance(one, str) for one in layers):
+        raise ReadError(path, "layers is no list of texts")
+    return model_of(name, layers, f"{path}: layers")
+
+
+def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
+    """Return a row in the form of our own tables."""
+    is_row = isinstance(row, Mapping) and isinstance(row.get("actions"), list)
+    if not is_row or not all(isinstance(one, int) and not isinstance(one, bool) for one in row["actions"]):
+        raise ReadError(path, f"rows[{number}] has no actions, expected a list of whole numbers")
+    left_s = row.get("timeleft_s")
+    if not isinstance(left_s, list) or len(left_s) != len(row["actions"]) or not row["actions"]:
+        raise ReadError(path, f"rows[{number}].timeleft_s is not one number for each action")
+    if "draws" in row:
+        return dict(row)
+    return {**row, "draws": [[row.get("accuracy"), row.get("accuracy")]]}
+
+
+def _in_order(rows: list[dict[str, Any]], n_actions: int, n_steps: int, path: Path) -> list[dict[str, Any]]:
+    by_actions = {tuple(row["actions"]): row for row in rows}
+    wanted = list(itertools.product(range(n_actions), repeat=n_steps))
+    missing = next((one for one in wanted if one not in by_actions), None)
+    if missing is not None or len(rows) != len(wanted):
+        what = f"has no row of actions {list(missing)}" if missing is not None else f"has {len(rows)} rows"
+        raise ReadError(path, f"{what}, expected each of {len(wanted)} sequences once")
+    return [by_actions[one] for one in wanted]
+
+
+def _array(values: Any, path: Path, what: str) -> Floats:
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ReadError(path, f"has rows whose {what} are not equally many numbers") from None
+    if not np.isfinite(found).all():
+        raise ReadError(path, f"has rows whose {what} are not all numbers")
+    return found
+
+
+def _budget_s(data: Mapping[str, Any], rows: list[dict[str, Any]], path: Path) -> float:
+    told = {row.get("totaltime_s", data.get("budget_s")) for row in rows}
+    (budget_s,) = told if len(told) == 1 else (None,)
+    if not isinstance(budget_s, (int, float)) or isinstance(budget_s, bool) or not 0 < budget_s < math.inf:
+        raise ReadError(path, "has no budget: expected budget_s above 0, or the same totaltime_s in all rows")
+    return float(budget_s)
+
+
+def _times_left(rows: list[dict[str, Any]], n_actions: int, n_steps: int, budget_s: float, path: Path) -> Floats:
+    """Return the mean time left of the rows that pass through each state."""
+    times = _array([row["timeleft_s"] for row in rows], path, "timeleft_s")
+    parts = [times[:, step].reshape(n_actions**step, -1).mean(axis=1) for step in range(n_steps)]
+    if not np.all((times > 0) & (times <= budget_s)) or np.any(np.diff(times, axis=1) >= 0):
+        raise ReadError(path, "has times left that do not fall from decision to decision within the budget")
+    return np.concatenate(parts)
+
+
+def _curves(
+    data: Mapping[str, Any], rows: list[dict[str, Any]], n_draws: int, path: Path
+) -> tuple[tuple[float, ...], Floats]:
+    if "rungs" not in data:
+        return (), np.zeros((0, 0, 0))
+    rungs = _array(data["rungs"], path, "rungs")
+    curves = _array([row.get("curves") for row in rows], path, "curves")
+    if rungs.ndim != 1 or not np.all((rungs > 0) & (rungs < 1)) or np.any(np.diff(rungs) <= 0):
+        raise ReadError(path, "rungs are not ascending shares between 0 and 1")
+    if curves.shape != (len(rows), n_draws, len(rungs)):
+        raise ReadError(path, f"has curves that are not {n_draws} times {len(rungs)} numbers")
+    return tuple(rungs.tolist()), curves
+
+
+def _others(data: Mapping[str, Any], n_draws: int, path: Path) -> dict[str, Floats]:
+    others = data.get("others", {})
+    if not isinstance(others, Mapping):
+        raise ReadError(path, "others is no object")
+    found = {name: _array(draws, path, f"others.{name}") for name, draws in others.items()}
+    for name, draws in found.items():
+        if draws.shape != (n_draws, 2):
+            raise ReadError(path, f"others.{name} is not {n_draws} pairs of accuracies")
+    return {name: draws.T.copy() for name, draws in found.items()}

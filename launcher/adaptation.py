@@ -1,0 +1,153 @@
+"""``hdrl adaptation``: measure tables of adapting jobs, run live ones, and say what they would run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+_PLAN_OPTIONS = (
+    click.option("--model", required=True, help="Network: convnet2, small_convnet, feedforward2, ..."),
+    click.option("--data", required=True, help="signals, shapes or digits with :DIFFICULTY, or cifar10:FOLDER."),
+    click.option("--budget", "budget_s", type=float, required=True, help="How long a job may train, in seconds."),
+    click.option("--start", "start_s", type=float, required=True, help="When it adapts first, in seconds."),
+    click.option("--gap", "gap_s", type=float, required=True, help="Seconds between two decisions."),
+    click.option("--device", default="counted", show_default=True, help="Name of what it runs on."),
+    click.option("--clock", default="counted", show_default=True, help="counted, table:FILE or wall."),
+    click.option(
+        "--rate",
+        type=click.Choice(["reset", "epochs", "linear"]),
+        default="reset",
+        show_default=True,
+        help="Rule of the learning rate.",
+    ),
+    click.option(
+        "--norm",
+        type=click.Choice(["preserving", "fresh"]),
+        default="preserving",
+        show_default=True,
+        help="How inserted normalisations begin.",
+    ),
+)
+
+
+def plan_options(command: Any) -> Any:
+    """Give a command the options that say what trains, and when it is decided.
+
+    Parameters
+    ----------
+    command
+        The command.
+    """
+    for option in reversed(_PLAN_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group()
+def adaptation() -> None:
+    """Measure tables of DNN jobs that adapt, and run live ones."""
+
+
+@adaptation.command()
+@click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
+@plan_options
+@click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Trainings of each sequence.")
+@click.option("--scenario", default="", help="A word for the start, told in the table.")
+@click.option("--jobs", "-j", "n_workers", type=click.IntRange(min=1), help="Processes; by default one per core.")
+@click.option("--on", default="local", show_default=True, help="local, ray, or ray://HOST:PORT.")
+def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, **plan: Any) -> None:
+    """Train a job under every sequence of adaptations and write the table OUT.
+
+    What was measured is kept beside it in OUT.parts, a file for each seed: the same command continues an interrupted
+    one.
+    """
+    from functools import partial
+
+    from hdrl.distributed import run_tasks
+    from hdrl.errors import OutputError
+    from hdrl.files import write_json
+    from hdrl.settings.adaptation.live.making import Plan, check_plan, table_json
+
+    what = Plan(**plan)
+    check_plan(what)
+    if out.suffix != ".json" or out.exists():
+        raise OutputError(
+            f"{out}: {'is there already' if out.exists() else 'is no name of a table'}, expected NEW.json"
+        )
+    parts = [out.with_suffix(".parts") / f"seed_{seed}.json" for seed in range(seeds)]
+
+    def tell(index: int, result: object) -> None:
+        del result
+        click.echo(f"{parts[index].name}", err=True)
+
+    run_tasks(partial(_measure, what), list(enumerate(parts)), on=on, n_workers=n_workers, on_result=tell)
+    write_json(out, table_json(what, parts, scenario), indent=None)
+    click.echo(f"{out}: {seeds} trainings of each sequence")
+
+
+def _measure(plan: Any, task: tuple[int, Path]) -> None:
+    from hdrl.settings.adaptation.live.making import measure_into
+
+    measure_into(plan, *task)
+
+
+@adaptation.command()
+def check() -> None:
+    """Say on what live jobs would run here: Python, torch, its threads, CUDA and GPUs."""
+    from hdrl.settings.adaptation.live.check import describe_machine
+
+    for name, value in describe_machine().items():
+        click.echo(f"{name}: {value}")
+
+
+@adaptation.command()
+@click.argument("advisor", metavar="ADVISOR")
+@plan_options
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many jobs.")
+def run(advisor: str, seeds: int, **plan: Any) -> None:
+    """Run live jobs as ADVISOR says: a model file, or fixed-010 and its like."""
+    from hdrl.settings.adaptation.live.env import LiveAdaptationEnv
+    from hdrl.settings.adaptation.live.making import Plan
+
+    decide = _advisor(advisor)
+    env = LiveAdaptationEnv(Plan(**plan))
+    for seed in range(seeds):
+        observation, _ = env.reset(seed=seed)
+        actions: list[int] = []
+        is_done = False
+        while not is_done:
+            actions.append(decide(observation, len(actions)))
+            observation, _, is_done, _, info = env.step(actions[-1])
+        told = info["episode"]
+        digits = "".join(map(str, actions))
+        click.echo(f"seed {seed}: {digits}, validation {told['r']:.3f}, test {told['test_accuracy']:.3f}")
+
+
+def _advisor(text: str) -> Any:
+    """Return what decides: from an observation and the number of the decision to an action."""
+    from hdrl.errors import OptionsError
+
+    if text.startswith("fixed-") and text.removeprefix("fixed-").isdigit():
+        digits = text.removeprefix("fixed-")
+        if len(digits) != _N_DECISIONS:
+            raise OptionsError(f"{text} has {len(digits)} actions, expected {_N_DECISIONS}")
+        return lambda _, number: int(digits[number])
+    if not text.endswith(".pt"):
+        raise OptionsError(f"advisor is {text!r}, expected a model file .pt, or fixed-010 and its like")
+    import torch
+
+    from hdrl.agents import load_agent
+
+    agent = load_agent(text)
+
+    def decide(observation: Any, number: int) -> int:
+        del number
+        return int(agent.act(torch.from_numpy(observation)[None], None, explore=False).actions.item())
+
+    return decide
+
+
+_N_DECISIONS = 3
+"""Decisions of a plan."""

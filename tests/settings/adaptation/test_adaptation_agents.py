@@ -1,0 +1,168 @@
+"""Advisors: the exact gradient is exact, what they learn is right, and the named errors do what they say."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
+
+from hdrl.agents import make_agent  # noqa: E402
+from hdrl.errors import LearningError  # noqa: E402
+from hdrl.launcher.launch import launch  # noqa: E402
+from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
+from hdrl.settings.adaptation.env import AdaptationEnv, AdaptationVectorEnv  # noqa: E402
+from hdrl.settings.adaptation.load import Jobs, jobs_of  # noqa: E402
+from hdrl.settings.adaptation.models import N_IDS  # noqa: E402
+from hdrl.settings.adaptation.table import read_table  # noqa: E402
+
+from .made_tables import DEVICE, table_json, write_table  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    table = read_table(write_table(tmp_path_factory.mktemp("tables") / "made.json", table_json((1, 0, 2))))
+    return jobs_of("made", [table], 1)
+
+
+def trainer(load: Jobs, algorithm: str, n_envs: int, seed: int = 0, **settings: Any) -> Trainer:
+    envs = AdaptationVectorEnv(n_envs, load=load, start="consecutive")
+    agent = make_agent(algorithm, envs.single_observation_space, envs.single_action_space, seed=seed, **settings)
+    return Trainer(agent, envs, seed=seed, n_threads=1)
+
+
+def played(load: Jobs, agent: Any) -> int:
+    env = AdaptationEnv(load=load)
+    observation, _ = env.reset(seed=0)
+    done = False
+    while not done:
+        action = agent.act(torch.from_numpy(observation)[None], None, explore=False).actions.item()
+        observation, _, done, _, _ = env.step(action)
+    return int(env.trace().outcomes["rank"][0])
+
+
+def test_the_exact_gradient_is_that_of_the_expected_return(load: Jobs) -> None:
+    training = trainer(load, "advisor_exact", 64)
+    agent: Any = training.agent
+    before = {name: value.clone() for name, value in agent.network.state_dict().items()}
+    batches = []
+    learn = agent.learn
+    agent.learn = lambda batch: (batches.append(batch), learn(batch))[1]
+    training.run(1)
+    (batch,) = batches
+    played = {tuple(batch.actions[:, row].tolist()) for row in range(64)}
+    assert played == set(itertools.product(range(4), repeat=3))
+    found = {name: value.grad.clone() for name, value in agent.network.named_parameters()}
+    agent.network.load_state_dict(before)
+    agent.network.zero_grad()
+    returns = batch.rewards.sum(0)
+    worth = (returns - returns.mean()) / returns.std()
+    probabilities = torch.softmax(agent.network.logits(batch.observations.flatten(0, 1), None), -1).reshape(3, 64, 4)
+    expected = sum(
+        worth[row] * torch.stack([probabilities[t, row, batch.actions[t, row]] for t in range(3)]).prod()
+        for row in range(64)
+    )
+    (-expected).backward()
+    for name, value in agent.network.named_parameters():
+        assert torch.allclose(found[name], value.grad, atol=1e-6), name
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "n_envs", "n", "settings"),
+    [
+        ("advisor_exact", 64, 60, {"lr": 1e-2}),
+        ("advisor", 32, 60, {"lr": 1e-2, "temperature": 5.0}),
+        ("ppo", 32, 12, {"network": "sequence", "n_steps": 3, "lr": 3e-3, "gamma": 1.0}),
+    ],
+)
+def test_what_is_best_is_found(load: Jobs, algorithm: str, n_envs: int, n: int, settings: dict[str, Any]) -> None:
+    training = trainer(load, algorithm, n_envs, **settings)
+    training.run(n)
+    assert played(load, training.agent) <= 4  # of 64; a fresh one is anywhere
+
+
+def test_equal_networks_are_read_once_and_padding_counts_for_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    network: Any = build_network(NetworkConfig(network="sequence"), (9,), 4, generator)
+    rows = torch.randint(1, N_IDS, (5, 9), generator=generator).float()
+    rows[:, 0] = torch.linspace(0.1, 0.9, 5)
+    rows[2, 4:] = 0.0
+    alone = torch.cat([network.logits(row[None], None) for row in rows])
+    assert torch.allclose(network.logits(rows[[4, 2, 0, 2, 1, 3]], None), alone[[4, 2, 0, 2, 1, 3]], atol=1e-6)
+    assert torch.allclose(network.logits(rows[2:3, :4], None), alone[2:3], atol=1e-6)
+    assert not any(weight is network.embedding for weight in network.parameters())
+    with pytest.raises(LearningError, match="reads a share of time and ids"):
+        build_network(NetworkConfig(network="sequence"), (6, 3), 4, generator)
+
+
+def test_temperatures_flatten_logits_and_fall(load: Jobs) -> None:
+    observations = torch.from_numpy(AdaptationVectorEnv(2, load=load).reset(seed=0)[0])
+
+    def first(**settings: Any) -> Any:
+        agent: Any = trainer(load, "advisor", 2, **settings).agent
+        with torch.no_grad():
+            agent.network.actor[-1].bias.copy_(torch.tensor([3.0, 0.0, 0.0, 0.0]))
+        return agent.probabilities(observations, None)[0, 0].item()
+
+    sharp, soft = first(), first(temperature=3.0)
+    wrong = first(temperature=3.0, errors=["temperature_on_probabilities"])
+    assert soft == pytest.approx(torch.softmax(torch.tensor([1.0, 0, 0, 0]), 0)[0].item(), abs=0.02)
+    assert wrong < soft < sharp
+    training = trainer(load, "advisor", 2, temperature=3.0, temperature_decay=0.5)
+    training.run(3)
+    assert float(training.agent.running.temperature) == 1.0  # type: ignore[attr-defined]
+
+
+def test_a_transferred_agent_is_judged_by_its_own_weights_unless_the_error_is_asked_for(load: Jobs) -> None:
+    parent = trainer(load, "advisor_exact", 64, lr=1e-2)
+    parent.run(2)
+    state = parent.agent.state_dict()
+    observations = torch.from_numpy(AdaptationVectorEnv(1, load=load).reset(seed=0)[0])
+    judged = {}
+    for errors in ((), ("parent_weights",)):
+        child = trainer(load, "advisor_exact", 64, lr=1e-2, errors=list(errors))
+        child.agent.load_weights(state)
+        child.run(20)
+        again = trainer(load, "advisor_exact", 64, errors=list(errors)).agent
+        again.load_weights(child.agent.state_dict())
+        networks: Any = again.modules
+        judged[errors] = networks.get("parent", networks["network"]).logits(observations, None)
+    old: Any = parent.agent
+    assert torch.equal(judged["parent_weights",], old.network.logits(observations, None))
+    assert not torch.allclose(judged[()], judged["parent_weights",])
+
+
+def test_exact_needs_every_sequence_of_one_job(load: Jobs) -> None:
+    with pytest.raises(LearningError, match="n_envs is 60, expected 16 or 64"):
+        trainer(load, "advisor_exact", 60).run(1)
+    with pytest.raises(LearningError, match="as many decisions as they can play"):
+        trainer(load, "advisor_exact", 16).run(1)
+
+
+def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
+    write_table(tmp_path / "made.json", table_json((1, 0, 2)))
+    learning = {
+        "algorithm": "advisor_exact",
+        "n_envs": 64,
+        "iterations": 2,
+        "arguments": {"outcome": "mean"},
+        "episodes": {"n_jobs": 1, "start": "consecutive"},
+        "tensorboard": False,
+    }
+    options = {
+        "setting": "adaptation",
+        "platform": DEVICE,
+        "workload": "made.json",
+        "nb_jobs": 20,
+        "learning": learning,
+    }
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out"), "--quiet"])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "model.pt").is_file()
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["n_jobs"] > 0

@@ -1,0 +1,104 @@
+"""The setting: it runs, compares and reports like every other one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hdrl.launcher.launch import launch
+from hdrl.launcher.main import cli
+from hdrl.setting import find_setting
+from hdrl.settings.adaptation.env import AdaptationVectorEnv
+from hdrl.settings.adaptation.table import read_table
+from hdrl.testing import check_setting
+
+from .made_tables import DEVICE, table_json, write_table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("tables")
+    write_table(found / "one.json", table_json((1, 0, 2), noise=0.02, n_draws=3))
+    write_table(found / "two.json", table_json((3, 3, 0), noise=0.02, n_draws=3))
+    return found
+
+
+def test_it_is_a_setting(folder: Path) -> None:
+    check_setting(find_setting("adaptation"), platform=DEVICE, workload=str(folder), n_items=6)
+
+
+def test_the_environment_gives_what_the_table_says(folder: Path) -> None:
+    table = read_table(folder / "one.json")
+    envs = AdaptationVectorEnv(64, load=folder / "one.json", reward="accuracy", start="consecutive")
+    seen, info = envs.reset(seed=1)
+    assert info["action_mask"].all()
+    assert seen[0, 0] == np.float32(0.6)
+    every = np.array([table.actions(number) for number in range(64)])
+    for step in range(3):
+        seen, rewards, ended, _, info = envs.step(every[:, step])
+        assert ended.all() == (step == 2)
+    assert rewards.tolist() == table.validation[:, 0].tolist()
+    assert info["episode"]["objective"].tolist() == rewards.tolist()
+    envs.step(np.zeros(64, np.int64))  # begins the second job, another training
+    for step in range(3):
+        rewards = envs.step(every[:, step])[1]
+    assert rewards.tolist() == table.validation[:, 1].tolist()
+    envs.close()
+
+
+def test_means_and_tangents_can_be_asked_for(folder: Path) -> None:
+    envs = AdaptationVectorEnv(2, load=folder / "one.json", outcome="mean")
+    envs.reset(seed=1)
+    for _ in range(3):
+        rewards = envs.step(np.array([3, 0]))[1]
+    means = read_table(folder / "one.json").expected_validation[[63, 0]]
+    assert rewards == pytest.approx(100 * np.tan(means * np.pi / 2))
+    envs.close()
+
+
+def run(*words: object, command: object = cli) -> str:
+    done = CliRunner().invoke(command, [str(word) for word in words])  # type: ignore[arg-type]
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
+    options = {"setting": "adaptation", "platform": DEVICE, "workload": str(folder), "nb_jobs": 40}
+    (tmp_path / "options.json").write_text(json.dumps({**options, "agent": {"policy": "thompson"}}))
+    shown = run(tmp_path / "options.json", "--out", tmp_path / "run", command=launch)
+    assert "mean_regret" in shown
+    assert (tmp_path / "run" / "adaptations.csv").read_text().count("\n") == 41
+    for figure in ("anytime", "accuracies", "ranks"):
+        run("plot", figure, tmp_path / "run", "-s", tmp_path / f"{figure}.png")
+    run("report", tmp_path / "run", "-o", tmp_path / "run.html")
+    assert "Regret so far" in (tmp_path / "run.html").read_text()
+    (tmp_path / "mine.py").write_text("def advise(situation):\n    return [1, 0, 2][situation.step]\n")
+    words = ["mine.py", "never", "oracle", "random", "linear-decay", "-p", DEVICE, "-w", folder, "--nb-jobs", 24]
+    words = [tmp_path / "mine.py", *words[1:-2], "--set", "nb_jobs=24"]
+    run("compare", "--setting", "adaptation", *words, "--windows", "8:3", "--out", tmp_path / "judged")
+    summary = json.loads((tmp_path / "judged" / "summary.json").read_text())
+    regrets = {row["candidate"]: row["mean"] for row in summary["rows"] if row["metric"] == "mean_regret"}
+    assert regrets["oracle"] == 0.0 < regrets["mine.py"] < regrets["never"]
+    assert {"few-draws", "clairvoyant"} <= {one["kind"] for one in summary["warnings"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"platform": "a/b"}, "platform: 'a/b' is no device, expected the name that tables say"),
+        ({"workload": "tabels"}, "no shipped table 'tabels', and no such file"),
+        ({"agent": {"policy": "fixed-09"}}, "policy fixed-09: one has 3 decisions among 4 actions"),
+        ({"platform": "gv100"}, "expected platform made"),
+    ],
+)
+def test_mistakes_are_one_line(folder: Path, tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    options = {"setting": "adaptation", "platform": DEVICE, "workload": str(folder), "agent": {"policy": "never"}}
+    (tmp_path / "options.json").write_text(json.dumps(options | changes))
+    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out"), "--quiet"])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert done.output.count("\n") == 1

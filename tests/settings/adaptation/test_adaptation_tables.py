@@ -1,0 +1,182 @@
+"""Tables, what policies do with them, and what it costs."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdrl.errors import HdrlError, ReadError, UnknownName, WorkloadError
+from hdrl.settings.adaptation.load import jobs_of
+from hdrl.settings.adaptation.machine import read_device
+from hdrl.settings.adaptation.metrics import compute_metrics
+from hdrl.settings.adaptation.models import MODELS, describe, find_model, layer_ids, model_of
+from hdrl.settings.adaptation.policies import NAMES, make_advisor, read_policy
+from hdrl.settings.adaptation.simulation import AdaptationTrace, Job, simulate
+from hdrl.settings.adaptation.table import Table, read_table
+
+from .made_tables import BUDGET_S, seed_json, table_json, worth, write_table
+
+BEST = (1, 0, 2)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    return read_table(write_table(tmp_path_factory.mktemp("tables") / "made.json", table_json(BEST)))
+
+
+def run(table: Table, policy: str, n_jobs: int = 4) -> AdaptationTrace:
+    random = np.random.default_rng(1)
+    return simulate(read_device("made"), jobs_of("made", [table], n_jobs), make_advisor(policy, random))
+
+
+def test_a_published_table_is_read_as_it_is(tmp_path: Path) -> None:
+    found = read_table(write_table(tmp_path / "seed.json", seed_json(BEST)))
+    assert (found.device, found.budget_s, found.n_actions, found.n_steps) == ("gv100", 400.0, 4, 3)
+    assert found.expected.tolist() == [worth(one, BEST) for one in itertools.product(range(4), repeat=3)]
+    assert len(found.time_left_s) == 21
+    # Each state has the mean of the rows that pass through it.
+    assert found.time_left_s[found.state([])] == pytest.approx(330.0 - 1.5)
+    assert found.time_left_s[found.state([2])] == pytest.approx(318.0 - 1.5)
+    assert not found.has_validation
+
+
+def test_sequences_states_and_networks_go_together(table: Table) -> None:
+    for actions in itertools.product(range(4), repeat=3):
+        assert table.actions(table.sequence(actions)) == actions
+    states = [table.state(actions) for n in range(3) for actions in itertools.product(range(4), repeat=n)]
+    assert sorted(states) == list(range(21))
+    deep = table.models[table.state([1, 3])]
+    assert describe(deep) == describe(find_model("convnet2").deepened(1))
+    seen = {(table.time_left_s[state], *ids) for state, ids in enumerate(table.layers)}
+    assert len(seen) == 1 + 4 + 10  # which of two blocks came first cannot be seen
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_deepening_adds_an_identity_of_the_blocks_width(name: str) -> None:
+    model = find_model(name)
+    for target in range(len(model.targets)):
+        deeper = model.deepened(target).deepened(target)
+        added = len(deeper.layers) - len(model.layers)
+        fresh = deeper.blocks[deeper.targets[target] + 1]
+        heart = next(layer for layer in fresh if layer.sizes)
+        assert added == 2 * len([layer for layer in fresh if layer.kind not in ("avgpool", "adaptive_avgpool")])
+        assert heart.sizes[0] == heart.sizes[1]
+        assert max(layer_ids(deeper.layers)) < 64
+
+
+def test_no_two_kinds_of_layers_share_an_id() -> None:
+    texts = ["conv 3 32 3", "conv1d 3 32 3", "linear 32 32", "batchnorm 32", "relu", "avgpool 2", "adaptive_avgpool"]
+    assert len(set(layer_ids(model_of("all", texts).layers))) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("policy", "actions", "search_s"),
+    [
+        ("never", (3, 3, 3), 0.0),
+        ("always-first", (0, 0, 0), 0.0),
+        ("always-last", (2, 2, 2), 0.0),
+        ("fixed-012", (0, 1, 2), 0.0),
+        ("oracle", BEST, 0.0),
+        # First decision: 4 runs of 60 s; second: 3 further ones from there on, third: 3 further ones.
+        ("look-ahead", BEST, 3 * 60.0 + 3 * 50.0 + 3 * 40.0),
+        # 84 parts that no two sequences share: 4 and 16 of 10 s, 64 of 40 s; but those of the best one.
+        ("exhaustive", BEST, 4 * 10.0 + 16 * 10.0 + 64 * 40.0 - 60.0),
+    ],
+)
+def test_policies_choose_and_pay(table: Table, policy: str, actions: tuple[int, ...], search_s: float) -> None:
+    trace = run(table, policy)
+    assert {table.actions(int(one)) for one in trace.outcomes["sequence"]} == {actions}
+    assert trace.outcomes["search_s"] == pytest.approx(search_s)
+    assert trace.outcomes["expected"] == pytest.approx(worth(actions, BEST))
+    numbers = compute_metrics(trace)
+    assert numbers["mean_regret"] == pytest.approx(worth(BEST, BEST) - worth(actions, BEST))
+    assert numbers["relative_cost"] == pytest.approx(1 + search_s / BUDGET_S)
+    assert trace.tasks["end_s"][-1] == pytest.approx(4 * (BUDGET_S + search_s))
+
+
+def test_searches_find_the_best_where_it_can_be_seen(table: Table) -> None:
+    for policy in ("hill-climbing", "successive-halving"):
+        trace = run(table, policy)
+        assert set(trace.outcomes["rank"].tolist()) == {1}
+        assert 0 < trace.outcomes["search_s"][0] < run(table, "exhaustive").outcomes["search_s"][0]
+
+
+@pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", "thompson"])
+def test_bandits_learn_from_job_to_job(table: Table, policy: str) -> None:
+    numbers = compute_metrics(run(table, policy, 1000))
+    assert numbers["mean_search_s"] == 0.0
+    assert numbers["last_regret"] < 0.5 * numbers["mean_regret"]
+
+
+def test_linear_decay_is_ranked_though_it_is_no_sequence(table: Table) -> None:
+    trace = run(table, "linear-decay")
+    assert trace.outcomes["sequence"].tolist() == [-1] * 4
+    better = sum(worth(one, BEST) > 0.7 for one in itertools.product(range(4), repeat=3))
+    assert trace.outcomes["rank"][0] == 1 + better
+
+
+def test_what_is_shared_is_paid_once(table: Table) -> None:
+    job = Job(table, 0, 0)
+    job.train(table.sequence([0, 0, 0]), rung=0)
+    assert job.spent_s == pytest.approx(10 + 10 + 20)
+    job.train(table.sequence([0, 0, 1]))
+    assert job.spent_s == pytest.approx(10 + 10 + 20 + 40)
+    job.train(table.sequence([0, 0, 0]))
+    assert job.spent_s == pytest.approx(10 + 10 + 40 + 40)
+
+
+def broken(change: str) -> dict[str, Any]:
+    data = table_json()
+    if change == "row":
+        data["rows"].pop(5)
+    elif change == "time":
+        data["rows"][3]["timeleft_s"] = [40.0, 50.0, 60.0]
+    elif change == "draw":
+        data["rows"][3]["draws"] = [[0.5, 1.5]] * 2
+    elif change == "model":
+        data["model"] = "convnet5"
+    elif change == "layer":
+        data["layers"] = ["konv 3 32 3"]
+    elif change == "budget":
+        data["budget_s"] = -1
+    return data
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("row", "has no row of actions [0, 1, 1], expected each of 64 sequences once"),
+        ("time", "has times left that do not fall"),
+        ("draw", "not equally many pairs of accuracies from 0 to 1"),
+        ("model", "no model 'convnet5' is known; did you mean"),
+        ("layer", "no layer 'konv'; did you mean 'conv'?"),
+        ("budget", "has no budget"),
+    ],
+)
+def test_broken_tables_are_one_line(tmp_path: Path, change: str, message: str) -> None:
+    with pytest.raises(HdrlError) as told:
+        read_table(write_table(tmp_path / "broken.json", broken(change)))
+    assert message in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_what_tables_do_not_say_is_refused(tmp_path: Path, table: Table) -> None:
+    seed = read_table(write_table(tmp_path / "seed.json", seed_json()))
+    load = jobs_of("seed", [seed], 2)
+    random = np.random.default_rng(0)
+    for policy, message in (("successive-halving", "no learning curves"), ("linear-decay", "no training by linear")):
+        with pytest.raises(WorkloadError, match=message):
+            simulate(read_device("gv100"), load, make_advisor(policy, random))
+    with pytest.raises(WorkloadError, match="was measured on gv100, not on made, expected platform gv100"):
+        simulate(read_device("made"), load, make_advisor("never", random))
+    with pytest.raises(HdrlError, match="has device gv100, made has made, expected tables that agree"):
+        jobs_of("both", [table, seed], 2)
+    with pytest.raises(UnknownName, match="did you mean 'thompson'"):
+        read_policy("tompson")
+    with pytest.raises(ReadError, match="is no table of adaptations"):
+        read_table(write_table(tmp_path / "other.json", {}))
+    assert [read_policy(name) for name in NAMES] == list(NAMES)
