@@ -76,7 +76,12 @@ class Algorithm:
         MissingExtra
             If torch is not installed.
         """
-        return self.agent_class().Config.of({**self.settings, **(settings or {})}, where)
+        agent_class = self.agent_class()
+        from hdrl.learn.config import check_used
+
+        chosen = {**self.settings, **(settings or {})}
+        check_used(chosen, settings or (), where)
+        return agent_class.Config.of(chosen, where)
 
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")

@@ -24,7 +24,7 @@ What differs from HDeepRM 0.3.1, and why:
    that returns nothing, as in the examples of HDeepRM, stands for `LearningAgent.process`; one that returns a pair is
    taken for probabilities and a value.
 3. The probabilities of the first decision are noted for agents that override ``decide``, too.
-4. No ``actions.log`` and ``log_probs.log`` appear.
+4. ``actions.log`` and ``log_probs.log`` appear where ``also_write`` in the options names them.
 5. Rewards are standardised in double precision, and the losses of values are taken without broadcasting.
 
 For agents of your own that need no compatibility, `hdrl.learn.agent` is the API that we recommend: it learns from
@@ -229,6 +229,8 @@ class PolicyLearningAgent(LearningAgent):
     ----------
     probs
         Probabilities of the actions at the first decision, ``None`` before it.
+    latest_probs
+        Those at the latest decision, a tensor of shape ``(1, action_size)``, ``None`` before the first.
     log_probs
         Logarithm of the probability of each action taken, tensors of shape ``(1,)``.
     samples_in_test
@@ -238,6 +240,7 @@ class PolicyLearningAgent(LearningAgent):
     def __init__(self, gamma: float) -> None:
         super().__init__(gamma)
         self.probs: list[float] | None = None
+        self.latest_probs: Tensor | None = None
         self.log_probs: list[Tensor] = []
         self.samples_in_test = False
 
@@ -292,6 +295,7 @@ class PolicyLearningAgent(LearningAgent):
             Number of the action.
         """
         distribution = self._distribution(probabilities)
+        self.latest_probs = probabilities.detach()
         if self.probs is None:
             self.probs = [float(value) for value in probabilities.detach().flatten()]
         draws = self.training or self.samples_in_test

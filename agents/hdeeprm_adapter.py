@@ -318,6 +318,17 @@ class HDeepRMAgent(Agent):
             return super().probabilities(observations, mask)
         return torch.tensor([noted], dtype=torch.float64)
 
+    def latest_probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return how likely each action was at the latest decision.
+
+        Raises
+        ------
+        LearningError
+            If the object has not noted it.
+        """
+        noted = getattr(self._object, "latest_probs", None)
+        return self.probabilities(observations, mask) if noted is None else noted.reshape(1, -1).double()
+
     def state_dict(self) -> dict[str, Any]:
         """Return the weights and the optimiser, under the names that HDeepRM gives them."""
         return {"model_state_dict": dict(self._weights), "optimizer_state_dict": self._optimizer}

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
 import torch
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor
 
 from hdrl.learn.advantages import explained_variance, gae, standardise
@@ -55,6 +55,9 @@ class PPOConfig(ValueConfig):
     value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
         default=None, description="Learning rate of the critic; null: the same; RLScheduler 1e-3."
     )
+    lr_iterations: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="Iterations in which the learning rates fall linearly to 0; null: they stay."
+    )
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1."
     )
@@ -73,6 +76,14 @@ class PPOConfig(ValueConfig):
     max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
         default=0.5, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
     )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out rates that do not fall: model files stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if told["lr_iterations"] is None:
+            del told["lr_iterations"]
+        return told
 
 
 class Sample(NamedTuple):
@@ -124,6 +135,7 @@ class PPO(ActorCriticAgent):
         super().__init__(observation_space, action_space, config, generator)
         self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
         self.optimizers["adam"] = self.optimizer
+        self._first_rates = [group["lr"] for group in self.optimizer.param_groups]
 
     def memory(self, n_envs: int) -> Memory:
         """Return a rollout of ``n_steps`` steps of each environment."""
@@ -136,6 +148,7 @@ class PPO(ActorCriticAgent):
 
     def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
         """Compute a gradient on every minibatch of every epoch."""
+        self._lower_rates()
         sample, values = self._sample(batch)
         n = len(sample.actions)
         size = n if self.config.minibatch_size is None else min(self.config.minibatch_size, n)
@@ -150,6 +163,14 @@ class PPO(ActorCriticAgent):
         self.n_updates += 1
         explained = explained_variance(values, sample.returns)
         return {**log.means(), "explained_variance": explained, "reward_scale": batch.scale}
+
+    def _lower_rates(self) -> None:
+        """Set the learning rates of this iteration, if they fall."""
+        if self.config.lr_iterations is None:
+            return
+        left = max(0.0, 1.0 - self.n_updates / self.config.lr_iterations)
+        for group, first in zip(self.optimizer.param_groups, self._first_rates, strict=True):
+            group["lr"] = first * left
 
     def _sample(self, steps: Steps) -> tuple[Sample, Tensor]:
         """Return the valid steps with their advantages and returns, and what the critic expected of them."""

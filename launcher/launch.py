@@ -57,6 +57,7 @@ def end_quickly() -> None:
 @click.option("-a", "--agent", help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
 @click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
+@click.option("--hdeeprm-model", is_flag=True, help="Save --outmodel in the layout that HDeepRM loads.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
 @click.option(
     "-cw",
@@ -90,6 +91,7 @@ def launch(
     on: str,
     overrides: tuple[str, ...],
     *,
+    hdeeprm_model: bool,
     quiet: bool,
 ) -> None:
     """Run the experiment that the file OPTIONS describes.
@@ -131,7 +133,7 @@ def launch(
         )
         options = read_options(options_file, overrides=changes, setting=setting)
     _start_logging(options)
-    _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on)
+    _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on, hdeeprm_model=hdeeprm_model)
 
 
 def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
@@ -161,7 +163,7 @@ def _start_logging(options: OptionsFile) -> None:
     logger.setLevel(options.log_level)
 
 
-def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, on: str) -> None:
+def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, on: str, hdeeprm_model: bool) -> None:
     from datetime import datetime
 
     from hdrl.experiment import default_folder, resolve_options, run_experiment
@@ -171,7 +173,9 @@ def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, 
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
     stop = Stop()
     with _progress(stop, quiet=quiet) as progress:
-        result = run_experiment(options, out=folder, progress=progress, resumes=resumes, on=on)
+        result = run_experiment(
+            options, out=folder, progress=progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model
+        )
     training = result.training
     if training is not None and not training.is_complete:
         raise after_signal(

@@ -41,6 +41,8 @@ COMMANDS = {
         "hdrl.launcher.adaptation", "adaptation", "Measure tables of DNN jobs that adapt, run live ones."
     ),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
+    "benchmark": LazyCommand("hdrl.launcher.benchmark", "benchmark", "Measure how fast devices learn."),
+    "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
 }

@@ -14,16 +14,29 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
+@click.option("-n1", "first_name", metavar="TEXT", help="A name for the first of two runs, as in HDeepRM.")
+@click.option("-n2", "second_name", metavar="TEXT", help="A name for the second of two runs.")
 @click.option("--metric", "-m", "chosen", multiple=True, help="A metric to show, instead of the usual ones.")
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics.")
 @click.option("--save", "-s", "out", metavar="FILE", help="Picture to write or replace: .png, .svg or .pdf.")
 def metrics(
-    runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...], out: str | None, *, show_all: bool
+    runs: tuple[str, ...],
+    names: tuple[str, ...],
+    first_name: str | None,
+    second_name: str | None,
+    chosen: tuple[str, ...],
+    out: str | None,
+    *,
+    show_all: bool,
 ) -> None:
-    """Show the metrics of each RUN, a run folder, side by side; with --save also as bars."""
+    """Show the metrics of each RUN, a run folder or an out_schedule.csv, side by side; with --save also as bars."""
     from hdrl.settings.batch.metrics import METRICS
     from hdrl.settings.batch.report.side_by_side import USUAL, save_bars, side_by_side
 
+    if first_name or second_name:
+        if names or len(runs) != 2:
+            raise click.UsageError(f"-n1 and -n2 name two runs, without --name; got {len(runs)} runs")
+        names = (first_name or "", second_name or "")
     table = side_by_side(runs, names=names, metrics=tuple(METRICS) if show_all else chosen or USUAL)
     if out is not None:
         save_bars(table, out)

@@ -7,6 +7,7 @@ nothing is remembered from one to the next.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -29,6 +30,10 @@ Part: TypeAlias = str | tuple[float, float] | tuple[int, int]
 
 Start: TypeAlias = str | int | Sequence[int] | None
 """``"random"``, ``"consecutive"``, the place of a job, or several; ``None``: as suits the length."""
+
+
+Length: TypeAlias = int | str | Sequence[int] | None
+"""Jobs of an episode: a number, the least and the largest number, ``"all"``, or ``None``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,15 @@ class EpisodePlan:
         For drawn windows: for each workload that has room for one, its number, the first and the last place at which
         a window may begin.
     n_jobs
-        Jobs of a drawn window, 0 without.
+        Jobs of a drawn window, or of the longest one; 0 without.
+    least_jobs
+        Jobs of the shortest drawn window; 0: all have as many.
     """
 
     windows: tuple[Window, ...] = ()
     ranges: tuple[tuple[int, int, int], ...] = ()
     n_jobs: int = 0
+    least_jobs: int = 0
 
     @property
     def is_random(self) -> bool:
@@ -93,7 +101,23 @@ class EpisodePlan:
             return self.windows[episode % len(self.windows)]
         # Of the 64 bits, the upper half chooses the workload and the lower one the start: no division, hardly a bias.
         workload, first, last = self.ranges[((bits >> 32) * len(self.ranges)) >> 32]
-        return Window(workload, first + (((bits & 0xFFFFFFFF) * (last - first + 1)) >> 32), self.n_jobs)
+        start = first + (((bits & 0xFFFFFFFF) * (last - first + 1)) >> 32)
+        return Window(workload, start, self._length(bits))
+
+    def _length(self, bits: int) -> int:
+        """Return the jobs of a drawn window; other bits decide about them than about its place."""
+        if not self.least_jobs:
+            return self.n_jobs
+        return self.least_jobs + (((_mixed(bits) >> 32) * (self.n_jobs - self.least_jobs + 1)) >> 32)
+
+
+def _mixed(bits: int) -> int:
+    """Return 64 bits that look independent of these 64 (SplitMix64, Steele et al., OOPSLA 2014)."""
+    mask = 0xFFFFFFFFFFFFFFFF
+    bits = (bits + 0x9E3779B97F4A7C15) & mask
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & mask
+    return bits ^ (bits >> 31)
 
 
 def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int, int]:
@@ -158,7 +182,7 @@ def window_of_row(windows: NDArray[np.int64], row: int) -> Window:
 def plan_episodes(
     sizes: Sequence[int],
     *,
-    n_jobs: int | str | None = None,
+    n_jobs: Length = None,
     start: Start = None,
     part: Part = "all",
     names: Sequence[str] | None = None,
@@ -170,7 +194,8 @@ def plan_episodes(
     sizes
         Number of jobs of each workload.
     n_jobs
-        Jobs in a window; ``"all"`` or ``None``: from its start to the end of the part.
+        Jobs in a window; two numbers: as many are drawn, from the first to the second of them, both included, and a
+        window begins where the longest one has room; ``"all"`` or ``None``: from its start to the end of the part.
     start
         ``"random"``: anywhere in the part (the default if ``n_jobs`` is given). ``"consecutive"``: windows that do not
         overlap, one after the other from the beginning of the part, workload after workload. A number, or several:
@@ -188,21 +213,35 @@ def plan_episodes(
     names = list(names) if names is not None else [f"workload {i}" for i in range(len(sizes))]
     if not sizes:
         raise OptionsError("no workload, expected at least one")
-    length = _window_length(n_jobs)
+    least, length = _window_lengths(n_jobs)
     bounds = [part_bounds(part, size, name=name) for size, name in zip(sizes, names, strict=True)]
     if start is None:
         start = "consecutive" if length is None else "random"
+    if start == "consecutive" and least:
+        raise OptionsError(f"start is 'consecutive', but n_jobs is {n_jobs!r}: windows of drawn lengths have no order")
     if isinstance(start, str):
-        return _planned(start, bounds, length, names)
+        plan = _planned(start, bounds, length, names)
+        return dataclasses.replace(plan, least_jobs=least)
     starts = [start] if isinstance(start, (int, np.integer)) else list(start)
-    return EpisodePlan(windows=tuple(_explicit_windows(starts, bounds, length, names)))
+    windows = tuple(_explicit_windows(starts, bounds, length, names))
+    if not least:
+        return EpisodePlan(windows=windows)
+    ranges = tuple((window.workload, window.start, window.start) for window in windows)
+    return EpisodePlan(ranges=ranges, n_jobs=max(window.n_jobs for window in windows), least_jobs=least)
 
 
-def _window_length(n_jobs: int | str | None) -> int | None:
-    """Return how many jobs a window has, ``None`` where it has all."""
-    if n_jobs is None or n_jobs == "all":
-        return None
-    return checked_count("n_jobs", n_jobs, or_else=", or 'all'")
+def _window_lengths(n_jobs: Length) -> tuple[int, int | None]:
+    """Return the least number of jobs of a window, 0 if all have as many, and the largest, ``None`` for all jobs."""
+    if n_jobs is None or (isinstance(n_jobs, str) and n_jobs == "all"):
+        return 0, None
+    if not isinstance(n_jobs, (tuple, list)):
+        return 0, checked_count("n_jobs", n_jobs, or_else=", two numbers, or 'all'")
+    if len(n_jobs) != 2:
+        raise OptionsError(f"n_jobs is {n_jobs!r}, expected a number, two numbers, or 'all'")
+    least, most = (checked_count("n_jobs", one) for one in n_jobs)
+    if least > most:
+        raise OptionsError(f"n_jobs is {n_jobs!r}, expected the smaller number first")
+    return (0 if least == most else least), most
 
 
 def _planned(start: str, bounds: list[tuple[int, int]], n_jobs: int | None, names: Sequence[str]) -> EpisodePlan:

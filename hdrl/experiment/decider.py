@@ -172,8 +172,8 @@ class AgentDecider:
         """
         from hdrl.experiment.train.modeluse import play_options
 
-        del seed, progress, folder
-        return play_options(self.options, self.agent, machine, load)
+        del seed, progress
+        return play_options(self.options, self.agent, machine, load, folder)
 
     def knows(self) -> Knowledge:
         """Return that it was trained."""

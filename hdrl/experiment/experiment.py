@@ -15,6 +15,7 @@ from hdrl.experiment.decider import decider_of
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
 from hdrl.experiment.run.folder import check_free, new_folder
+from hdrl.experiment.run.insights import insights, tell_run
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.files import write_json
@@ -81,7 +82,13 @@ class RunResult:
 
 
 def run_experiment(
-    options: OptionsFile, *, out: str | Path, progress: Progress | None = None, resumes: bool = False, on: str = "local"
+    options: OptionsFile,
+    *,
+    out: str | Path,
+    progress: Progress | None = None,
+    resumes: bool = False,
+    on: str = "local",
+    hdeeprm_model: bool = False,
 ) -> RunResult:
     """Run an experiment and write what came of it into a new folder.
 
@@ -106,6 +113,8 @@ def run_experiment(
         Whether to resume the training in the folder.
     on
         Where several workers of a training live: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
+    hdeeprm_model
+        Whether ``agent.output_model`` is written in the layout that HDeepRM 0.3.1 loads.
 
     Raises
     ------
@@ -120,9 +129,12 @@ def run_experiment(
         agent = choose_agent(options)
         options = with_kind(options, agent)
         if _trains(options, agent):
-            return _train(options, agent, out, progress, resumes=resumes, on=on)
+            with insights(options.log_level, out):
+                return _train(options, agent, out, progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
+    if hdeeprm_model:
+        raise OptionsError("--hdeeprm-model is for trainings, and nothing is trained here")
     if on != "local":
         raise OptionsError(f"--on {on} is for trainings by several workers, and nothing is trained here")
     seeds = run_seeds(options)
@@ -184,7 +196,7 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
     agent = choose_agent(options)
     machine, load = _read(options)
     clock.lap("read_s")
-    with new_folder(out) as folder:
+    with new_folder(out) as folder, insights(options.log_level, folder):
         _warm_up(setting, progress, agent.policy)
         clock.lap("compile_s")
         if progress is not None:
@@ -192,6 +204,7 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
         told = progress.jobs if progress is not None else None
         trace = decider_of(options, agent).play(machine, load, seed=options.seed, progress=told, folder=folder)
         simulation_s = clock.lap("simulate_s")
+        tell_run(trace)
         metrics = write_results(folder, options, trace, agent)
         clock.lap("write_s")
         wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
@@ -202,14 +215,23 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
 
 
 def _train(
-    options: OptionsFile, agent: AgentChoice, out: Path, progress: Progress | None, *, resumes: bool, on: str
+    options: OptionsFile,
+    agent: AgentChoice,
+    out: Path,
+    progress: Progress | None,
+    *,
+    resumes: bool,
+    on: str,
+    hdeeprm_model: bool,
 ) -> RunResult:
     from hdrl.compiled.cache import announcing
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
     with announcing(progress.message if progress is not None else _ignore):
-        training = TrainingRun(options, agent, out, resumes=resumes, progress=progress, on=on)
+        training = TrainingRun(
+            options, agent, out, resumes=resumes, progress=progress, on=on, hdeeprm_model=hdeeprm_model
+        )
     clock.lap("read_s")
     _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")
@@ -219,6 +241,7 @@ def _train(
     train_s = clock.lap("train_s")
     if trained.trace is None:
         return RunResult(out, (), trained)
+    tell_run(trained.trace)
     metrics = write_results(out, options, trained.trace, agent, trained.model)
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
 import gymnasium as gym
 import torch
@@ -26,6 +26,9 @@ from hdrl.errors import LearningError
 from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
+
+if TYPE_CHECKING:
+    from hdrl.learn.listener import Listener
 
 
 class Acted(NamedTuple):
@@ -84,6 +87,8 @@ class Agent(abc.ABC):
         As given.
     n_updates
         How often `learn` was called.
+    listener
+        Who is told of its decisions and of what it learns; ``None``: nobody.
 
     Raises
     ------
@@ -92,6 +97,7 @@ class Agent(abc.ABC):
     """
 
     Config: ClassVar[type[BaseConfig]] = BaseConfig
+    listener: Listener | None = None
     takes_box: ClassVar[bool] = False
     """Whether its actions are the numbers of a Box, instead of one of several."""
     n_gradients: ClassVar[Literal["none", "one", "many"]] = "none"
@@ -202,6 +208,21 @@ class Agent(abc.ABC):
         """
         del seed
         yield
+
+    def latest_probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return how likely each action was in the choice just made, shape ``(n, n_actions)``.
+
+        Parameters
+        ----------
+        observations, mask
+            What was seen, as in `act`.
+
+        Raises
+        ------
+        LearningError
+            If the agent does not choose by probabilities.
+        """
+        return self.probabilities(observations, mask)
 
     def saw(self, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
         """Take notice of what the last actions led to, in training and in play; most agents learn it from their batch.

@@ -122,6 +122,8 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
         raise AgentError(
             f"{place_of(agent, 'act')} returned {_shown(stored)} as stored, expected tensors by name, each of {n} rows"
         )
+    if agent.listener is not None:
+        agent.listener.chose(agent, observations, mask, actions)
     return acted
 
 
@@ -153,6 +155,8 @@ def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:
     for name, value in losses.items():
         if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
             raise LearningError(f"{name} of {type(agent).__name__} is {value}, expected a finite number")
+    if agent.listener is not None:
+        agent.listener.learned(losses)
     return losses
 
 

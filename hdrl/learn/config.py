@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hdrl.errors import OptionsError
 from hdrl.options.reading import validated
 
 Activation = Literal["relu", "tanh", "leaky_relu"]
@@ -52,7 +53,7 @@ class NetworkConfig(Config):
     hidden: Widths = Field(
         default=(64, 64),
         description="Units of the hidden layers. mlp: of its layers; attention: of the layers after it; hdeeprm_*: the"
-        " first number is the width of all of them; kernel: not used, its layers are those of the paper.",
+        " first number is the width of all of them; kernel: refused, its layers are those of the paper.",
     )
     heads: Widths = Field(
         default=(),
@@ -71,6 +72,36 @@ class NetworkConfig(Config):
         description="kernel, attention: which rows of the observation are looked at: those whose action is legal, which"
         " is right where rows are legal exactly if they hold a job, or all of them.",
     )
+
+
+FIXED_LAYERS = {"kernel": ("hidden", "heads", "activation")}
+"""Settings that networks have no use for, since their layers are those of a paper."""
+
+
+def check_used(settings: Mapping[str, Any], given: Iterable[str], where: str) -> None:
+    """Refuse settings that were given to a network which does not use them.
+
+    Parameters
+    ----------
+    settings
+        All settings by name.
+    given
+        Names of those that a user chose.
+    where
+        Where they come from, for messages.
+
+    Raises
+    ------
+    OptionsError
+        If the network would ignore one of them.
+    """
+    network = settings.get("network")
+    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in set(given)]
+    if unused:
+        raise OptionsError(
+            f"{where}: {unused[0]} is given, but the layers of the network {network!r} are fixed; "
+            f"leave {unused[0]} out, or choose the network 'mlp' or 'attention'"
+        )
 
 
 class ValueConfig(NetworkConfig):

@@ -12,6 +12,7 @@ from torch import Tensor
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
+from hdrl.learn.listener import tell
 from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
 
@@ -66,7 +67,7 @@ def evaluate(
         while any(len(mine) < share for mine, share in zip(played, shares.tolist(), strict=True)):
             acted = checked_choice(agent, interaction.observations, interaction.mask, explore=explore)
             outcome = interaction.step(acted.actions)
-            agent.saw(outcome, interaction.observations, interaction.mask)
+            tell(agent, outcome, interaction.observations, interaction.mask)
             for episode in interaction.episodes:
                 played[episode["env"]].append(episode)
             interaction.episodes = []
@@ -97,7 +98,7 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
             has_ended = bool(terminated or truncated)
             observations, mask = batch_of_one(observation, info.get("action_mask"))
             outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
-            agent.saw(outcome, observations, mask)
+            tell(agent, outcome, observations, mask)
 
 
 def batch_of_one(observation: Any, mask: Any) -> tuple[Tensor, Tensor | None]:

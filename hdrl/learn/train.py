@@ -12,6 +12,7 @@ from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
 from hdrl.learn.interaction import Episode, Interaction
+from hdrl.learn.listener import tell
 from hdrl.learn.spaces import check_same_spaces
 from hdrl.learn.threads import torch_threads
 
@@ -211,7 +212,7 @@ class Trainer:
             memory.record_choice(interaction.observations, interaction.mask, acted.actions, acted.stored)
             outcome = interaction.step(acted.actions)
             memory.record_outcome(outcome)
-            self.agent.saw(outcome, interaction.observations, interaction.mask)
+            tell(self.agent, outcome, interaction.observations, interaction.mask)
             self.n_steps += int(outcome.valid.sum())
             batch = memory.batch(interaction.observations, interaction.mask)
             if batch is not None:

@@ -102,6 +102,11 @@ class OptionsFile(Block):
         return "WARNING"
 
     @property
+    def also_write_names(self) -> tuple[str, ...]:
+        """Files to write besides those that every run folder holds."""
+        return ()
+
+    @property
     def repeats_seed(self) -> bool:
         """Whether all runs have the same seed, as systems do whose numbers are reproduced."""
         return False

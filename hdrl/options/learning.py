@@ -12,6 +12,7 @@ from hdrl.windows import PARTS
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Range = tuple[Fraction, Fraction]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 
 RANGE_NAMES = ("train", "validation", "test")
 
@@ -19,11 +20,14 @@ RANGE_NAMES = ("train", "validation", "test")
 class EpisodeOptions(Block):
     """Which jobs an episode holds."""
 
-    n_jobs: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        default=None, description="Jobs of an episode, a window of the workload; null: all jobs, in every episode."
+    n_jobs: Count | tuple[Count, Count] | None = Field(
+        default=None,
+        description="Jobs of an episode, a window of the workload; two numbers: drawn from the first to the second;"
+        " null: all jobs, in every episode.",
     )
-    start: Literal["random", "consecutive"] = Field(
-        default="random", description="Where the windows of training lie: drawn anew, or one after the other."
+    start: Literal["random", "consecutive"] | Annotated[int, Field(ge=0, le=10**9)] = Field(
+        default="random",
+        description="Where the windows of training lie: drawn anew, one after the other, or all at this job.",
     )
     train: Range = Field(
         default=PARTS["train"], description="Part of the workload to train on, as two fractions of it."
@@ -39,7 +43,22 @@ class EpisodeOptions(Block):
         """Take the lists of JSON for ranges."""
         if not isinstance(data, dict):
             return data
-        return {**data, **{name: tuple(data[name]) for name in RANGE_NAMES if isinstance(data.get(name), list)}}
+        pairs = (*RANGE_NAMES, "n_jobs")
+        return {**data, **{name: tuple(data[name]) for name in pairs if isinstance(data.get(name), list)}}
+
+    @model_validator(mode="after")
+    def _lengths_are_in_order(self) -> Self:
+        if isinstance(self.n_jobs, tuple):
+            if self.n_jobs[0] > self.n_jobs[1]:
+                raise ValueError(f"learning.episodes.n_jobs is {list(self.n_jobs)}, expected the smaller number first")
+            if self.start == "consecutive":
+                raise ValueError("learning.episodes.start is 'consecutive', which needs one number as n_jobs")
+        return self
+
+    @property
+    def most_jobs(self) -> int | None:
+        """Jobs of the longest episode, ``None`` for all."""
+        return self.n_jobs[1] if isinstance(self.n_jobs, tuple) else self.n_jobs
 
     @model_validator(mode="after")
     def _ranges_hold_something(self) -> Self:
@@ -82,6 +101,9 @@ class LearningOptions(Block):
     n_validation_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
         default=1, description="Episodes of each validation."
     )
+    patience: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="Validations without a better one after which the training ends; null: any number."
+    )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     distributed: DistributedOptions | None = Field(
@@ -90,8 +112,15 @@ class LearningOptions(Block):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out workers that there are not: the files of a training by one stay as they always were."""
+        """Leave out workers and patience that there are not: files of a training without stay as they always were."""
         told: dict[str, Any] = handler(self)
-        if told.get("distributed") is None:
-            told.pop("distributed", None)
+        for name in ("distributed", "patience"):
+            if told.get(name) is None:
+                told.pop(name, None)
         return told
+
+    @model_validator(mode="after")
+    def _patience_needs_validations(self) -> Self:
+        if self.patience is not None and self.validation_every is None:
+            raise ValueError("learning.patience counts validations, expected learning.validation_every, too")
+        return self

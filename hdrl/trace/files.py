@@ -32,11 +32,14 @@ class TraceFile:
         Writes them: the Trace and the folder.
     what
         What they hold, in a few words.
+    is_extra
+        Whether they are written only where options ask for them by name (``also_write``).
     """
 
     names: tuple[str, ...]
     write: Callable[[Any, Path], None]
     what: str
+    is_extra: bool = False
 
 
 def write_tables(trace: Trace, folder: Path) -> None:

@@ -245,6 +245,18 @@ def test_ppo_ends_an_update_when_the_policy_has_moved_too_far() -> None:
     assert told[1].losses["approx_kl"] < told[0].losses["approx_kl"]
 
 
+def test_the_learning_rates_of_ppo_fall_as_set() -> None:
+    trainer = train("ppo", IdentityEnvs(4), 1, 16, n_steps=4, lr=0.1, value_lr=0.4, lr_iterations=4, hidden=(8,))
+    rates = []
+    trainer.run(6, on_iteration=lambda _: rates.append([g["lr"] for g in trainer.agent.optimizer.param_groups]))
+    assert np.allclose(rates, [[0.075, 0.3], [0.05, 0.2], [0.025, 0.1], [0.0, 0.0], [0.0, 0.0]])
+    state = trainer.agent.network.state_dict()
+    trainer.run(7)
+    assert all(torch.equal(state[name], value) for name, value in trainer.agent.network.state_dict().items())
+    plain = make_agent("ppo", trainer.agent.observation_space, trainer.agent.action_space)
+    assert "lr_iterations" not in plain.config.as_json(), "model files without it stay as they were"
+
+
 def test_the_preset_of_rlscheduler_has_its_settings() -> None:
     envs = ShortestRowEnvs(2, n_rows=128, n_features=8, n_jobs=(1, 128))
     agent = make_agent("rlscheduler", envs.single_observation_space, envs.single_action_space)

@@ -12,8 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ import hdrl
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
-NAMES = ("demo", "batsim", "test")
+NAMES = ("demo", "batsim", "experiment", "test")
 COMPOSED = {name: yaml.safe_load((DOCKER / f"compose.{name}.yml").read_text()) for name in NAMES}
 SERVICES = [
     pytest.param(composed, service, id=f"{name}-{service}")
@@ -32,13 +33,14 @@ SERVICES = [
 ]
 ENTRY_POINTS = {
     "hdrl-launch": "from hdrl.launcher.launch import launch; launch(prog_name='hdrl-launch')",
+    "hdrl": "from hdrl.launcher.main import cli; cli(prog_name='hdrl')",
     "batsim": "from hdrl.launcher.batsim import main; main(prog_name='batsim')",
 }
 
 
-def defaults(text: str) -> str:
-    """Return a text with its variables replaced by their defaults, as compose does."""
-    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+def defaults(text: str, chosen: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a text with its variables replaced by what was chosen or by their defaults, as compose does."""
+    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: chosen.get(found[1], found[2]), text)
 
 
 def test_all_compose_files_are_looked_at():
@@ -48,7 +50,7 @@ def test_all_compose_files_are_looked_at():
 @pytest.mark.parametrize(("composed", "service"), SERVICES)
 def test_images_have_a_version(composed: dict[str, Any], service: str):
     name, _, tag = defaults(composed["services"][service]["image"]).partition(":")
-    if name in ("hdrl", "hdrl-test"):
+    if name in ("hdrl", "hdrl-full", "hdrl-test"):
         assert tag == hdrl.__version__
         build = composed["services"][service]["build"]
         assert (DOCKER / build["context"]).resolve() == ROOT
@@ -93,15 +95,16 @@ def test_what_is_mounted_is_there():
         for service in composed["services"].values():
             for volume in service.get("volumes", []):
                 if volume["type"] == "bind" and volume.get("read_only"):
-                    assert (DOCKER / volume["source"]).is_dir()
+                    assert (DOCKER / defaults(volume["source"])).is_dir()
 
 
 class Here:
     """This machine in place of the containers of a compose file."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, **chosen: str) -> None:
         self.services = COMPOSED[name]["services"]
         self.folder = folder
+        self.chosen = chosen
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -120,7 +123,7 @@ class Here:
 
     def command(self, service: str) -> list[str]:
         given = self.services[service]
-        words = [self.seen_here(service, word) for word in given["command"]]
+        words = [self.seen_here(service, defaults(word, self.chosen)) for word in given["command"]]
         if given["image"].startswith("oarteam/batsim"):
             words = ["batsim", *words]  # the entry point of the image
         if words[0] == "python":
@@ -184,10 +187,37 @@ def test_the_tests_would_run(tmp_path: Path):
 def test_volumes_that_hide_the_image_are_filled_by_it():
     """A named volume takes over what the image has there, and its permissions; others would be empty and root's."""
     dockerfile = (DOCKER / "Dockerfile").read_text()
-    for name in ("demo", "batsim"):
-        for volume in COMPOSED[name]["services"]["hdrl" if name == "batsim" else name]["volumes"]:
-            if volume["type"] == "volume":
-                assert re.search(rf"mkdir -p .*{volume['target']}\b", dockerfile)
+    mounted = [
+        volume
+        for composed in COMPOSED.values()
+        for name, service in composed["services"].items()
+        if name != "batsim"  # not our image
+        for volume in service.get("volumes", [])
+    ]
+    for volume in mounted:
+        if volume["type"] == "volume":
+            assert re.search(rf"mkdir -p .*{volume['target']}\b", dockerfile)
+
+
+def test_experiments_of_ones_own_run(tmp_path: Path):
+    """Options and a policy file from a folder of the user; the services that learn differ in their image alone."""
+    here = Here("experiment", tmp_path, HDRL_OPTIONS="own.json", HDRL_AGENT="/experiments/own.py", HDRL_NAME="mine")
+    own = tmp_path / "own"
+    own.mkdir()
+    (tmp_path / "examples").unlink()
+    (tmp_path / "examples").symlink_to(own)
+    options = {"platform_file_path": "learning", "workload": {"custom": str(ROOT / "workloads" / "learning.json")}}
+    (own / "own.json").write_text(json.dumps(options))
+    (own / "own.py").write_text((ROOT / "examples" / "first_fit.py").read_text())
+    done = subprocess.run(here.command("run"), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "results" / "mine" / "provenance.json").read_text())["agent"]["name"] == "own.py"
+    services = here.services
+    assert here.command("train") == here.command("run")
+    for name, target in (("run", "hdrl"), ("train", "full"), ("compare", "full")):
+        assert services[name]["build"]["target"] == target
+    named = [defaults(word, here.chosen) for word in services["compare"]["command"]]
+    assert "mine=/results/mine/model.pt" in named
 
 
 def test_the_readme_names_every_file():

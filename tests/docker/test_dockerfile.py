@@ -24,6 +24,8 @@ def read_stages() -> dict[str, list[Instruction]]:
     stages: dict[str, list[Instruction]] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, rest = line.split(maxsplit=1)
+        if name == "ARG":
+            continue
         if name == "FROM":
             current = stages[rest.split(" AS ")[1]] = []
         current.append(Instruction(name, rest))
@@ -38,17 +40,20 @@ def values(stage: str, name: str) -> list[str]:
 
 
 def test_the_stages_are_those_that_are_named():
-    assert list(STAGES) == ["build", "test", "hdrl"]  # the last one is built by default
+    assert list(STAGES) == ["build", "test", "build-full", "full", "hdrl"]  # the last one is built by default
     known = {"FROM", "ENV", "RUN", "WORKDIR", "COPY", "USER", "CMD"}
     assert {instruction.name for stage in STAGES.values() for instruction in stage} <= known
 
 
 def test_base_images_have_a_version():
     bases = {values(stage, "FROM")[0].split(" AS ")[0] for stage in STAGES}
-    assert bases == {"python:3.11-slim-bookworm", "build"}
+    assert bases == {"${BASE}", "build"}
+    assert re.findall(r"^ARG BASE=(.*)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE) == [
+        "python:3.11-slim-bookworm"
+    ]
 
 
-@pytest.mark.parametrize("stage", ["test", "hdrl"])
+@pytest.mark.parametrize("stage", ["test", "full", "hdrl"])
 def test_nobody_runs_as_root(stage: str):
     names = [instruction.name for instruction in STAGES[stage]]
     assert values(stage, "USER") == ["hdrl"]
@@ -88,23 +93,29 @@ def commands(stage: str) -> list[list[str]]:
 
 def test_what_is_installed_is_constrained():
     installs = [words for stage in STAGES for words in commands(stage) if words[:2] == ["pip", "install"]]
-    assert len(installs) == 3
+    assert len(installs) == 5
     assert all(words[2:4] == ["--constraint", "constraints.txt"] for words in installs)
     assert ["--no-deps", "pybatsim"] in [words[4:] for words in installs]
-    extras = {extra for words in installs for extra in re.findall(r"\.\[(\w+)\]", words[-1])}
-    assert extras == {"pybatsim", "dev"}
+    extras = {
+        extra for words in installs for one in re.findall(r"\.\[([\w,]+)\]", words[-1]) for extra in one.split(",")
+    }
+    assert extras == {"pybatsim", "dev", "learn", "report", "frames"}
+    (torch,) = [words for words in installs if words[-1] == "torch"]
+    assert torch[4:6] == ["--index-url", "https://download.pytorch.org/whl/cpu"]
     config = (ROOT / "setup.cfg").read_text()
     assert all(re.search(rf"^{extra} =$", config, re.MULTILINE) for extra in extras)
 
 
-@pytest.mark.parametrize("stage", ["test", "hdrl"])
+@pytest.mark.parametrize("stage", ["test", "full", "hdrl"])
 def test_the_compiled_simulator_is_in_the_image(stage: str):
-    (warm,) = [words for words in commands(stage) if words[0] == "python"]
+    warm, *more = [words for words in commands(stage) if words[0] == "python"]
+    assert len(more) == (stage == "full")  # the environment that agents learn in
     environment = " ".join(values(stage, "ENV"))
     assert "NUMBA_CACHE_DIR=/var/cache/hdrl" in environment
     assert "NUMBA_CPU_NAME=generic" in environment  # else another machine would compile again
-    done = subprocess.run([sys.executable, *warm[1:]], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
+    for words in [warm, *more]:
+        done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_commands_are_installed_ones():

@@ -50,6 +50,28 @@ def test_drawn_windows_stay_in_their_part(bits: int, sizes: list[int]) -> None:
     assert window.start + window.n_jobs <= last
 
 
+@given(bits=st.integers(0, 2**64 - 1))
+def test_drawn_lengths_stay_in_their_range(bits: int) -> None:
+    window = plan_episodes([400], n_jobs=(20, 50), part="train").window(0, bits)
+    assert 20 <= window.n_jobs <= 50
+    assert window.start + window.n_jobs <= 240
+    assert window.start == plan_episodes([400], n_jobs=50, part="train").window(0, bits).start
+    fixed = plan_episodes([400], n_jobs=[20, 50], start=7).window(0, bits)
+    assert (fixed.start, fixed.n_jobs) == (7, window.n_jobs)
+    assert plan_episodes([400], n_jobs=(30, 30)) == plan_episodes([400], n_jobs=30)
+
+
+def test_every_length_is_drawn_equally_often_whatever_the_start() -> None:
+    plan = plan_episodes([100], n_jobs=(1, 10))
+    rng = np.random.default_rng(0)
+    draws = [plan.window(0, int(bits)) for bits in rng.integers(0, 2**64, 20_000, dtype=np.uint64)]
+    lengths, starts = (np.array([getattr(window, name) for window in draws]) for name in ("n_jobs", "start"))
+    counts = np.bincount(lengths)[1:]
+    assert len(counts) == 10
+    assert counts.min() > 0.9 * 2000
+    assert abs(np.corrcoef(lengths, starts)[0, 1]) < 0.03
+
+
 def test_every_start_is_drawn_equally_often() -> None:
     plan = plan_episodes([20, 5, 20], n_jobs=10)
     rng = np.random.default_rng(0)
@@ -67,6 +89,10 @@ def test_every_start_is_drawn_equally_often() -> None:
         ([10], {"n_jobs": 11}, "n_jobs is 11, but that part of workload 0 has 10 jobs"),
         ([10], {"n_jobs": 0}, "n_jobs is 0, expected a whole number of at least 1"),
         ([10], {"n_jobs": 2.5}, "n_jobs is 2.5"),
+        ([10], {"n_jobs": (3, 2)}, r"n_jobs is \(3, 2\), expected the smaller number first"),
+        ([10], {"n_jobs": (1, 2, 3)}, "expected a number, two numbers, or 'all'"),
+        ([10], {"n_jobs": (1, 11)}, "n_jobs is 11, but that part of workload 0 has 10 jobs"),
+        ([10], {"n_jobs": (1, 2), "start": "consecutive"}, "windows of drawn lengths have no order"),
         ([10], {"start": "random"}, "start is 'random', which needs n_jobs"),
         ([10], {"start": "rand", "n_jobs": 2}, "start is 'rand'; did you mean 'random'?"),
         ([10], {"start": 9, "n_jobs": 2}, "start is 9: no window of 2 jobs there, that part of workload 0 holds"),

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -84,6 +85,39 @@ def test_the_files_are_those_of_hdeeprm(tmp_path: Path):
     assert np.sum(probabilities, axis=0) == pytest.approx(np.ones(4), abs=1e-5)
 
 
+def test_insights_and_decisions_are_written_where_they_are_asked_for(tmp_path: Path):
+    extra = ['also_write=["actions.log", "log_probs.log"]', "pybatsim.log_level=DEBUG"]
+    train(tmp_path, worlds.REINFORCE, "runs=3", *extra)
+    told = (tmp_path / "out" / "insights.log").read_text()
+    n_decisions = sum(
+        float(row.split(",")[2]) for row in (tmp_path / "out" / "episodes.csv").read_text().splitlines()[1:]
+    )
+    actions = (tmp_path / "out" / "actions.log").read_text().splitlines()
+    assert len(actions) == n_decisions
+    log_probs = [json.loads(line) for line in (tmp_path / "out" / "log_probs.log").read_text().splitlines()]
+    assert sum(map(len, log_probs)) == len(actions)
+    assert len(log_probs) == 3
+    assert f"INFO step 0: action {actions[0]} (" in told
+    assert json.loads((tmp_path / "out" / "probs.json").read_text())["probs"][int(actions[0])]
+    first = next(line for line in told.splitlines() if "step 0: probabilities" in line).split()[4:]
+    assert math.log(float(first[int(actions[0])])) == pytest.approx(log_probs[0][0], abs=1e-3)
+    losses = (tmp_path / "out" / "losses.log").read_text().splitlines()
+    assert f"INFO loss {float(losses[0]):.9g}\n" in told
+    assert "DEBUG 0.000000 s: job 0 arrived, requested 5 s\n" in told
+    assert "s: job 1 started on 1 units\n" in told
+    shorter = resumed_options(tmp_path / "out", ["runs=4"])
+    run_experiment(shorter, out=tmp_path / "out", resumes=True)
+    train(tmp_path, worlds.REINFORCE, "runs=4", *extra, out="whole")
+    for name in ("actions.log", "log_probs.log"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    train(tmp_path, worlds.REINFORCE, "runs=3", out="quiet")
+    quiet = {path.name for path in (tmp_path / "quiet").iterdir()}
+    assert not {"insights.log", "actions.log", "log_probs.log"} & quiet
+    for name in ("model.pt", "episodes.csv"):
+        train(tmp_path, worlds.REINFORCE, "runs=4", out=f"same-{name}")
+        assert (tmp_path / f"same-{name}" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
 def test_equal_seeds_give_equal_bytes_whatever_the_agent_draws_from(tmp_path: Path):
     agent = worlds.REINFORCE.replace("import torch\n", "import random\nimport numpy as np\nimport torch\n").replace(
         "return functional", "observation = observation + random.random() * np.random.rand()\n        return functional"
@@ -146,6 +180,33 @@ def test_model_files_of_hdeeprm_are_read(tmp_path: Path, version: str):
     assert tested.runs[0].metrics["makespan_s"] == pytest.approx(worlds.BEST_MAKESPAN_S, abs=1e-6)
     train(tmp_path, worlds.REINFORCE, given, "runs=1", out="trained")
     assert json.loads((tmp_path / "trained" / "probs.json").read_text())["probs"][1][0] > 0.999
+
+
+def test_model_files_for_hdeeprm_are_written(tmp_path: Path):
+    """It loads them by these four lines (HDeepRMWorkloadManager)."""
+    (tmp_path / "mine.py").write_text(worlds.REINFORCE)
+    changes = [f"pybatsim.agent.file={tmp_path}/mine.py", f"pybatsim.agent.output_model={tmp_path}/theirs.pt", "runs=2"]
+    options = read_options(worlds.options_file(tmp_path), overrides=changes)
+    result = run_experiment(options, out=tmp_path / "out", hdeeprm_model=True)
+    agent = load_agent(tmp_path / "mine.py", lambda: "").learner(0.99, 16, 5, 21)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=0.005)
+    content = torch.load(tmp_path / "theirs.pt", weights_only=True)
+    agent.load_state_dict(content["model_state_dict"])
+    optimizer.load_state_dict(content["optimizer_state_dict"])
+    ours = load_checkpoint(result.training.model).agent["model_state_dict"]
+    assert all(torch.equal(ours[name], value) for name, value in agent.state_dict().items())
+    assert optimizer.state[next(agent.parameters())]["step"] == 2
+    for change, text in (
+        ("pybatsim.agent.output_model=null", "no file is given"),
+        ("learning.algorithm=ppo", "for agents of HDeepRM's API"),
+        ("pybatsim.agent.policy_pair=first-random", "nothing is trained here"),
+    ):
+        without = ["pybatsim.agent.file=null"] * ("ppo" in change or "policy" in change)
+        kind = ["pybatsim.agent.type=CLASSIC"] * ("policy" in change)
+        other = read_options(worlds.options_file(tmp_path), overrides=[*changes, *without, *kind, change])
+        with pytest.raises(HdrlError, match=text):
+            run_experiment(other, out=tmp_path / "none", hdeeprm_model=True)
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_model_needs_its_agent_file(tmp_path: Path):

@@ -190,6 +190,19 @@ def test_validation_keeps_the_best_model(tmp_path: Path):
     assert result.runs[0].metrics["makespan_s"] == pytest.approx(training["validation_makespan_s"].min(), abs=1e-6)
 
 
+def test_patience_ends_a_training_that_gets_no_better(tmp_path: Path):
+    changes = {"algorithm": "reinforce", "n_envs": 8, "iterations": 40, "validation_every": 2, "patience": 3}
+    result = train(tmp_path, "out", "pybatsim.agent.lr=0.3", **changes)
+    values = worlds.table_of(tmp_path / "out" / "training.csv")["validation_makespan_s"]
+    assert result.training.is_complete
+    assert (tmp_path / "out" / "metrics.json").is_file()
+    best = result.training.best_iteration
+    assert len(values) == result.training.n_iterations == best + 6 < 40
+    assert values[best - 1] == np.nanmin(values)
+    with pytest.raises(OptionsError, match=r"patience counts validations, expected learning.validation_every"):
+        train(tmp_path, "none", patience=3)
+
+
 def test_the_random_agent_needs_no_model(tmp_path: Path):
     result = train(tmp_path, "out", "pybatsim.agent.run=test", algorithm="random")
     assert result.runs[0].metrics["makespan_s"] in (

@@ -35,6 +35,18 @@ def test_mistakes_write_nothing(tmp_path: Path):
         tmp_path, OptionsError, "learning.arguments has no key 'rewrd'; did you mean 'reward'", arguments={"rewrd": 1}
     )
     refused(tmp_path, OptionsError, "names none; name a Python file or one of", algorithm=None)
+    refused(
+        tmp_path,
+        OptionsError,
+        "options.json: hidden is given, but the layers of the network 'kernel' are fixed",
+        algorithm="ppo",
+        settings={"network": "kernel", "hidden": [128]},
+    )
+    refused(tmp_path, OptionsError, r"n_jobs is \[2, 1\], expected the smaller", episodes={"n_jobs": [2, 1]})
+    refused(tmp_path, OptionsError, "which needs one number", episodes={"n_jobs": [1, 2], "start": "consecutive"})
+    refused(
+        tmp_path, OptionsError, "start is 1, expected 0 to 0", episodes={"n_jobs": 1, "start": 1, "train": [0, 0.5]}
+    )
     refused(tmp_path, OptionsError, "simulator is 'exact'", "simulator=exact")
     refused(tmp_path, OptionsError, r"'test', which needs a model \(--inmodel FILE\)", "pybatsim.agent.run=test")
     refused(tmp_path, OutputError, "no such folder", f"pybatsim.agent.output_model={tmp_path}/none/m.pt")

@@ -11,6 +11,7 @@ import pytest
 
 from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
+from hdrl.experiment.run.clean import clean_plans
 from hdrl.experiment.run.folder import new_folder
 from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.run.provenance import without_places
@@ -49,6 +50,26 @@ def test_a_run_folder_is_complete(small_world: Path, stand_in, tmp_path: Path):
     written = json.loads((result.folder / "metrics.json").read_text())
     assert written["mean_wait_s"] == result.metrics["mean_wait_s"]
     assert written["energy_j"] is None, "no energy was measured, which JSON cannot say with NaN"
+
+
+def test_files_that_options_ask_for_are_written_too(small_world: Path, stand_in, tmp_path: Path):
+    extra = {"out_schedule.trace", "platform.xml", "workload.json"}
+    options = read_options(small_world, overrides=[f"also_write={json.dumps(sorted(extra))}"])
+    result = run_experiment(options, out=tmp_path / "out")
+    assert {path.name for path in result.folder.iterdir()} == FILES | extra
+    again = read_options(small_world, overrides=[f"platform_file_path={result.folder / 'platform.xml'}"])
+    assert platform_of(again).n_cores == platform_of(options).n_cores
+    (plan,) = clean_plans([result.folder], soft=True)
+    assert {"platform.xml", "workload.json", "options.resolved.json"} <= plan.kept.keys()
+    assert "out_schedule.trace" in plan.files
+
+
+def test_insights_tell_what_happened(small_world: Path, stand_in, tmp_path: Path):
+    run_experiment(read_options(small_world, overrides=["pybatsim.log_level=INFO"]), out=tmp_path / "out")
+    lines = (tmp_path / "out" / "insights.log").read_text().splitlines()
+    assert [line.split(": ")[1].split(" on ")[0] for line in lines[:2]] == ["job 0 started", "job 0 ended"]
+    assert not [line for line in lines if "arrived" in line], "arrivals are told at DEBUG"
+    assert "insights.log" in json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
 
 
 def test_the_simulator_gets_what_the_options_say(small_world: Path, stand_in, tmp_path: Path):

@@ -117,6 +117,9 @@ def test_the_picture(runs):
         (["nowhere"], "no such folder"),
         (["a", "-m", "mean_wait"], "no metric 'mean_wait'; did you mean 'mean_wait_s'?"),
         (["a", "-n", "x", "-n", "y"], "2 names for 1 runs"),
+        (["a", "-n1", "x"], "-n1 and -n2 name two runs"),
+        (["a", "b", "-n1", "b"], "two runs have the same name"),
+        (["a/out_jobs.csv"], "has no column 'consumed_joules'"),
         (["a", "-s", "x.bmp"], "expected a name that ends in"),
     ],
 )
@@ -130,3 +133,24 @@ def test_mistakes_are_one_line(runs, words, problem):
 def test_damaged_metrics_are_told(runs):
     (runs / "a" / "metrics.json").write_text('{"energy_j": "many"}')
     assert "must be an object of numbers by name" in metrics("a").output
+
+
+def test_files_of_schedules_with_hdeeprms_names(runs):
+    """``hdeeprm-metrics A B -n1 X -n2 Y``, with its files."""
+    result = metrics("a/out_schedule.csv", "b/out_schedule.csv", "-n1", "greedy", "-n2", "learned")
+    assert result.exit_code == 0, result.output
+    assert "greedy" in result.output
+    table = rows(result.output)
+    computed = rows(metrics("a", "b").output)
+    for name in ("makespan_s", "mean_slowdown", "max_turnaround_s", "energy_j"):
+        assert table[name][0] == computed[name][0], name
+    mixed = metrics("a", "b/out_schedule.csv", "-n2", "learned").output
+    assert "note: the makespan of learned counts from date 0" in mixed
+
+
+def test_means_of_a_schedule_leave_out_rejected_jobs(runs):
+    path = runs / "a" / "out_schedule.csv"
+    names, values = (line.split(",") for line in path.read_text().splitlines())
+    told = dict(zip(names, values, strict=True)) | {"nb_jobs": "4", "nb_jobs_rejected": "2", "mean_waiting_time": "3"}
+    path.write_text(f"{','.join(told)}\n{','.join(told.values())}\n")
+    assert side_by_side([path]).values["mean_wait_s"] == [6.0]

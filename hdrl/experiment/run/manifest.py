@@ -21,8 +21,9 @@ MANIFEST_FILE = "manifest.json"
 EVENTS_FOLDER = "tensorboard"
 """The only folder within one of results."""
 
-CLOCKED = ("timing.json", "batsim.log", "resume.json")
-"""Files that tell how long something took, or where files are: their hashes would differ from run to run."""
+CLOCKED = ("timing.json", "batsim.log", "resume.json", "insights.log")
+"""Files that tell how long something took, or where files are, or in which pieces a run was made: their hashes
+would differ from run to run."""
 
 
 class Manifest(BaseModel):

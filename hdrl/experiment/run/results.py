@@ -40,7 +40,8 @@ def write_results(
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
     trace = dataclasses.replace(trace, info=repeatable)
     for one in setting.files:
-        one.write(trace, folder)
+        if not one.is_extra or set(one.names) & set(options.also_write_names):
+            one.write(trace, folder)
     metrics = setting.measure(trace)
     write_json(
         folder / "metrics.json", {name: value if math.isfinite(value) else None for name, value in metrics.items()}

@@ -168,7 +168,12 @@ def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
     for name, value in chosen.items():
         if name in known:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value
-    return settings | options.learning.settings
+    from hdrl.learn.config import check_used
+
+    by_user = {name for name in chosen if name in known} | options.learning.settings.keys()
+    settings |= options.learning.settings
+    check_used(settings, by_user, options.where)
+    return settings
 
 
 def check_options_of(options: OptionsFile, choice: AgentChoice) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import MissingExtra, OutputError, ReadError
+from hdrl.experiment.train.decisions import write_lines
 from hdrl.files import atomic_write, read_text, write_json
 
 if TYPE_CHECKING:
@@ -118,11 +119,16 @@ class TrainingLog:
         The folder.
     state
         What `state_dict` returned when the training stopped; what was logged after that is dropped.
+    also
+        Names of files that get lines of their own.
     """
 
-    def __init__(self, folder: Path, state: Mapping[str, int] | None = None) -> None:
+    def __init__(self, folder: Path, state: Mapping[str, int] | None = None, also: Sequence[str] = ()) -> None:
         self.folder = folder
         counts = dict(state or {})
+        self._n_lines = {name: counts.get(_LINES + name, 0) for name in also}
+        for name, n_lines in self._n_lines.items():
+            _cut(folder / name, n_lines)
         self.iterations = Table(folder / TRAINING_FILE, counts.get("n_iterations", 0))
         self.episodes = Table(folder / EPISODES_FILE, counts.get("n_episodes", 0))
 
@@ -142,7 +148,25 @@ class TrainingLog:
 
     def state_dict(self) -> dict[str, int]:
         """Return how much has been logged."""
-        return {"n_iterations": self.iterations.n_rows, "n_episodes": self.episodes.n_rows}
+        lines = {_LINES + name: n_lines for name, n_lines in self._n_lines.items()}
+        return {"n_iterations": self.iterations.n_rows, "n_episodes": self.episodes.n_rows, **lines}
+
+    def add_lines(self, lines: Mapping[str, Sequence[str]]) -> None:
+        """Add lines to the files that get lines of their own.
+
+        Parameters
+        ----------
+        lines
+            Lines without their ends, by the name of the file.
+
+        Raises
+        ------
+        OutputError
+            If they cannot be written.
+        """
+        write_lines(self.folder, lines)
+        for name, more in lines.items():
+            self._n_lines[name] += len(more)
 
     def write_hdeeprm_files(self) -> None:
         """Write the logs with HDeepRM's names and formats.
@@ -160,6 +184,27 @@ class TrainingLog:
         if actions:
             probabilities = [[value for value in self.iterations.column(name) if value == value] for name in actions]
             write_json(self.folder / PROBABILITIES_FILE, {"probs": probabilities}, indent=None)
+
+
+_LINES = "n_lines."
+
+
+def _cut(path: Path, n_lines: int) -> None:
+    """Keep the first lines of a file; without any, the file goes.
+
+    Raises
+    ------
+    ReadError
+        If it has fewer.
+    """
+    if not n_lines:
+        path.unlink(missing_ok=True)
+        return
+    lines = read_text(path).splitlines(keepends=True)
+    if len(lines) < n_lines:
+        raise ReadError(path, f"has {len(lines)} lines, expected at least {n_lines}")
+    with atomic_write(path) as out:
+        out.writelines(lines[:n_lines])
 
 
 GROUPS = {"episode_": "episode", "validation_": "validation", PROBABILITY: "probability"}

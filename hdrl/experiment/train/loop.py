@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError
+from hdrl.experiment.train.decisions import DecisionLog
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
 from hdrl.pyfiles import blamed
 
@@ -44,6 +45,8 @@ class Plan:
         Iterations between two validations; ``None``: there are none.
     n_validation_episodes
         Episodes of a validation.
+    patience
+        Validations without a better one after which there is no hope; ``None``: any number.
     validation_seed
         Seed of the validations, the same for all.
     actions
@@ -56,6 +59,7 @@ class Plan:
     checkpoint_every: int = 10
     validation_every: int | None = None
     n_validation_episodes: int = 1
+    patience: int | None = None
     validation_seed: int = 0
     actions: tuple[str, ...] = ()
     has_events: bool = False
@@ -112,6 +116,8 @@ class Training:
         Progress callbacks.
     reached
         How far it is.
+    decisions
+        What listens to the agent, if anything does.
     """
 
     folder: Path
@@ -124,6 +130,7 @@ class Training:
     agent_file: Path | None = None
     progress: Progress | None = None
     reached: Reached = field(default_factory=Reached)
+    decisions: DecisionLog | None = None
     _log: TrainingLog | None = None
     _first: Any = None
 
@@ -143,7 +150,7 @@ class Training:
         """
         self.reached = Reached(**state["reached"])
         self.trainer.load_state_dict({**self._of_trainer(state["learner"]), "agent": model})
-        self._log = TrainingLog(self.folder, state["log"])
+        self._log = self._new_log(state["log"])
 
     def run(self) -> bool:
         """Iterate until the plan is fulfilled, or the user has had enough; then save.
@@ -153,10 +160,10 @@ class Training:
         bool
             Whether the plan is fulfilled.
         """
-        log = self._log = self._log or TrainingLog(self.folder)
+        log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
         with self._stoppable() as is_stopped, self._events() as events:
-            while self.reached.n_iterations < self.plan.n_iterations and not is_stopped():
+            while not self.is_done and not is_stopped():
                 self._iterate(log, events)
                 if self._is_due(self.plan.checkpoint_every):
                     self._save(log)
@@ -164,7 +171,21 @@ class Training:
         if saved < self.reached.n_iterations:
             self._save(log)
         log.write_hdeeprm_files()
-        return self.reached.n_iterations >= self.plan.n_iterations
+        return self.is_done
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all iterations were made, or too many validations were no better."""
+        reached, plan = self.reached, self.plan
+        if reached.n_iterations >= plan.n_iterations:
+            return True
+        if plan.patience is None or plan.validation_every is None:
+            return False
+        n_validations = [n // plan.validation_every for n in (reached.n_iterations, reached.best_iteration)]
+        return n_validations[0] - n_validations[1] >= plan.patience
+
+    def _new_log(self, state: Mapping[str, int] | None = None) -> TrainingLog:
+        return TrainingLog(self.folder, state, () if self.decisions is None else tuple(self.decisions.lines))
 
     def _iterate(self, log: TrainingLog, events: Events | None) -> None:
         began_s = time.perf_counter()
@@ -173,6 +194,8 @@ class Training:
         if self._is_due(self.plan.validation_every):
             row |= self._validate()
         log.add(row, [{"iteration": self.reached.n_iterations, **episode} for episode in episodes])
+        if self.decisions is not None:
+            log.add_lines(self.decisions.take())
         n_steps = self.reached.n_steps - n_steps
         shown = row | {"steps_per_s": n_steps / max(time.perf_counter() - began_s, 1e-9)}
         if events is not None:
@@ -247,12 +270,13 @@ class Training:
     def _validate(self) -> dict[str, float]:
         from hdrl.learn.checks import check_weights
         from hdrl.learn.evaluate import evaluate
+        from hdrl.learn.listener import unheard
 
         check_weights(self.trainer.agent)
         if self.validation_envs is None:
             raise TypeError("there are no environments to validate in")
         plan = self.plan
-        with blamed(self.agent_file):
+        with blamed(self.agent_file), unheard(self.trainer.agent):
             played = evaluate(
                 self.trainer.agent, self.validation_envs, plan.n_validation_episodes, seed=plan.validation_seed
             )

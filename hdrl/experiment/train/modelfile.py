@@ -123,7 +123,11 @@ class _Environment(BaseModel):
     @classmethod
     def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         actions = arguments.get("actions")
-        if actions is not None and not (isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
+        if isinstance(actions, dict):
+            actions = [actions]
+        if actions is not None and not (
+            isinstance(actions, list) and all(isinstance(one, (str, dict)) for one in actions)
+        ):
             raise ValueError(f"arguments: actions is {shown(actions)}, expected a list of texts")
         return arguments
 
@@ -219,6 +223,51 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
     if api_of(checkpoint) != choice.kind.value or (choice.path is None and checkpoint.algorithm != choice.name):
         raise OptionsError(f"{path}: is a model of {checkpoint.algorithm}, not of {algorithm_of(choice)}")
     return checkpoint.agent, checkpoint
+
+
+def check_hdeeprm_layout(choice: AgentChoice, output: Path | None) -> None:
+    """Refuse to save a model as HDeepRM does where nobody could load it there.
+
+    Parameters
+    ----------
+    choice
+        Who learns.
+    output
+        Where the model is to be saved.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such place, or the agent is none of HDeepRM's API.
+    """
+    if output is None:
+        raise OptionsError("--hdeeprm-model says how --outmodel FILE is written, and no file is given")
+    if choice.kind is not AgentKind.HDEEPRM:
+        raise OptionsError(f"--hdeeprm-model is for agents of HDeepRM's API, which {choice.name} has not")
+
+
+def write_hdeeprm_model(source: Path, target: Path) -> None:
+    """Write the weights and the optimiser of a model file as HDeepRM 0.3.1 does.
+
+    Parameters
+    ----------
+    source
+        A model file of an agent of HDeepRM's API.
+    target
+        The file to write.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    import torch
+
+    from hdrl.files import atomic_write_bytes
+
+    agent = read_checkpoint(source).agent
+    with atomic_write_bytes(target) as out:
+        torch.save({name: agent[name] for name in ("model_state_dict", "optimizer_state_dict")}, out)
 
 
 def _model_of_hdeeprm(path: Path) -> Mapping[str, Any] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
+from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import Environment
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.meaning import check_same_meaning
@@ -181,8 +182,19 @@ def evaluate_model(
     return Model(path, agent_file=agent_file).play(machine, load, seed=seed)
 
 
-def play_options(options: OptionsFile, choice: AgentChoice, machine: Machine, load: Load) -> Trace:
+def play_options(
+    options: OptionsFile, choice: AgentChoice, machine: Machine, load: Load, folder: Path | None = None
+) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
+
+    Parameters
+    ----------
+    options, choice
+        The options and their agent.
+    machine, load
+        What is simulated.
+    folder
+        Where the decisions are written that the options ask for.
 
     Raises
     ------
@@ -204,7 +216,12 @@ def play_options(options: OptionsFile, choice: AgentChoice, machine: Machine, lo
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
             load_model(options.path_of(given), choice, made, world.spec, setting)
-        return played(made, env, options.seed, choice.path)
+        decisions = DecisionLog(world.spec.action_names(), options.also_write_names)
+        made.listener = decisions if decisions.is_needed else None
+        trace = played(made, env, options.seed, choice.path)
+        if folder is not None:
+            write_lines(folder, decisions.take())
+        return trace
     finally:
         env.close()
 

@@ -17,7 +17,9 @@ from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import RESUME_FILE
+from hdrl.experiment.run.insights import INSIGHTS_FILE
 from hdrl.experiment.run.manifest import write_manifest
+from hdrl.experiment.train.decisions import DECISION_FILES, DecisionLog
 from hdrl.experiment.train.learning import (
     check_options_of,
     make_agent,
@@ -29,7 +31,13 @@ from hdrl.experiment.train.learning import (
 from hdrl.experiment.train.lock import FolderLock
 from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.loop import Plan, Training
-from hdrl.experiment.train.modelfile import checkpoint_of_choice, load_weights, read_model
+from hdrl.experiment.train.modelfile import (
+    check_hdeeprm_layout,
+    checkpoint_of_choice,
+    load_weights,
+    read_model,
+    write_hdeeprm_model,
+)
 from hdrl.experiment.train.modeluse import load_model, played
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.experiment.train.world import TrainingEnvs, World
@@ -50,7 +58,7 @@ BEST_FILE = "best.pt"
 MODEL_FILE = "model.pt"
 FILES = (
     *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
-    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json"),
+    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json", INSIGHTS_FILE, *DECISION_FILES),
 )
 """What a training writes besides what its setting writes of a simulation."""
 
@@ -99,6 +107,8 @@ class TrainingRun:
         Progress callbacks.
     on
         Where several workers learn together: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
+    hdeeprm_model
+        Whether the model that the options ask for is saved in HDeepRM's layout.
 
     Raises
     ------
@@ -115,12 +125,18 @@ class TrainingRun:
         resumes: bool = False,
         progress: Progress | None = None,
         on: str = "local",
+        hdeeprm_model: bool = False,
     ) -> None:
         why_not = options.no_learning()
         if why_not is not None:
             raise OptionsError(f"{options.where}: {why_not}")
         if not resumes:
             check_free(folder)
+        given = options.agent_options.output_model
+        self._output = None if given is None else options.path_of(given)
+        if hdeeprm_model:
+            check_hdeeprm_layout(choice, self._output)
+        self._save_output = write_hdeeprm_model if hdeeprm_model else _copy_atomically
         self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
         self.world = World(options)
         require_torch()
@@ -129,7 +145,7 @@ class TrainingRun:
         self.trainer: Trainer | DistributedTrainer = self._make_trainer(on)
         self._trained_on = self.world.trained_on()
         self.world.check_test()
-        _warm_output(options)
+        _warm_output(self._output)
         given = options.agent_options.input_model
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
@@ -144,11 +160,26 @@ class TrainingRun:
             validation_envs=self._validation_envs,
             agent_file=choice.path,
             progress=progress,
+            decisions=self._listen(),
         )
         self._resumes = resumes
         self._lock = FolderLock(folder)
         if resumes:
             self._resume()
+
+    def _listen(self) -> DecisionLog | None:
+        """Listen to the agent if anybody wants to know; the agents of several workers are far away."""
+        decisions = DecisionLog(self.world.spec.action_names(), self.options.also_write_names)
+        if self.options.learning.distributed is not None:
+            if decisions.lines:
+                raise OptionsError(
+                    f"{self.options.where}: also_write has {next(iter(decisions.lines))}, which several workers lack"
+                )
+            return None
+        if not decisions.is_needed:
+            return None
+        self.trainer.agent.listener = decisions
+        return decisions
 
     def run(self) -> Trained:
         """Train, save the model, and simulate with it.
@@ -193,9 +224,8 @@ class TrainingRun:
             shutil.copyfile(self.folder / BEST_FILE, self.folder / MODEL_FILE)
         else:
             self._save_model(MODEL_FILE)
-        output = self.options.agent_options.output_model
-        if output is not None:
-            _copy_atomically(self.folder / MODEL_FILE, self.options.path_of(output))
+        if self._output is not None:
+            self._save_output(self.folder / MODEL_FILE, self._output)
         trace = None
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.choice)
@@ -266,6 +296,7 @@ class TrainingRun:
             checkpoint_every=learning.checkpoint_every,
             validation_every=learning.validation_every,
             n_validation_episodes=learning.n_validation_episodes,
+            patience=learning.patience,
             validation_seed=stream_seed(self.options.seed, "validation"),
             actions=self.world.spec.action_names(),
             has_events=learning.tensorboard,
@@ -320,12 +351,10 @@ class TrainingRun:
         return {"trained_on": self._trained_on, "reached": self.training.reached.as_json(), "seed": self.options.seed}
 
 
-def _warm_output(options: OptionsFile) -> None:
+def _warm_output(output: Path | None) -> None:
     """Refuse a model file that cannot be written before hours are spent on it."""
-    given = options.agent_options.output_model
-    if given is None:
+    if output is None:
         return
-    output = options.path_of(given)
     if not output.parent.is_dir():
         raise OutputError(f"{output}: cannot be written (no such folder)")
     if output.is_dir():

@@ -157,16 +157,22 @@ class TrainingEnvs:
 def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str, Any]:
     """Return the arguments of an environment that say which jobs an episode holds."""
     episodes = options.learning.episodes
-    if episodes.n_jobs is None:
+    most = episodes.most_jobs
+    if most is None:
         return {}
     first, last = part_of(options, name, load)
-    if last - first < episodes.n_jobs:
+    if last - first < most:
         raise OptionsError(
             f"{options.where}: learning.episodes.{name} holds {last - first:,} of the {load.n_items:,} jobs, "
-            f"expected at least learning.episodes.n_jobs = {episodes.n_jobs:,}"
+            f"expected at least learning.episodes.n_jobs = {most:,}"
         )
     # Validations draw their windows too: always the same ones, since they have the same seed.
     start = episodes.start if name == "train" else "random"
+    if isinstance(start, int) and not first <= start <= last - most:
+        raise OptionsError(
+            f"{options.where}: learning.episodes.start is {start:,}, expected {first:,} to {last - most:,}, "
+            "where an episode has room in the part to train on"
+        )
     return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
 
 

@@ -21,11 +21,20 @@ from hdrl.settings.batch.registries import CONTENTION_MODELS, SIMULATORS
 COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
 """Names of the systems whose numbers can be reproduced, their errors included."""
 
-JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw"]
+JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]
 CoreSelection = Literal[
-    "random", "high_gflops", "high_flops", "high_cores", "high_mem", "high_mem_bw", "low_power", "low_energy"
+    "random",
+    "high_gflops",
+    "high_flops",
+    "high_cores",
+    "high_mem",
+    "high_mem_bw",
+    "low_power",
+    "low_energy",
+    "low_cores",
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
+ExtraFile = Literal["out_schedule.trace", "platform.xml", "workload.json", "actions.log", "log_probs.log"]
 Objective = Literal[
     "avg_job_slowdown",
     "avg_job_completion",
@@ -34,6 +43,9 @@ Objective = Literal[
     "energy_consumption",
     "edp",
     "avg_bounded_slowdown",
+    "slowdown",
+    "bounded_slowdown",
+    "waiting_time",
     "mean_slowdown",
     "mean_turnaround_s",
     "utilization",
@@ -241,6 +253,17 @@ class Options(OptionsFile):
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )
+    also_write: list[ExtraFile] = Field(
+        default_factory=list, description="Files of Batsim and HDeepRM to write in addition to the usual ones."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_extras_that_there_are_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave the key out where it is empty, so that the files of a run stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if not told["also_write"]:
+            del told["also_write"]
+        return told
 
     @model_validator(mode="after")
     def _has_workload(self) -> Self:
@@ -281,6 +304,11 @@ class Options(OptionsFile):
     def log_level(self) -> str:
         """Least severity of what is logged."""
         return self.pybatsim.log_level
+
+    @property
+    def also_write_names(self) -> tuple[str, ...]:
+        """Files to write besides those that every run folder holds."""
+        return tuple(self.also_write)
 
     @property
     def repeats_seed(self) -> bool:

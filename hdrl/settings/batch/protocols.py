@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,10 +97,10 @@ def rlscheduler_corrected(traces: Mapping[str, Path], models: Sequence[Playable]
     from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 
     titles = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
-    worlds: dict[str, dict[str, str]] = {
+    worlds: dict[str, dict[str, Any]] = {
         "as in RLScheduler": {"compatibility": "rlscheduler", "backfilling": "rlscheduler"},
-        "as published": {"commitment": "block", "backfilling": "rlscheduler"},
-        "as published, EASY": {"commitment": "repick", "backfilling": "easy"},
+        "as published": {"commitment": "block", "backfilling": "rlscheduler", "shift": False},
+        "as published, EASY": {"commitment": "repick", "backfilling": "easy", "shift": False},
     }
     results: dict[Place, float] = {}
     for column, arguments in worlds.items():
@@ -109,7 +109,6 @@ def rlscheduler_corrected(traces: Mapping[str, Path], models: Sequence[Playable]
             workload=traces[LUBLIN],
             n_jobs=RLSCHEDULER_N_JOBS,
             start=list(RLSCHEDULER_STARTS),
-            **({} if "compatibility" in arguments else {"shift": False}),
             **arguments,
         )
         found = env.run_priorities(list(titles))

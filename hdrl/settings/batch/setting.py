@@ -324,6 +324,28 @@ def _write_overutilizations(trace: Trace, folder: Path) -> None:
     write_overutilizations(trace, folder / "overutilizations.json")
 
 
+def _write_schedule_trace(trace: Trace, folder: Path) -> None:
+    from hdrl.files import atomic_write
+    from hdrl.settings.batch.simulation.paje import format_schedule_trace
+
+    with atomic_write(folder / "out_schedule.trace") as out:
+        out.write(format_schedule_trace(trace))
+
+
+def _write_platform(trace: Trace, folder: Path) -> None:
+    from hdrl.settings.batch.platform.simgrid import write_simgrid
+
+    if not (folder / "platform.xml").exists():  # a simulator outside the kernel was given one
+        write_simgrid(trace.platform, folder / "platform.xml")
+
+
+def _write_workload(trace: Trace, folder: Path) -> None:
+    from hdrl.settings.batch.workload import write_batsim_json
+
+    if not (folder / "workload.json").exists():
+        write_batsim_json(trace.workload, folder / "workload.json", platform=trace.platform)
+
+
 FILES = (
     TraceFile(
         (
@@ -334,6 +356,9 @@ FILES = (
         "Batsim's files",
     ),
     TraceFile(("overutilizations.json",), _write_overutilizations, "HDeepRM's log of what was short"),
+    TraceFile(("out_schedule.trace",), _write_schedule_trace, "Batsim's schedule in the Paje format", is_extra=True),
+    TraceFile(("platform.xml",), _write_platform, "the platform for SimGrid", is_extra=True),
+    TraceFile(("workload.json",), _write_workload, "the jobs in Batsim's JSON", is_extra=True),
 )
 
 SETTING = BatchSetting()

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
@@ -147,7 +147,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         *,
         machine: Cluster | str = "drl-gpu",
         load: GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None = None,
-        n_jobs: int | str | None = None,
+        n_jobs: Length = None,
         start: Start = None,
         part: Part = "all",
         max_jobs: int = 16,

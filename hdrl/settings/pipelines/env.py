@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.native import BoolArray, Info, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
@@ -136,7 +136,7 @@ class PipelinesVectorEnv(RowPickVectorEnv):
         *,
         machine: Units | str = "1cpu+1gpu",
         load: LoadLike | Sequence[LoadLike] | None = None,
-        n_jobs: int | str = "all",
+        n_jobs: Length = "all",
         start: Start = None,
         part: Part = "all",
         max_ready: int = 8,

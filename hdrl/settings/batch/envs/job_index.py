@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hdrl.envs.episodes import Part, Start
+from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import Info
 from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
 from hdrl.envs.seeds import fresh_seed
@@ -104,7 +104,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         platform: Platform | str | Path | None = None,
         n_procs: int | None = None,
         more_logs: Sequence[str] = (),
-        n_jobs: int | str = DEFAULT_N_JOBS,
+        n_jobs: Length = DEFAULT_N_JOBS,
         start: Start = "random",
         part: Part = "all",
         n_windows: int = DEFAULT_N_WINDOWS,
@@ -123,6 +123,8 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         check_render_mode(render_mode)
         if start not in ("random", None):
             raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
+        if not isinstance(n_jobs, (int, str)):
+            raise OptionsError(f"n_jobs is {n_jobs!r}, expected one number: candidates are judged on equal windows")
         if not tail >= 0:
             raise OptionsError(f"tail is {tail}, expected a number, at least 0")
         self.kind = IndexKind(form, gate, predictor, backfilling, core_selection)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
@@ -147,7 +147,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         workload: WorkloadLike | Sequence[WorkloadLike] | None = None,
         platform: Platform | str | Path | None = None,
         n_procs: int | None = None,
-        n_jobs: int | str = DEFAULT_N_JOBS,
+        n_jobs: Length = DEFAULT_N_JOBS,
         start: Start = None,
         part: Part = "all",
         commitment: str | None = None,

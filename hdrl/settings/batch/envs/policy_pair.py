@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.own_objective import OwnObjective, OwnPay
@@ -104,7 +104,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
     objective
         A name of `envs.rewards.OBJECTIVES` or of its aliases, or a custom one: `hdrl.envs.own_objective`.
     reward
-        ``"growth"`` or ``"hdeeprm"``; ``None``: the latter in the compatibility mode.
+        ``"growth"``, ``"hdeeprm"`` or ``"hdeeprm-0.1.0"``; ``None``: the second in the compatibility mode.
     queue_sensitivity
         Relative change of the queue's length that saturates its observation, above 0.
     energy
@@ -145,7 +145,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         *,
         platform: Platform | str | Path = DEFAULT_PLATFORM,
         workload: Workload | str | Path | Sequence[Workload | str | Path] = DEFAULT_WORKLOAD,
-        n_jobs: int | str | None = None,
+        n_jobs: Length = None,
         start: Start = None,
         part: Part = "all",
         actions: Actions | None = None,

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.batch.envs.observations import observation_size, read_observation
-from hdrl.settings.batch.envs.rewards import ALIASES, FORMS, GROWTH, INSTANTANEOUS, AnyObjective, Objective
+from hdrl.settings.batch.envs.rewards import (
+    ALIASES,
+    FORMS,
+    GROWTH,
+    INSTANTANEOUS,
+    INSTANTANEOUS_0_1,
+    OBJECTIVES,
+    AnyObjective,
+    Objective,
+)
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
 from hdrl.settings.batch.kernel.rule import NO_RULE
@@ -23,8 +32,10 @@ from hdrl.settings.batch.policies.simulation import is_conservative
 from hdrl.settings.batch.workload import check_fits, read_workload
 from hdrl.settings.batch.workload.model import Workload
 
-Actions: TypeAlias = Sequence[str | Mapping[str, Sequence[str]]]
-"""Names of policies (`policies.read_pair`), or HDeepRM's ``{job selection: [core selections]}``."""
+Pairs: TypeAlias = Mapping[str, Sequence[str]]
+Actions: TypeAlias = Sequence[str | Pairs] | Pairs
+"""Names of policies (`policies.read_pair`), or HDeepRM's ``{job selection: [core selections]}``, by itself or in a
+list."""
 
 _MAX_ACTIONS = 2**15 - 1
 
@@ -44,12 +55,16 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     UnknownName
         If there is no such policy.
     OptionsError
-        If there is nothing to choose from, or a policy backfills conservatively.
+        If there is nothing to choose from, something is neither name nor pairs, or a policy backfills conservatively.
     """
     if actions is None:
         return action_table(None, void=void)
     names: list[str] = []
-    for one in actions:
+    for one in [actions] if isinstance(actions, (str, Mapping)) else actions:
+        if not isinstance(one, str) and not _are_pairs(one):
+            raise OptionsError(
+                f"actions has {one!r:.60}, expected the name of a policy or {{job selection: [core selections]}}"
+            )
         if isinstance(one, str) and is_conservative(one):
             raise OptionsError(
                 f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
@@ -60,6 +75,13 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     if not 0 < len(names) < _MAX_ACTIONS:
         raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")
     return [*names, VOID] if void else names
+
+
+def _are_pairs(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(cores, Sequence) and not isinstance(cores, str) and all(isinstance(core, str) for core in cores)
+        for cores in value.values()
+    )
 
 
 def platform_of(platform: Platform | str | Path, compatibility: str | None) -> Platform:
@@ -158,8 +180,9 @@ def watch_scalars(
     form = (GROWTH if compatibility is None else INSTANTANEOUS) if reward is None else reward
     if form not in FORMS:
         raise UnknownName("reward", form, FORMS)
-    if form == INSTANTANEOUS and not (isinstance(objective, Objective) and objective.instantaneous):
-        known = ", ".join(ALIASES)
+    told = {INSTANTANEOUS: "instantaneous", INSTANTANEOUS_0_1: "instantaneous_0_1"}.get(form)
+    if told is not None and not (isinstance(objective, Objective) and getattr(objective, told)):
+        known = ", ".join(alias for alias, metric in ALIASES.items() if getattr(OBJECTIVES[metric], told))
         raise OptionsError(
             f"reward is {form!r}, which HDeepRM does not define for {objective.metric}; it does for {known}"
         )
@@ -169,6 +192,6 @@ def watch_scalars(
         "void_action": void_action,
         "detail": read_observation(observation),
         "objective": objective.pair_code if isinstance(objective, Objective) else OWN,
-        "instantaneous": form == INSTANTANEOUS,
+        "instantaneous": FORMS.index(form),
         "queue_sensitivity": queue_sensitivity,
     }

@@ -23,8 +23,11 @@ GROWTH = "growth"
 INSTANTANEOUS = "hdeeprm"
 """HDeepRM's: a property of the moment at which the scheduler next hears of anything."""
 
-FORMS = (GROWTH, INSTANTANEOUS)
-"""The two ways to pay for an objective."""
+INSTANTANEOUS_0_1 = "hdeeprm-0.1.0"
+"""The same by the formulas of HDeepRM 0.1.0b1, all of them positive."""
+
+FORMS = (GROWTH, INSTANTANEOUS, INSTANTANEOUS_0_1)
+"""The ways to pay for an objective, in the order of their numbers in `kernel.reward`."""
 
 _JSSPP_1997 = "Feitelson et al., JSSPP 1997"
 _QUEUEING = "queueing theory"
@@ -57,6 +60,8 @@ class Objective:
         HDeepRM's name, empty without.
     instantaneous
         HDeepRM's reward, empty without.
+    instantaneous_0_1
+        That of HDeepRM 0.1.0b1, empty without.
     needs_energy
         Whether it exists only where energy is accounted for.
     """
@@ -70,6 +75,7 @@ class Objective:
     pool_code: int
     alias: str = ""
     instantaneous: str = ""
+    instantaneous_0_1: str = ""
     needs_energy: bool = False
 
 
@@ -87,6 +93,7 @@ _TABLE = (
         pool.MEAN_SLOWDOWN,
         "avg_job_slowdown",
         "-sum(1 / requested time) over jobs in the system (requests for 0 s left out)",
+        "mean requested time of jobs in the system, running ones once for each core",
     ),
     Objective(
         "mean_turnaround_s",
@@ -98,6 +105,7 @@ _TABLE = (
         pool.MEAN_TURNAROUND,
         "avg_job_completion",
         "-(jobs in the system)",
+        "jobs that have ended",
     ),
     Objective(
         "utilization",
@@ -109,6 +117,7 @@ _TABLE = (
         pool.UTILIZATION,
         "avg_utilization",
         "busy cores (HDeepRM 0.3.1 fails here; its documentation says this)",
+        "busy cores (fails there, too)",
     ),
     Objective(
         "makespan_s",
@@ -119,6 +128,7 @@ _TABLE = (
         reward.MAKESPAN,
         pool.MAKESPAN,
         "makespan",
+        "Gflop/s of all serving cores",
         "Gflop/s of all serving cores",
     ),
     Objective(
@@ -131,6 +141,7 @@ _TABLE = (
         NO_CODE,
         "energy_consumption",
         "-(power of all cores in W)",
+        "1 / (power of all cores in W)",
         needs_energy=True,
     ),
     Objective(
@@ -222,6 +233,11 @@ OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.metric: one for one 
 ALIASES: Mapping[str, str] = MappingProxyType({one.alias: one.metric for one in _TABLE if one.alias})
 """The metrics by HDeepRM's names of objectives."""
 
+IRMASIM_NAMES: Mapping[str, str] = MappingProxyType(
+    {"slowdown": "mean_slowdown", "bounded_slowdown": "mean_bounded_slowdown", "waiting_time": "mean_wait_s"}
+)
+"""The metrics by IRMaSim's names of objectives, where HDeepRM has others or none."""
+
 AnyObjective: TypeAlias = Objective | OwnObjective
 GivenObjective: TypeAlias = str | Callable[[Mapping[str, float]], float]
 """A name of `OBJECTIVES` or `ALIASES`, a Python file and a function in it (``"my.py:objective"``), or a function."""
@@ -248,7 +264,7 @@ def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJEC
         return OwnObjective(given, getattr(given, "__name__", type(given).__name__))
     if isinstance(given, str) and is_objective_file(given):
         return load_objective(given)
-    name = ALIASES.get(str(given), str(given))
+    name = {**ALIASES, **IRMASIM_NAMES}.get(str(given), str(given))
     if name not in known:
         aliases = [alias for alias, metric in ALIASES.items() if metric in known]
         raise UnknownName("objective", str(given), (*known, *aliases))
@@ -258,13 +274,13 @@ def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJEC
 def rewards_table() -> str:
     """Return `OBJECTIVES` as a Markdown table, the one in docs/environments.md."""
     lines = [
-        "| objective | alias | return = | unit | the objective before the end | HDeepRM's reward | source |",
-        "|---|---|---|---|---|---|---|",
+        "| objective | alias | return = | unit | the objective before the end | HDeepRM's reward | 0.1's | source |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, one in OBJECTIVES.items():
         sign, alias = "-" if one.sign < 0 else "", f"`{one.alias}`" if one.alias else ""
         lines.append(
             f"| `{name}` | {alias} | {sign}`{one.metric}` | {one.unit} | {one.so_far} | {one.instantaneous or 'none'} "
-            f"| {one.source} |"
+            f"| {one.instantaneous_0_1 or 'none'} | {one.source} |"
         )
     return "\n".join(lines) + "\n"

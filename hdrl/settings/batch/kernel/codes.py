@@ -154,15 +154,16 @@ BACKFILLINGS = (NO_BACKFILLING, *EASY, CONSERVATIVE)
 ORDER_BACKFILLINGS = (NO_BACKFILLING, *EASY, STRICT_FCFS)
 """The backfilling of the simulator of identical processors."""
 
-# Core keys, in HDeepRM's order.
+# Core keys, in HDeepRM's order; then what others have.
 CORE_RANDOM = 0
 CORE_HIGH_GFLOPS = 1
 CORE_HIGH_CORES = 2
 CORE_HIGH_MEM = 3
 CORE_HIGH_MEM_BW = 4
 CORE_LOW_POWER = 5
+CORE_LOW_CORES = 6
 
-CORE_KEYS = tuple(range(CORE_RANDOM, CORE_LOW_POWER + 1))
+CORE_KEYS = tuple(range(CORE_RANDOM, CORE_LOW_CORES + 1))
 """The core keys."""
 
 # Errors of an op.

@@ -69,8 +69,10 @@ def _pay_present(state, watch):
     w = watch.rows[0]
     if w.acted == 1:
         w.acted = 0
-        if w.instantaneous == 1:
+        if w.instantaneous == reward.PRESENT:
             reward.pay_present(state, watch)
+        elif w.instantaneous == reward.PRESENT_0_1:
+            reward.pay_present_0_1(state, watch)
 
 
 @jit
@@ -160,7 +162,7 @@ def _play(state, watch, request, action):
     if request != STEP or not _carry_out(state, watch, action):
         w.status = _go_on(state, watch, request != STEP)
     # What there was before the first decision is paid with it: the rewards then add up to the objective.
-    if request == STEP and w.instantaneous == 0:
+    if request == STEP and w.instantaneous == reward.GROWTH:
         reward.pay_growth(state, watch, w.status == codes.ENDED)
 
 

@@ -27,6 +27,9 @@ WAIT, MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, 
 N_OBJECTIVES = 14
 """How many there are: `objective_so_far` gives NaN for any other number."""
 
+GROWTH, PRESENT, PRESENT_0_1 = range(3)
+"""Numbers of the ways to pay: by growth, as HDeepRM 0.3.1, as HDeepRM 0.1.0b1."""
+
 OWN = -1
 """The number that stands for an objective of which the kernel knows nothing: nothing is paid here."""
 
@@ -263,6 +266,40 @@ def _present_power_w(state, watch):
         unused = watch.power_share[FREE if n_busy > 0 else IDLE]
         total += row.peak_power_w * (n_busy + unused * state.n_free[p])
     return total
+
+
+@jit
+def _mean_request_s(state):
+    """Return the mean requested time of the jobs that wait or hold cores, those once for each core; 0 without any."""
+    s = state.scalars[0]
+    total_s, n = 0.0, 0
+    for i in range(s.n_queue):
+        total_s += state.jobs[state.queue[i]].requested_time_s
+        n += 1
+    for i in range(s.n_expected):
+        row = state.jobs[state.expected[i]]
+        total_s += row.requested_time_s * row.n_cores
+        n += row.n_cores
+    return total_s / n if n > 0 else 0.0
+
+
+@jit
+def pay_present_0_1(state, watch):
+    """Add the reward of HDeepRM 0.1.0b1, which looks at the present moment, too, to the reward."""
+    w = watch.rows[0]
+    if w.objective == SLOWDOWN:
+        w.reward += _mean_request_s(state)
+    elif w.objective == COMPLETION:
+        w.reward += watch.sums[N_ENDED]
+    elif w.objective == UTILIZATION:
+        w.reward += len(state.cores) - state.scalars[0].n_free_cores
+    elif w.objective == MAKESPAN:
+        w.reward += _present_gflops(state, watch)
+    elif w.objective == ENERGY:
+        power_w = _present_power_w(state, watch)
+        w.reward += 1.0 / power_w if power_w > 0.0 else 0.0
+    else:
+        w.reward = np.nan
 
 
 @jit

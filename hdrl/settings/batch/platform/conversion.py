@@ -33,7 +33,7 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
         checked = validated(PlatformDescription, description)
     except ValueError as error:
         raise PlatformError(str(error)) from None
-    library = extended(type_library(), checked.types)
+    library = extended(type_library(is_hdeeprm_0_1=checked.job_limits is not None), checked.types)
     clusters = tuple(_cluster(i, entry, library) for i, entry in enumerate(checked.clusters))
     ids = [cluster.id for cluster in clusters]
     for i, identifier in enumerate(ids):

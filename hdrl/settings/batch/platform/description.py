@@ -143,7 +143,7 @@ class ClusterEntry(Strict):
 
 
 class PlatformDescription(Strict):
-    """A whole platform; ``job_limits`` of HDeepRM 0.1 is accepted and not used."""
+    """A whole platform; ``job_limits`` tells that it is one of HDeepRM 0.1, and is not used otherwise."""
 
     clusters: list[ClusterEntry] = Field(min_length=1)
     global_links: LinkUse

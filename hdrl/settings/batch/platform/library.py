@@ -20,6 +20,9 @@ from hdrl.settings.batch.platform.quantities import gbit_per_s
 
 DATA_FOLDER = Path(__file__).parent / "data"
 DATA_FILES = {kind: f"{kind}_types.json" for kind in ("node", "processor", "network", "memory")}
+HDEEPRM_0_1_FILE = "hdeeprm_0_1.json"
+"""The types that had other numbers in HDeepRM 0.1."""
+
 PLURALS = {"node": "nodes", "processor": "processors", "network": "networks", "memory": "memories"}
 
 
@@ -44,8 +47,13 @@ class TypeLibrary:
 
 
 @functools.cache
-def type_library() -> TypeLibrary:
+def type_library(*, is_hdeeprm_0_1: bool = False) -> TypeLibrary:
     """Return the library that comes with hdrl.
+
+    Parameters
+    ----------
+    is_hdeeprm_0_1
+        Whether the types that HDeepRM 0.1 had other numbers for have those.
 
     Raises
     ------
@@ -53,6 +61,8 @@ def type_library() -> TypeLibrary:
         If a file of the library is damaged.
     """
     entries = {PLURALS[kind]: read_json(DATA_FOLDER / name) for kind, name in DATA_FILES.items()}
+    older = read_json(DATA_FOLDER / HDEEPRM_0_1_FILE) if is_hdeeprm_0_1 else {}
+    entries = {kind: types | older.get(kind, {}) for kind, types in entries.items()}
     try:
         types = validated(Types, entries)
     except ValueError as error:

@@ -4,6 +4,8 @@ from hdrl.pyfiles import AgentError, is_policy_file
 from hdrl.settings.batch.policies.backfilling import Conservative, Easy
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
+from hdrl.settings.batch.policies.completion import Duplex, MaxMin, MinMin
+from hdrl.settings.batch.policies.indexed import shipped_indices
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
 from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob
 from hdrl.settings.batch.policies.pyfile import load_policy
@@ -13,7 +15,10 @@ __all__ = [
     "VOID",
     "AgentError",
     "Conservative",
+    "Duplex",
     "Easy",
+    "MaxMin",
+    "MinMin",
     "OwnPriority",
     "PolicyFunction",
     "PolicyPair",
@@ -34,7 +39,7 @@ __all__ = [
 
 def policy_names() -> list[str]:
     """Return the names of all policies."""
-    return [*pair_names(), VOID, *priority_names()]
+    return [*pair_names(), VOID, *priority_names(), *shipped_indices()]
 
 
 def normalise_policy_name(name: str) -> str:

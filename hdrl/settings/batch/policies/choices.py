@@ -9,11 +9,17 @@ from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 
-CORE_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.CORE_SELECTIONS)}
-"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`)."""
+CORE_SELECTIONS: dict[str, int] = {
+    **{name: number for number, name in enumerate(options.CORE_SELECTIONS)},
+    "low_cores": codes.CORE_LOW_CORES,
+}
+"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`): HDeepRM's, and one of IRMaSim."""
 
 OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
 """Names of HDeepRM 0.1.0 and of some rows of 0.3.0, and what they are called today."""
+
+OTHER_JOB_SELECTIONS = {"longest": "ljf", "low_mem_ops": "low_mem_bw"}
+"""Names of IRMaSim, and what they are called here."""
 
 BACKFILLINGS: dict[str, int] = {
     "easy": codes.EASY_FCFS,

@@ -75,6 +75,7 @@ from hdrl.settings.batch.policies.choices import (
     CORE_SELECTIONS,
     DEFAULT_CORE_SELECTION,
     OLDER_CORE_SELECTIONS,
+    OTHER_JOB_SELECTIONS,
     PolicyPair,
 )
 from hdrl.settings.batch.policies.indexed import shipped_index, shipped_indices
@@ -116,7 +117,7 @@ VOID = "void"
 
 def pair_names() -> list[str]:
     """Return the names of the 36 pairs, in HDeepRM's order of actions."""
-    return [f"{job}-{core}" for job in JOB_SELECTIONS for core in CORE_SELECTIONS]
+    return [f"{job}-{core}" for job in JOB_SELECTIONS for core in options.CORE_SELECTIONS]
 
 
 def priority_names() -> list[str]:
@@ -146,6 +147,8 @@ def read_pair(name: str) -> PolicyPair:
     plain, tilde, gate = choice.partition("~")
     plain, at, predictor = plain.partition("@")
     job, plus, kind = plain.partition("+")
+    if dash and job in OTHER_JOB_SELECTIONS:
+        job, choice = OTHER_JOB_SELECTIONS[job], OTHER_JOB_SELECTIONS[job] + choice.removeprefix(job)
     core = OLDER_CORE_SELECTIONS.get(core, core) if dash else DEFAULT_CORE_SELECTION
     known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
     # A bare job selection of HDeepRM's names no pair; a priority stands alone.

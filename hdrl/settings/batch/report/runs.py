@@ -201,12 +201,43 @@ def read_runs(folders: Iterable[str | Path], names: Sequence[str] = ()) -> list[
     OptionsError
         If there are names, but not a different one for each run.
     """
-    paths = list(itertools.chain.from_iterable(run_folders(folder, JOBS_FILE) for folder in folders))
+    paths = runs_in(folders, JOBS_FILE)
+    return [read_run(path, name) for path, name in zip(paths, unique_names(paths, names), strict=True)]
+
+
+def runs_in(folders: Iterable[str | Path], main_file: str) -> list[Path]:
+    """Return the runs that folders stand for, one after the other.
+
+    Parameters
+    ----------
+    folders, main_file
+        See `hdrl.figures.folders.run_folders`.
+    """
+    return list(itertools.chain.from_iterable(run_folders(folder, main_file) for folder in folders))
+
+
+def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
+    """Return a name for each run, no two alike.
+
+    Parameters
+    ----------
+    paths
+        Where the runs are.
+    names
+        The names wanted, "" for the own one of the run; none: all have their own.
+
+    Raises
+    ------
+    OptionsError
+        If there are names, but not a different one for each run.
+    """
     if names and len(names) != len(paths):
         raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
-    if len(set(names)) != len(names):
+    own = distinct_names(paths)
+    chosen = [name or its_own for name, its_own in zip(names or own, own, strict=True)]
+    if names and len(set(chosen)) != len(chosen):
         raise OptionsError("two runs have the same name, expected different ones")
-    return [read_run(path, name) for path, name in zip(paths, names or distinct_names(paths), strict=True)]
+    return chosen
 
 
 def run_of_trace(trace: Trace, name: str | None = None) -> RunData:

@@ -14,7 +14,8 @@ from hdrl.errors import OptionsError, UnknownName
 from hdrl.metrics import energy_delay_product, ratio, summary
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.data import job_values
-from hdrl.settings.batch.report.runs import RunData, read_runs
+from hdrl.settings.batch.report.runs import JOBS_FILE, RunData, read_run, runs_in, unique_names
+from hdrl.settings.batch.report.schedule_file import ScheduleFile, read_schedule_file
 from hdrl.settings.batch.simulation.readers import read_out_schedule
 
 ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")
@@ -87,9 +88,9 @@ def side_by_side(
     Parameters
     ----------
     folders
-        Run folders, of this project or others that hold ``out_jobs.csv``.
+        Run folders, of this project or others that hold ``out_jobs.csv``, or files that are an ``out_schedule.csv``.
     names
-        A name for each run; those of the folders by default.
+        A name for each run, "" where it keeps its own; those of the folders by default.
     metrics
         Which metrics; how many jobs did not run is always told.
 
@@ -103,8 +104,8 @@ def side_by_side(
     for name in metrics:
         if name not in METRICS:
             raise UnknownName("metric", name, METRICS)
-    runs = read_runs(folders, names)
-    tables = [run_metrics(run) for run in runs]
+    runs = _read(folders, names)
+    tables = [run.metrics_by_name() if isinstance(run, ScheduleFile) else run_metrics(run) for run in runs]
     chosen = list(dict.fromkeys((*ALWAYS, *metrics)))
     values = {name: [table.get(name, math.nan) for table in tables] for name in chosen}
     best = {name: _best(name, numbers) for name, numbers in values.items()}
@@ -142,6 +143,18 @@ def save_bars(table: SideBySide, path: str | Path) -> None:
     if not chosen:
         raise OptionsError("no metric to draw was chosen")
     save(metrics_bars(table.by_run, {name: METRICS[name] for name in chosen[:8]}), path)
+
+
+def _read(paths: Sequence[str | Path], names: Sequence[str]) -> list[RunData | ScheduleFile]:
+    """Return runs by name, whether folders or single files tell of them."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += [path] if path.is_file() else runs_in([path], JOBS_FILE)
+    own = unique_names([path.parent if path.is_file() else path for path in found], names)
+    return [
+        read_schedule_file(path, name) if path.is_file() else read_run(path, name)
+        for path, name in zip(found, own, strict=True)
+    ]
 
 
 def run_metrics(run: RunData) -> dict[str, float]:
@@ -192,7 +205,7 @@ def _best(name: str, numbers: Sequence[float]) -> frozenset[int]:
     return frozenset(place for place, number in enumerate(numbers) if number == wanted)
 
 
-def _differences(runs: Sequence[RunData], values: dict[str, list[float]]) -> list[str]:
+def _differences(runs: Sequence[RunData | ScheduleFile], values: dict[str, list[float]]) -> list[str]:
     said = []
     for what in ("workload", "platform"):
         found = {getattr(run, what) for run in runs} - {None}
@@ -202,6 +215,9 @@ def _differences(runs: Sequence[RunData], values: dict[str, list[float]]) -> lis
         said.append("the runs differ in the number of cores")
     if len(set(values["n_jobs"])) > 1:
         said.append("the runs differ in the number of jobs")
+    files = [run.name for run in runs if isinstance(run, ScheduleFile)]
+    if 0 < len(files) < len(runs):
+        said.append(f"the makespan of {', '.join(files)} counts from date 0, not from the first submission")
     for place, run in enumerate(runs):
         unrun = sum(values[name][place] for name in ALWAYS[2:] if math.isfinite(values[name][place]))
         if unrun:

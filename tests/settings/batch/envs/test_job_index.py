@@ -140,6 +140,7 @@ def test_further_logs_have_their_own_machines(tmp_path: Path) -> None:
         ({"objective": "makespan"}, "mean_bounded_slowdown"),
         ({"backfilling": "conservative"}, "easy_priority"),
         ({"n_jobs": 61}, "holds 60 jobs"),
+        ({"n_jobs": (3, 8)}, "expected one number"),
         ({"start": "consecutive"}, "random"),
         ({"reference": "sjf+eazy"}, "sjf"),
         ({"tail": -1.0}, "at least 0"),

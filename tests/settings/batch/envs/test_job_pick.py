@@ -201,6 +201,20 @@ def test_waiting_shows_in_twelve_hours(log: Path) -> None:
         env.step(2)  # nothing will ever happen
 
 
+def test_episodes_of_drawn_lengths_end_with_their_jobs() -> None:
+    env = JobPickVectorEnv(3, n_procs=48, n_jobs=(6, 15), max_jobs=4)
+    _, info = env.reset(seed=3)
+    lengths = []
+    for _ in range(60):
+        _, _, ended, _, info = env.step(np.argmax(info["action_mask"], axis=1))
+        for row in np.flatnonzero(ended).tolist():
+            trace = env.trace(row)
+            assert (trace.records["run_s"] >= 0).all()
+            lengths.append(trace.workload.n_jobs)
+    assert len(set(lengths)) > 3
+    assert set(lengths) <= set(range(6, 16))
+
+
 @pytest.mark.parametrize("max_jobs", [4, 40])
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3"])
 @pytest.mark.parametrize("backfilling", ["none", "easy", "easy_priority"])

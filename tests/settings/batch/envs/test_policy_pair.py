@@ -88,6 +88,25 @@ def test_a_constant_agent_is_a_classic_policy_on_worlds(name: str) -> None:
         assert trace_differences(env.trace(), hdrl.simulate(world.platform, world.workload, policy)) == []
 
 
+def test_episodes_of_drawn_lengths_end_with_their_jobs() -> None:
+    given = {"platform": GAIA, "workload": JOBS, "actions": ["shortest-low_power"], "observation": "minimal"}
+    env = PolicyPairEnv(**given, n_jobs=(5, 12), objective="mean_wait_s")
+    lengths = set()
+    for seed in range(6):
+        env.reset(seed=seed)
+        window, total, ended = env.batch.window(), 0.0, False
+        while not ended:
+            _, reward, ended, _, info = env.step(0)
+            total += reward
+        trace = env.trace()
+        assert trace.workload.n_jobs == window.n_jobs
+        assert -total == pytest.approx(hdrl.compute_metrics(trace)["mean_wait_s"], abs=1e-6)
+        assert info["episode"]["objective"] == pytest.approx(-total, abs=1e-6)
+        lengths.add(window.n_jobs)
+    assert len(lengths) > 2
+    assert lengths <= set(range(5, 13))
+
+
 def test_windows_are_those_of_the_workload() -> None:
     env = PolicyPairEnv(platform=GAIA, workload=JOBS, n_jobs=30, actions=["shortest-low_power"], observation="minimal")
     starts = set()

@@ -12,10 +12,11 @@ import pytest
 import hdrl
 from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
+from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 from hdrl.settings.batch.envs.rewards import ALIASES, NO_CODE, OBJECTIVES, read_objective, rewards_table
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.metrics import METRICS
-from hdrl.settings.batch.options import Objective
+from hdrl.settings.batch.options import ActionOptions, EnvironmentOptions, Objective
 from hdrl.settings.batch.order import codes
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
 
@@ -116,6 +117,13 @@ def test_an_alias_pays_what_the_metric_pays(alias: str, metric: str) -> None:
         assert rewards(world, "first-low_power", alias, form) == rewards(world, "first-low_power", metric, form)
 
 
+def test_irmasims_names_of_objectives() -> None:
+    for name, metric in (("waiting_time", "mean_wait_s"), ("bounded_slowdown", "mean_bounded_slowdown")):
+        assert read_objective(name).metric == metric
+        assert EnvironmentOptions(objective=name).objective == name
+    assert ActionOptions(selection=[{"longest": ["low_cores"]}]).pairs() == ["longest-low_cores"]
+
+
 def test_hdeeprms_reward_exists_for_its_objectives_alone() -> None:
     with pytest.raises(OptionsError, match="reward is 'hdeeprm', which HDeepRM does not define for max_wait_s"):
         rewards(frugal_world(), "first-low_power", "max_wait_s", HDEEPRM)
@@ -128,9 +136,10 @@ def test_a_number_of_no_objective_is_no_number(code: int) -> None:
     env.batch._rows.watches.rows["objective"] = code
     env.reset(seed=0)
     assert np.isnan(env.step(0)[1])
-    env.batch._rows.watches.rows["instantaneous"] = 1
-    env.reset(seed=0)
-    assert np.isnan(env.step(0)[1])
+    for form in (1, 2):
+        env.batch._rows.watches.rows["instantaneous"] = form
+        env.reset(seed=0)
+        assert np.isnan(env.step(0)[1])
 
 
 @pytest.mark.parametrize("objective", [*OBJECTIVES, *ALIASES])
@@ -174,6 +183,38 @@ def test_hdeeprms_rewards_by_hand() -> None:
     for objective, values in expected.items():
         found = rewards(world, "first-high_gflops", objective, HDEEPRM, MODE)
         assert found == pytest.approx(values, abs=1e-4), objective
+
+
+def test_rewards_of_hdeeprm_0_1_by_hand() -> None:
+    # Two cores; a job of both for 10 s, then one of one core for 5 s. Running jobs count once for each core.
+    world = World(
+        small_platform(Node((Processor(2, 1.0),)), compatibility=MODE),
+        small_workload(Job(0.0, 2, gflop=10.0, requested_time_s=10.0), Job(0.0, gflop=5.0, requested_time_s=5.0)),
+    )
+    expected = {
+        "avg_job_slowdown": [25.0 / 3.0, 5.0],
+        "avg_job_completion": [0.0, 1.0],
+        "avg_utilization": [2.0, 1.0],
+        "makespan": [2.0, 1.0],
+    }
+    for objective, values in expected.items():
+        found = rewards(world, "first-high_gflops", objective, "hdeeprm-0.1.0", MODE)
+        assert found == pytest.approx(values, abs=1e-4), objective
+    energy, power = (
+        rewards(world, "first-high_gflops", "energy_consumption", form, MODE) for form in ("hdeeprm-0.1.0", HDEEPRM)
+    )
+    assert energy == pytest.approx([-1.0 / one for one in power])
+    with pytest.raises(OptionsError, match="does not define for energy_delay_product_js; it does for avg_job_slowdown"):
+        rewards(world, "first-high_gflops", "edp", "hdeeprm-0.1.0", MODE)
+
+
+def test_pairs_are_given_as_hdeeprm_writes_them() -> None:
+    selection = {"shortest": ["high_gflops", "high_mem_bw"], "first": ["random"]}
+    names = ["shortest-high_gflops", "shortest-high_mem_bw", "first-random", "void"]
+    assert action_names(selection) == action_names([selection]) == names
+    for wrong in ({"shortest": "high_gflops"}, [3], [{"first": [1]}]):
+        with pytest.raises(OptionsError, match=r"expected the name of a policy or \{job selection"):
+            action_names(wrong)  # type: ignore[arg-type]
 
 
 def test_hdeeprms_power_and_speed_of_a_contended_processor() -> None:

@@ -30,7 +30,7 @@ WORK_PRECISION = 1e-14
 SHORTEST_RUN_S = 1e-5
 SERVING, CONTENDED, FREE, IDLE = 0, 1, 2, 3
 JOB_KEYS = ("random", "first", "shortest", "smallest", "low_mem", "low_mem_bw")
-CORE_KEYS = ("random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power")
+CORE_KEYS = ("random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power", "low_cores")
 
 
 # ------------------------------------------------------------------ what goes in
@@ -271,6 +271,7 @@ class _Scheduler:
             "random": None,
             "high_gflops": lambda p: -platform.peak_flops[p],
             "high_cores": self._minus_busy if self.compatibility else lambda p: -len(self.free[p]),
+            "low_cores": lambda p: len(self.free[p]),
             "high_mem": lambda p: -self.free_mib[platform.node_of_processor[p]],
             "high_mem_bw": lambda p: -self.free_gbps[p],
             "low_power": lambda p: platform.peak_power_w[p],

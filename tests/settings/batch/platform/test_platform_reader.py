@@ -170,7 +170,28 @@ def test_names_and_paths(tmp_path: Path) -> None:
 
 def test_job_limits_of_old_files_are_accepted() -> None:
     limits = {"max_time": 100, "reference_machine": {"clock_rate": 2.75, "dpflop_vector_width": 8}}
-    assert build_platform(tiny(job_limits=limits)) == build_platform(tiny())
+    links = {"type": "Gigabit Ethernet 1000BASE-T", "latency": "0us"}  # the same in all versions
+    assert build_platform(tiny(job_limits=limits, global_links=links)) == build_platform(tiny(global_links=links))
+
+
+def test_files_of_hdeeprm_0_1_have_the_numbers_of_its_types() -> None:
+    nodes = [{"type": name, "number": 1} for name in ("Test0_N1", "Bullx S6030")]
+    links = {"type": "InfiniBand QDR", "latency": "0us"}
+    description = tiny(clusters=[{"id": "one", "nodes": nodes, "local_links": links}])
+    for limits, bandwidth_gbps, link_gbit_per_s in (({}, 32.0, 40.0), (None, 51.2, 10.0)):
+        platform = build_platform({**description, "job_limits": limits})
+        test, bullx = (group.type.processors[0][0] for group in platform.clusters[0].groups)
+        assert (test.name, test.clock_ghz, test.cores) == ("Test0_P1", 1.2, 2)
+        assert (bullx.name, bullx.memory_bandwidth_gbps) == ("Xeon E7-4850", bandwidth_gbps)
+        assert platform.clusters[0].local_link.bandwidth_gbit_per_s == link_gbit_per_s
+
+
+def test_the_small_types_of_hdeeprm_are_there() -> None:
+    library = type_library()
+    assert {"Example", "Basic", "TestMem"} <= library.nodes.keys()
+    basic, plus = (kind for kind, _ in library.nodes["Basic"].processors)
+    assert (basic.clock_ghz, plus.name, plus.clock_ghz) == (1.0, "Basic+", 1.1)
+    assert (library.processors["Example"].clock_ghz, library.processors["TestMem"].llc_mb) == (2.5, 16.0)
 
 
 def change(path: str, value: object) -> dict[str, Any]:

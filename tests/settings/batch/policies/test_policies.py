@@ -46,9 +46,12 @@ WORLDS = check_worlds()
 
 def test_names():
     assert len(pair_names()) == 36
-    assert policy_names() == [*pair_names(), VOID, *priority_names()]
+    assert policy_names() == [*pair_names(), VOID, *priority_names(), "es-generalist"]
     assert pair_names()[13] == "shortest-high_gflops"
     assert normalise_policy_name("shortest-high_flops") == "shortest-high_gflops"
+    assert normalise_policy_name("longest-low_cores") == "ljf-low_cores"
+    assert normalise_policy_name("low_mem_ops+easy-high_mem") == "low_mem_bw+easy-high_mem"
+    assert len(action_table(None, void=False)) == 36, "low_cores is none of HDeepRM's"
     assert normalise_policy_name("first-low_energy") == "first-low_power"
     for number, name in enumerate(pair_names()):
         pair = read_pair(name)

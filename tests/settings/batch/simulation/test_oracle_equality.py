@@ -140,7 +140,13 @@ MODES = ([("step", MODE)] * 2) + [("step", None), ("proportional", None), ("none
 def cases(draw: st.DrawFn) -> tuple[World, str, str, int, bool]:
     contention, compatibility = draw(st.sampled_from(MODES))
     world = draw(worlds(contention=contention, compatibility=compatibility))
-    return world, draw(st.sampled_from(pair_names())), contention, draw(st.integers(0, 3)), draw(st.booleans())
+    return (
+        world,
+        draw(st.sampled_from([*pair_names(), "shortest-low_cores"])),
+        contention,
+        draw(st.integers(0, 3)),
+        draw(st.booleans()),
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -178,7 +184,7 @@ def busy_world(contention: str, compatibility: str | None) -> World:
 
 
 @pytest.mark.parametrize(("contention", "compatibility"), dict.fromkeys(MODES))
-@pytest.mark.parametrize("policy", pair_names())
+@pytest.mark.parametrize("policy", [*pair_names(), "first-low_cores"])
 def test_every_pair(policy: str, contention: str, compatibility: str | None):
     world = busy_world(contention, compatibility)
     expected, _ = by_oracle(world, policy, contention=contention, seed=11, energy=True)

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hdrl.errors import OutputError
 from hdrl.settings.batch.simulation import outputs
+from hdrl.settings.batch.simulation.paje import format_schedule_trace
+from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.version import VERSION
 
 from .hand_made import HAND_MADE, JOBS_TEXT, hand_made_trace, make_trace
@@ -43,6 +46,30 @@ def test_schedule_by_hand(trace):
 def test_machine_states_by_hand(trace):
     rows = "4e-10,0,0,0,2,2\n81.1255,1,2,3,4,5\n1.23457e+06,0,0,0,4,0\n"
     assert outputs.format_machine_states(trace) == header(outputs.MACHINE_STATE_COLUMNS) + rows
+
+
+def test_schedule_trace_by_hand():
+    """As Batsim 4.2.1 writes it, but for the colours, which it draws."""
+    ended, killed = JobState.COMPLETED_SUCCESSFULLY, JobState.COMPLETED_WALLTIME_REACHED
+    trace = make_trace(
+        [
+            ("0", "w0", "a", 0.0, 1, -1.0, ended, 0.0, 6.0, "0", -1.0),
+            ("2", "w0", "a", 1.0, 2, 8.0, killed, 6.0, 8.0, "0-1", -1.0),
+        ],
+        completion_order=np.array([0, 1]),
+    )
+    text = format_schedule_trace(trace)
+    head, events = text.split("# Begin of events\n")
+    assert '2 0.000000 machine_ct m1 "1" root' in head
+    assert head.startswith("%EventDef PajeDefineContainerType 1\n% Type string\n")
+    lines = [line for line in events.splitlines()[4:] if not line.startswith("5 ")]
+    assert lines[:12] == [
+        *("6 0.000000 machine_state m0 jw0!0", "6 6.000000 machine_state m0 w"),
+        *("6 6.000000 machine_state m0 jw0!2", "6 6.000000 machine_state m1 jw0!2"),
+        *('8 14.000000 kk k "w0!2"', '8 14.000000 km m0 "w0!2"', '8 14.000000 km m1 "w0!2"'),
+        *("6 14.000000 machine_state m0 w", "6 14.000000 machine_state m1 w", ""),
+        *("# End of events, containers destruction", f"3 {trace.end_s:f} m0 machine_ct"),
+    ]
 
 
 def test_pstate_changes_by_hand(trace):

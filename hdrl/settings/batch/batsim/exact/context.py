@@ -16,9 +16,9 @@ from hdrl.settings.batch.batsim.exact.flows import Cpu
 from hdrl.settings.batch.batsim.exact.jobs import Job, Workload
 from hdrl.settings.batch.batsim.exact.machines import Machines
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
-from hdrl.settings.batch.batsim.exact.paje import ScheduleTrace
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
 from hdrl.settings.batch.batsim.exact.sharing import Network
+from hdrl.settings.batch.simulation.paje import ScheduleTrace
 
 if TYPE_CHECKING:
     import numpy as np

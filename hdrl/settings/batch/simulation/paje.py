@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hdrl.settings.batch.simulation.trace import JobState
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.simulation.trace import Trace
 
 _EVENTS = (
     ("DefineContainerType", ("Type string", "Alias string", "Name string"), ""),
@@ -97,3 +105,32 @@ class ScheduleTrace:
         lines += [*self._lines, "", "# End of events, containers destruction"]
         lines += [f"3 {end_s:f} m{k} machine_ct" for k in range(len(self._names))]
         return "\n".join([*lines, f"3 {end_s:f} root root_ct", ""])
+
+
+_KILLED = (JobState.COMPLETED_WALLTIME_REACHED, JobState.COMPLETED_KILLED)
+
+
+def format_schedule_trace(trace: Trace) -> str:
+    """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    """
+    workload, records = trace.workload, trace.records
+    sources = [workload.sources[index] for index in workload.jobs["source"].tolist()]
+    names = [f"{source}!{job_id}" for source, job_id in zip(sources, workload.job_ids, strict=True)]
+    started = np.flatnonzero(records["start_s"] >= 0)
+    ended = trace.completion_order[records["run_s"][trace.completion_order] >= 0]
+    end_s = records["start_s"] + records["run_s"]
+    events = [(float(end_s[job]), 0, place, job) for place, job in enumerate(ended.tolist())]
+    events += [(float(records["start_s"][job]), 1, place, job) for place, job in enumerate(started.tolist())]
+    schedule = ScheduleTrace(trace.platform.core_names)
+    for date_s, is_start, _, job in sorted(events):
+        machines = trace.cores_of(job).tolist()
+        if is_start:
+            schedule.begin_job(names[job], machines, date_s)
+        else:
+            schedule.end_job(names[job], machines, date_s, killed=records["state"][job] in _KILLED)
+    return schedule.text(trace.end_s)

@@ -1,0 +1,224 @@
+"""Files for ``sbatch``: any command of hdrl as one task with several processors, or as an array of such tasks.
+
+hdrl is one process with threads, or one that starts others beside it. What it needs of Slurm is one task with ``n``
+processors on one node; asking for many tasks or nodes would run the same command many times, or leave them idle.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hdrl.errors import OptionsError, UnknownName, suggest
+
+COMMANDS = ("hdrl", "hdrl-launch", "hdrl-batsim")
+TASK, EACH = "{task}", "{each}"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""Variables that say how many threads the libraries of hdrl start; else one for each core of a node."""
+
+_TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d(:\d\d)?)?", re.ASCII)
+_ARRAY = re.compile(r"\d+(-\d+(:[1-9]\d*)?)?(,\d+(-\d+(:[1-9]\d*)?)?)*(%[1-9]\d*)?", re.ASCII)
+_WORD = re.compile(r"[\w.:@%+/=,-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a machine expects of a job.
+
+    Attributes
+    ----------
+    directives
+        Options of sbatch, without the dashes.
+    cpus
+        Processors of a task unless another number is asked for.
+    most_cpus
+        Cores of a node, ``None`` if unknown.
+    modules
+        Modules that are loaded.
+    needs_account
+        Whether no job runs without an account.
+    srun
+        Options of srun.
+    """
+
+    directives: tuple[tuple[str, str], ...] = ()
+    cpus: int = 1
+    most_cpus: int | None = None
+    modules: tuple[str, ...] = ()
+    needs_account: bool = False
+    srun: tuple[str, ...] = ()
+
+
+_ONE_THREAD = ("--hint=nomultithread",)
+
+SITES = {
+    "generic": Site(),
+    "archer2": Site(
+        directives=(("partition", "standard"), ("qos", "standard")),
+        cpus=128,  # jobs have their nodes to themselves
+        most_cpus=128,
+        modules=("cray-python",),
+        needs_account=True,
+        srun=("--distribution=block:block", *_ONE_THREAD),
+    ),
+    "cirrus-cpu": Site(
+        directives=(("partition", "standard"), ("qos", "standard")),
+        cpus=36,
+        most_cpus=36,
+        needs_account=True,
+        srun=_ONE_THREAD,
+    ),
+    "cirrus-gpu": Site(
+        directives=(("partition", "gpu"), ("qos", "gpu"), ("gres", "gpu:1")),
+        cpus=10,  # a quarter of a node comes with each of its four GPUs
+        most_cpus=40,
+        needs_account=True,
+        srun=_ONE_THREAD,
+    ),
+}
+"""Sites by name: ARCHER2 (two processors of 64 cores a node), Cirrus (two of 18 cores; with GPUs two of 20)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """What a file for sbatch is about.
+
+    Attributes
+    ----------
+    command
+        Words of the command; ``{task}`` stands for the number of the task, ``{each}`` for its value.
+    site
+        A name of `SITES`.
+    time
+        Wall-clock limit: minutes, ``hours:minutes:seconds`` or ``days-hours:minutes:seconds``.
+    cpus
+        Processors of the task; ``None``: what the site usually gives.
+    name
+        Name of the job.
+    array
+        Numbers of the tasks, as sbatch takes them: ``0-9``, ``1,3,5`` or ``0-99%4``; ``None``: there is one task.
+    each
+        A value for each task, instead of numbers.
+    directives
+        Further options of sbatch by name; they replace those of the site.
+    modules
+        Modules to load; ``None``: those of the site.
+    venv
+        Virtual environment to activate, if any.
+    """
+
+    command: Sequence[str]
+    site: str = "generic"
+    time: str = "01:00:00"
+    cpus: int | None = None
+    name: str = "hdrl"
+    array: str | None = None
+    each: Sequence[str] = ()
+    directives: Sequence[tuple[str, str]] = ()
+    modules: Sequence[str] | None = None
+    venv: Path | None = None
+
+
+def sbatch_text(job: SlurmJob) -> str:
+    """Return a file for sbatch.
+
+    Parameters
+    ----------
+    job
+        What it is about.
+
+    Raises
+    ------
+    OptionsError
+        If sbatch would refuse it, or it would not do what was asked for.
+    UnknownName
+        If there is no such site.
+    """
+    if job.site not in SITES:
+        raise UnknownName("site", job.site, SITES)
+    site = SITES[job.site]
+    directives = _directives(job, site)
+    _check(job, site, directives)
+    modules = site.modules if job.modules is None else job.modules
+    lines = ["#!/bin/bash"]
+    lines += [f"#SBATCH --{name}={value}" for name, value in directives.items()]
+    lines += ["", "set -eo pipefail"]
+    lines += [f"module load {module}" for module in modules]
+    if job.venv is not None:
+        lines.append(f"source {shlex.quote(str(job.venv / 'bin' / 'activate'))}")
+    lines += [
+        "",
+        "# srun does not inherit this from sbatch by itself.",
+        'export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
+        *(f'export {name}="$SLURM_CPUS_PER_TASK"' for name in THREADS),
+        "# Compute nodes may not see the home folder.",
+        'export HDRL_CACHE="${HDRL_CACHE:-$SLURM_SUBMIT_DIR/.hdrl-cache}"',
+        "",
+    ]
+    if job.each:
+        lines += [f"values=({' '.join(map(shlex.quote, job.each))})", 'value="${values[$SLURM_ARRAY_TASK_ID]}"']
+    words = " ".join(_quoted(word) for word in job.command)
+    lines.append(" ".join(["srun", "--ntasks=1", *site.srun, words]))
+    return "\n".join(lines) + "\n"
+
+
+def _directives(job: SlurmJob, site: Site) -> dict[str, str]:
+    of_task = "%A_%a" if job.array or job.each else "%j"
+    directives = {
+        "job-name": job.name,
+        "nodes": "1",
+        "ntasks": "1",
+        "cpus-per-task": str(job.cpus or site.cpus),
+        "time": job.time,
+        "output": f"{job.name}-{of_task}.out",
+        **dict(site.directives),
+    }
+    if job.array or job.each:
+        directives["array"] = job.array or f"0-{len(job.each) - 1}"
+    return directives | dict(job.directives)
+
+
+def _check(job: SlurmJob, site: Site, directives: dict[str, str]) -> None:
+    _check_command(job)
+    cpus = job.cpus or site.cpus
+    if cpus < 1 or (site.most_cpus is not None and cpus > site.most_cpus):
+        raise OptionsError(f"{cpus} processors: expected 1 to {site.most_cpus or 'those of a node'} on {job.site}")
+    if _TIME.fullmatch(job.time) is None:
+        raise OptionsError(
+            f"time is {job.time!r}, expected minutes, hours:minutes:seconds or days-hours:minutes:seconds"
+        )
+    if job.array is not None and (job.each or _ARRAY.fullmatch(job.array) is None):
+        wrong = "and values for each task exclude each other" if job.each else "expected numbers such as 0-9 or 0-99%4"
+        raise OptionsError(f"array is {job.array!r}: {wrong}")
+    if site.needs_account and "account" not in directives:
+        raise OptionsError(f"{job.site} runs no job without an account (--account CODE)")
+    for name, value in directives.items():
+        if _WORD.fullmatch(name) is None or _WORD.fullmatch(value) is None:
+            raise OptionsError(f"--{name}={value}: no option that can stand in a file for sbatch")
+    for name in ("nodes", "ntasks"):
+        if directives[name] != "1":
+            raise OptionsError(f"{name} is {directives[name]}, expected 1: hdrl is one process, more would repeat it")
+
+
+def _check_command(job: SlurmJob) -> None:
+    first = job.command[0] if job.command else ""
+    if first not in COMMANDS:
+        raise OptionsError(f"the command begins with {first!r}, expected one of hdrl; {suggest(first, COMMANDS)}")
+    text = " ".join(job.command)
+    if any("\n" in word or "\0" in word for word in (*job.command, *job.each)):
+        raise OptionsError("the command has a word with a line break, which sbatch files cannot hold")
+    for mark, is_there, needs in ((TASK, job.array is not None, "--array"), (EACH, bool(job.each), "--each")):
+        if mark in text and not is_there:
+            raise OptionsError(f"the command has {mark}, which needs {needs}")
+        if is_there and mark not in text:
+            raise OptionsError(f"{needs} is given, but the command has no {mark}: all tasks would do the same")
+
+
+def _quoted(word: str) -> str:
+    """Return a word for the shell, its marks replaced by what the task knows."""
+    found = {TASK: '"$SLURM_ARRAY_TASK_ID"', EACH: '"$value"'}
+    parts = re.split(r"(\{task\}|\{each\})", word)
+    return "".join(found[part] if part in found else shlex.quote(part) for part in parts if part) or "''"

@@ -1,0 +1,224 @@
+"""How fast a device learns: DDPG on Pendulum, with the settings of a published comparison of devices.
+
+The unit is steps of the environment per second, each with one update of actor and critic. Networks are small and
+batches, too, so that what is measured is mostly how long it takes to start work on a device; that is the point: agents
+of schedulers are as small.
+
+Source of settings and published numbers: LANNDS18/DeepRLScheduler, speed test of the dissertation of 2023.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import MissingExtra, OptionsError
+
+if TYPE_CHECKING:
+    from hdrl.agents.ddpg import DDPG
+
+DEVICES = ("cpu", "cuda", "mps")
+
+SETTINGS: dict[str, Any] = {
+    "hidden": (512, 256, 64, 32),
+    "lr": 1e-3,
+    "tau": 0.01,
+    "batch_size": 64,
+    "capacity": 10**6,
+    "gamma": 0.99,
+    "noise": 0.1,
+}
+ENVIRONMENT = "Pendulum-v1"
+EPISODE = 200
+"""Steps of an episode, and of a window in which the rate is taken."""
+
+EVALUATE_EVERY, N_EVALUATIONS = 2000, 3
+STOP_RETURN = -300.0
+MAX_STEPS, MAX_MINUTES = 400_000, 120.0
+"""The whole protocol: it ends at a return of -300, or with these limits."""
+
+PUBLISHED = {
+    "Cirrus, CPU": (34.0, "cpu"),
+    "ARCHER2, CPU": (90.0, "cpu"),
+    "Apple M1, CPU": (296.0, "cpu"),
+    "Cirrus, V100": (198.0, "cuda"),
+    "Apple M1, Metal": (58.0, "mps"),
+}
+"""Steps per second that were published, and the kind of device."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpeed:
+    """How fast a device has learned.
+
+    Attributes
+    ----------
+    device, name
+        Kind of device, and what it calls itself.
+    n_steps
+        Steps of the environment.
+    mean_per_s
+        Steps per second from the first to the last, evaluations left out.
+    steady_per_s
+        Median over the windows of the second half.
+    spread_per_s
+        Standard deviation over these windows.
+    best_return
+        Best mean return of an evaluation; ``None`` without any.
+    """
+
+    device: str
+    name: str
+    n_steps: int
+    mean_per_s: float
+    steady_per_s: float
+    spread_per_s: float
+    best_return: float | None
+
+
+def available_devices() -> list[str]:
+    """Return the kinds of devices that torch finds here.
+
+    Raises
+    ------
+    MissingExtra
+        If torch is missing.
+    """
+    torch = _torch()
+    found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return [name for name in DEVICES if found[name]]
+
+
+def measure_device(
+    device: str,
+    *,
+    max_steps: int = 6000,
+    max_minutes: float = MAX_MINUTES,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+    told: Callable[[int, float], None] | None = None,
+) -> DeviceSpeed:
+    """Learn on a device and say how fast that went.
+
+    Parameters
+    ----------
+    device
+        A name of `DEVICES`.
+    max_steps, max_minutes
+        Limits; it ends earlier at a return of `STOP_RETURN`.
+    seed
+        Seed of the agent and the environment.
+    clock
+        Seconds that go on.
+    told
+        Gets the steps and the rate of every window.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such device here.
+    MissingExtra
+        If torch is missing.
+    """
+    found = available_devices()
+    if device not in found:
+        raise OptionsError(f"device {device!r}: torch finds {', '.join(found)} here")
+    import gymnasium
+
+    from hdrl.agents.ddpg import DDPG, DDPGConfig
+
+    env = gymnasium.make(ENVIRONMENT)
+    agent = DDPG(env.observation_space, env.action_space, DDPGConfig(**SETTINGS), seed=seed, device=device)
+    judge = gymnasium.make(ENVIRONMENT)
+    began_s, rates, spent_s, n_steps = clock(), [], 0.0, 0
+    best: float | None = None
+    while n_steps < max_steps and clock() - began_s < 60.0 * max_minutes:
+        from_s = clock()
+        _episode(agent, env, seed + n_steps)
+        _wait_for(device)
+        n_steps += EPISODE
+        spent_s += clock() - from_s
+        rates.append(EPISODE / max(clock() - from_s, 1e-9))
+        if told is not None:
+            told(n_steps, rates[-1])
+        if n_steps % EVALUATE_EVERY == 0:
+            mean = statistics.fmean(_return(agent, judge, seed + k) for k in range(N_EVALUATIONS))
+            best = mean if best is None else max(best, mean)
+            if mean >= STOP_RETURN:
+                break
+    steady = rates[len(rates) // 2 :]
+    return DeviceSpeed(
+        device,
+        _name_of(device),
+        n_steps,
+        n_steps / spent_s,
+        statistics.median(steady),
+        statistics.stdev(steady) if len(steady) > 1 else 0.0,
+        best,
+    )
+
+
+def compared(speeds: Sequence[DeviceSpeed]) -> list[tuple[str, str, float]]:
+    """Return what was measured and what was published: kind of device, name, steps per second; fastest first.
+
+    Parameters
+    ----------
+    speeds
+        What was measured.
+    """
+    ours = [(one.device, one.name, one.steady_per_s) for one in speeds]
+    theirs = [(kind, f"{name} (published)", rate) for name, (rate, kind) in PUBLISHED.items()]
+    return sorted([*ours, *theirs], key=lambda row: -row[2])
+
+
+def _episode(agent: DDPG, env: Any, seed: int) -> None:
+    """Play an episode and learn at each of its steps."""
+    from hdrl.agents.ddpg import Transition
+
+    observation, _ = env.reset(seed=seed)
+    for _ in range(EPISODE):
+        action = agent.act(observation, explore=True)
+        after, reward, terminated, _, _ = env.step(action)
+        agent.remember(Transition(observation, action, float(reward), after, bool(terminated)))
+        agent.learn()
+        observation = after
+
+
+def _return(agent: DDPG, env: Any, seed: int) -> float:
+    observation, _ = env.reset(seed=1_000_000 + seed)
+    total = 0.0
+    for _ in range(EPISODE):
+        observation, reward, _, _, _ = env.step(agent.act(observation, explore=False))
+        total += float(reward)
+    return total
+
+
+def _wait_for(device: str) -> None:
+    """Wait until a device has done what it was asked for, which it does in its own time."""
+    torch = _torch()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    elif device == "mps":
+        torch.mps.synchronize()
+
+
+def _name_of(device: str) -> str:
+    torch = _torch()
+    if device == "cuda":
+        return str(torch.cuda.get_device_name())
+    if device == "mps":
+        return "Apple GPU"
+    import platform
+
+    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise MissingExtra("torch", "learn") from error
+    return torch

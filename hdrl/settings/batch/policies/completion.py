@@ -1,0 +1,142 @@
+"""Min-min, max-min and duplex: jobs are mapped to nodes by when they would be done there.
+
+The waiting jobs are planned again whenever something was submitted or has ended. Of all that are not planned yet, the
+one whose earliest completion is smallest (min-min) or largest (max-min) gets the node where that is, until all are
+planned; what is planned for now starts. Duplex makes both plans and follows the one that is done sooner. A job gets
+cores of one node, so that no job may be wider than a node.
+
+Source: Braun et al., "A comparison of eleven static heuristics for mapping a class of independent tasks onto
+heterogeneous distributed computing systems", JPDC 61, 2001; planned anew as in Maheswaran et al., HCW 1999. IRMaSim has
+policies of these names that plan a submission once, and whose estimates queue all jobs behind each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import DecisionError
+from hdrl.settings.batch.policies.backfilling import Backfilling
+from hdrl.settings.batch.policies.machine import Machine
+
+MAX_PLANNED = 256
+"""Waiting jobs that are planned, in the order in which they came: planning takes the square of their number."""
+
+
+class _Place(NamedTuple):
+    """Where and when a job would run; dates in seconds."""
+
+    node: int
+    cores: NDArray[np.int64]
+    start_s: float
+    end_s: float
+
+
+class MinMin(Backfilling):
+    """Min-min: the job that could be done first is planned first.
+
+    Parameters
+    ----------
+    max_planned
+        How many of the waiting jobs are planned, in the order in which they came.
+    """
+
+    def __init__(self, *, max_planned: int = MAX_PLANNED) -> None:
+        super().__init__()
+        self.max_planned = max_planned
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._ends_s: dict[int, float] = {}
+
+    def _forget(self, job: int) -> None:
+        """Do nothing: its cores are free."""
+
+    def _decide(self, machine: Machine, queue: list[int], arrivals: list[int]) -> None:
+        del queue
+        for job, place in self._plan(machine, arrivals[: self.max_planned]):
+            if place.start_s > machine.now_s or not _has_memory(machine, job, place):
+                continue
+            end_s = machine.start(job, np.sort(place.cores))
+            self._ends_s.update(dict.fromkeys(place.cores.tolist(), end_s))
+
+    def _plan(self, machine: Machine, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+        return _planned(machine, self._ready_s(machine), jobs, largest_first=False)
+
+    def _ready_s(self, machine: Machine) -> NDArray[np.float64]:
+        """Return when each core is expected to be free, in seconds; what is overdue is not free yet."""
+        soon_s = math.nextafter(machine.now_s, math.inf)
+        ready_s = np.full(len(machine.free), machine.now_s)
+        for core in np.flatnonzero(~machine.free).tolist():
+            ready_s[core] = max(self._ends_s.get(core, soon_s), soon_s)
+        return ready_s
+
+
+class MaxMin(MinMin):
+    """Max-min: the job that could be done last is planned first."""
+
+    def _plan(self, machine: Machine, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+        return _planned(machine, self._ready_s(machine), jobs, largest_first=True)
+
+
+class Duplex(MinMin):
+    """Duplex: the plan of min-min or that of max-min, whichever is done sooner; min-min's if both are alike."""
+
+    def _plan(self, machine: Machine, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+        ready_s = self._ready_s(machine)
+        plans = [_planned(machine, ready_s, jobs, largest_first=largest) for largest in (False, True)]
+        return min(plans, key=lambda plan: max(place.end_s for _, place in plan))
+
+
+def _planned(
+    machine: Machine, ready_s: NDArray[np.float64], jobs: Sequence[int], *, largest_first: bool
+) -> list[tuple[int, _Place]]:
+    """Return where each job would run, in the order in which they are planned."""
+    ready_s = ready_s.copy()
+    cores_of = [np.flatnonzero(machine.node_of_core == node) for node in range(len(machine.free_memory_mib))]
+    best = {job: _best_place(machine, ready_s, cores_of, job) for job in jobs}
+    plan: list[tuple[int, _Place]] = []
+    choose: Any = max if largest_first else min
+    while best:
+        job = choose(best, key=lambda one: best[one].end_s)
+        place = best.pop(job)
+        plan.append((job, place))
+        ready_s[place.cores] = place.end_s
+        # Cores are only taken, so that only those who wanted this node may do better elsewhere now.
+        for other, wanted in best.items():
+            if wanted.node == place.node:
+                best[other] = _best_place(machine, ready_s, cores_of, other)
+    return plan
+
+
+def _best_place(machine: Machine, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int) -> _Place:
+    """Return where a job would be done first.
+
+    Raises
+    ------
+    DecisionError
+        If it is wider than any node.
+    """
+    wanted = int(machine.jobs["cores"][job])
+    found: _Place | None = None
+    for node, cores in enumerate(cores_of):
+        if len(cores) < wanted:
+            continue
+        chosen = cores[np.argsort(ready_s[cores], kind="stable")[:wanted]]
+        start_s = float(ready_s[chosen].max())
+        end_s = start_s + machine.duration_s(job, chosen)
+        if found is None or end_s < found.end_s:
+            found = _Place(node, chosen, start_s, end_s)
+    if found is None:
+        widest = max(map(len, cores_of))
+        raise DecisionError(f"job {job} wants {wanted} cores of one node, the widest node has {widest}")
+    return found
+
+
+def _has_memory(machine: Machine, job: int, place: _Place) -> bool:
+    needed_mib = float(machine.jobs["memory_mib"][job]) * len(place.cores)
+    return bool(needed_mib <= machine.free_memory_mib[place.node])
