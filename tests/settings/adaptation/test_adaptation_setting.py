@@ -95,7 +95,7 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def advise(situation):\n    return [1, 0, 2][situation.step]\n")
     words = ["mine.py", "never", "oracle", "random", "linear-decay", "-p", DEVICE, "-w", folder, "--nb-jobs", 24]
     words = [tmp_path / "mine.py", *words[1:-2], "--set", "nb_jobs=24"]
-    run("compare", "--setting", "adaptation", *words, "--windows", "8:3", "--out", tmp_path / "judged")
+    run("compare", "--setting", "adaptation", *words, "--windows", "8:3", "-j", 1, "--out", tmp_path / "judged")
     summary = json.loads((tmp_path / "judged" / "summary.json").read_text())
     regrets = {row["candidate"]: row["mean"] for row in summary["rows"] if row["metric"] == "mean_regret"}
     assert regrets["oracle"] == 0.0 < regrets["mine.py"] < regrets["never"]
