@@ -34,16 +34,13 @@ LENGTH, WARM_UP, FOLLOW_UP = 1024, 384, 640
 TRAINED_UNTIL, JUDGED_FROM = 0.6, 0.7
 N_RESAMPLES = 10_000
 
-ABLATED = ("history and gate", "history alone", "gate alone", "neither")
-"""What policies of the ablation know and may do."""
-
 Table = dict[str, NDArray[np.float64]]
 """By log: logarithms of ratios, shape ``(n_windows, n_policies)``."""
 
 
 @PROTOCOLS.register("es-held-out")
 def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
-    """Return how policies do that were trained on the first parts of all three logs together.
+    """Return how evolved policies do on the last parts of three logs, whichever of the first parts they know.
 
     Parameters
     ----------
@@ -52,61 +49,12 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
     models
         Models of JobIndex, one for each seed; their mean is judged, and each of them by windows.
     """
-    return _judged(traces, dict.fromkeys(LOGS, models))
-
-
-@PROTOCOLS.register("es-zero-shot")
-def es_zero_shot(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
-    """Return how policies do on each log that were trained on the other two.
-
-    Parameters
-    ----------
-    traces
-        Holds the logs of `LOGS`.
-    models
-        As many without the first log, then without the second, and without the third.
-    """
-    n = len(models) // len(LOGS)
-    return _judged(traces, {name: list(models[i * n : (i + 1) * n]) for i, name in enumerate(LOGS)})
-
-
-@PROTOCOLS.register("es-ablation")
-def es_ablation(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
-    """Return how policies do that lack users' history, the gate, or both, by windows over all logs.
-
-    Parameters
-    ----------
-    traces
-        Holds the logs of `LOGS`.
-    models
-        As many of each of `ABLATED`, in that order.
-    """
-    n = len(models) // len(ABLATED)
-    variants = {name: list(models[i * n : (i + 1) * n]) for i, name in enumerate(ABLATED)}
-    tables: dict[str, dict[str, Table]] = {name: {"windows": {}, "padded": {}} for name in ABLATED}
-    for log_name, (file, n_procs) in LOGS.items():
-        log, opponents = _log(traces[file], n_procs)
-        policies = [_policies(those)[0] for those in variants.values()]
-        for protocol in ("windows", "padded"):
-            outcomes = _outcomes(log, protocol, [opponents[0], *policies])
-            values = np.log([[one.value for one in row] for row in outcomes])
-            for number, name in enumerate(ABLATED, start=1):
-                tables[name][protocol][log_name] = values[:, number : number + 1] - values[:, :1]
-    results: dict[Place, float] = {}
-    for name, of_name in tables.items():
-        for protocol, table in of_name.items():
-            found = _pooled(table, f"{protocol}, to requests")
-            results |= {(row.replace("all logs", name), column): value for (row, column), value in found.items()}
-    return results
-
-
-def _judged(traces: Mapping[str, Path], models: Mapping[str, Sequence[Playable]]) -> dict[Place, float]:
     results: dict[Place, float] = {}
     to_requests: dict[str, Table] = {"windows": {}, "padded": {}, "continuous": {}}
     to_predictions: dict[str, Table] = {"windows": {}, "padded": {}, "continuous": {}}
     for name, (file, n_procs) in LOGS.items():
         log, opponents = _log(traces[file], n_procs)
-        policies = _policies(models[name])
+        policies = _policies(models)
         for protocol in to_requests:
             # Whole runs take long: of the mean of all trainings alone.
             chosen = policies if protocol == "windows" else policies[:1]
