@@ -104,6 +104,15 @@ def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):
     assert run_held_out(sweep(log, range=[0.0, 1.0]), out=tmp_path / "out", n_workers=1).cautions == result.cautions
 
 
+def test_what_a_shipped_policy_was_trained_on_is_told(log: Path, tmp_path: Path):
+    known = tmp_path / "KTH-SP2-1996-2.1-cln.swf"
+    known.write_bytes(log.read_bytes())
+    for share, is_told in ((0.5, True), (0.6, False)):
+        asked = sweep(known, candidates=["es-generalist"], baseline="fcfs+easy", range=[share, 1.0])
+        told = run_comparison(asked, out=tmp_path / str(share), n_workers=1).cautions
+        assert any("es-generalist was trained on the first 60% of KTH" in one.text for one in told) is is_told
+
+
 def test_logs_without_users_or_requested_times_are_told(log: Path, tmp_path: Path):
     rows = read_swf(log).rows.copy()
     rows["user"], rows["requested_s"] = -1, -1

@@ -258,20 +258,31 @@ class BatchSetting:
         return names
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
-        """Return what readers must know where candidates go by users' history and a workload names no users.
+        """Return what readers must know of predictions without users, and of shipped policies that know a log.
 
         Parameters
         ----------
         sweep, machine, loads
             What is compared.
         """
+        from hdrl.settings.batch.policies.indexed import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
         del machine
+        known = [
+            (
+                "trained on",
+                f"{name} was trained on the first {share:.0%} of {load.name}: windows from {sweep.range[0]:.0%} on "
+                "may hold jobs that it knows",
+            )
+            for name in self.policies.shipped(sweep.candidates)
+            for load in loads
+            if (share := logs_known_to(name).get(load.name, 0.0)) > sweep.range[0]
+        ]
         predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
         if not predicting:
             return []
-        return [
+        return known + [
             (
                 "users",
                 f"{load.name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",

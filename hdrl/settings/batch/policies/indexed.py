@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,5 +129,22 @@ def shipped_index(name: str) -> PolicyPair:
     name
         One of `shipped_indices`.
     """
-    data = json.loads((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
+    data = _data(name)
     return IndexKind(**data["kind"]).policy(data["offsets"], name)
+
+
+def logs_known_to(name: str) -> Mapping[str, float]:
+    """Return the logs that a shipped policy was trained on, and up to which share of their jobs.
+
+    Parameters
+    ----------
+    name
+        One of `shipped_indices`.
+    """
+    known: Mapping[str, float] = _data(name)["trained_on"]
+    return known
+
+
+@cache
+def _data(name: str) -> Any:
+    return json.loads((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
