@@ -12,6 +12,7 @@ from hdrl.metrics.planning import fewest_windows, windows_needed
 ROOT = Path(__file__).parents[2]
 COMPARING = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
 EXPERIMENTS = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+EVOLVED = ROOT / "experiments" / "es-held-out" / "reference.csv"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -31,6 +32,18 @@ def test_held_out_intervals_are_those_of_the_table(name: str):
     (row,) = [line for line in EXPERIMENTS.splitlines() if f"| `{name}` |" in line]
     (quoted,) = re.findall(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", row)
     assert quoted in " ".join(README.split())
+
+
+def test_what_is_said_of_the_generalist_is_what_was_claimed():
+    found = {place: one.value for place, one in read_reference(EVOLVED, 0.0).items()}
+    page = (ROOT / "docs" / "generalist.md").read_text(encoding="utf-8")
+    for protocol, opponent in (("windows", "requests"), ("windows", "predictions"), ("padded", "requests")):
+        column = f"{protocol}, to {opponent}"
+        rows = ("es, all logs", "es, all logs, lower end", "es, all logs, upper end")
+        value, low, high = (f"{found[row, column]:.2f}" for row in rows)
+        assert f"**{value}** [{low}, {high}]" in page
+        if protocol == "windows":
+            assert f"{value} [{low}, {high}]" in " ".join(README.split())
 
 
 @pytest.mark.parametrize(
