@@ -517,9 +517,10 @@ class Setting(Protocol):
 BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
 
+# Of what several settings have under one name, the first one's is taken where nobody names a setting.
 _HOMES = {
-    "adaptation": "hdrl.settings.adaptation.setting",
     BATCH: "hdrl.settings.batch.setting",
+    "adaptation": "hdrl.settings.adaptation.setting",
     "gpu": "hdrl.settings.gpu.setting",
     "pipelines": "hdrl.settings.pipelines.setting",
 }

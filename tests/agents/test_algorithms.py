@@ -79,7 +79,7 @@ def test_it_learns_nothing_where_rewards_have_nothing_to_do_with_actions(name: s
 @pytest.mark.parametrize("name", ["reinforce", "a2c", "ppo", "d3qn", "sac"])
 def test_it_learns_to_pick_the_shortest_job(name: str, network: str) -> None:
     envs = ShortestRowEnvs(16, n_rows=6, n_jobs=(2, 6), length=10)
-    sizes = {"hidden": (32,), "attention_heads": 1, "attention_width": 16}
+    sizes = {"attention_heads": 1, "attention_width": 16} | ({} if network == "kernel" else {"hidden": (32,)})
     trainer = train(name, envs, 1, 4000, network=network, **sizes)
     guess = float(np.mean([1 / n for n in range(2, 7)]))
     assert mean_return(trainer, envs, 40) >= 8.0 > 10 * guess

@@ -468,7 +468,7 @@ def test_every_thread_count_gives_the_same_results() -> None:
         ({"max_jobs": 0}, "max_jobs is 0, expected a whole number of at least 1"),
         ({"n_procs": 0}, "n_procs is 0, expected a whole number of at least 1"),
         ({"n_jobs": 5000}, "n_jobs is 5000, but that part of .* has 4096 jobs"),
-        ({"n_jobs": "every"}, "n_jobs is 'every', expected a whole number of at least 1, or 'all'"),
+        ({"n_jobs": "every"}, "n_jobs is 'every', expected a whole number of at least 1, two numbers, or 'all'"),
         ({"part": "trian"}, "part is 'trian'; did you mean 'train'?"),
         ({"platform": "gaia"}, "gaia: its cores differ in speed, expected identical ones"),
         ({"platform": "learning", "n_procs": 8}, "n_procs is 8, but platform learning has 4 cores|its cores differ"),

@@ -13,7 +13,7 @@ import hdrl
 from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 from hdrl.settings.batch.envs.policy_pair_arguments import action_names
-from hdrl.settings.batch.envs.rewards import ALIASES, NO_CODE, OBJECTIVES, read_objective, rewards_table
+from hdrl.settings.batch.envs.rewards import ALIASES, IRMASIM_NAMES, NO_CODE, OBJECTIVES, read_objective, rewards_table
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.options import ActionOptions, EnvironmentOptions, Objective
@@ -98,7 +98,7 @@ def test_the_better_schedule_returns_more(
 
 def test_every_objective_is_compared() -> None:
     assert {one[0] for one in SCHEDULES} == set(ALIASES)
-    assert set(get_args(Objective)) == {*OBJECTIVES, *ALIASES}
+    assert set(get_args(Objective)) == {*OBJECTIVES, *ALIASES, *IRMASIM_NAMES}
 
 
 def test_objectives_are_metrics_with_the_same_sign_unit_and_source() -> None:

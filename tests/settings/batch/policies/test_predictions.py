@@ -50,7 +50,7 @@ def schedule(platform, workload, policy):
 @pytest.mark.parametrize("predictor", ["last2", "user_mean", "geo", "harm"])
 @pytest.mark.parametrize(("key", "order"), [("fcfs", "fcfs"), ("sjf", "sjf"), ("saf", "priority")])
 def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order):
-    for seed in range(3):
+    for seed in (0, 1):
         platform = machine()
         workload = workload_from_swf(log(seed), platform, bandwidth="none")
         name = {"fcfs": "easy", "sjf": "easy_sjbf", "priority": "easy_priority"}[order]
@@ -59,7 +59,7 @@ def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_index_and_the_gate_are_those_of_plain_python(world, seed):
     draw = np.random.default_rng(seed)
     made = random_world(seed, max_jobs=40, **WORLDS[world])
