@@ -192,7 +192,7 @@ def policy(view):
 """
 
 
-@pytest.mark.parametrize("policy", ["fcfs+easy", "sjf+conservative-low_power", "priority.py+easy"])
+@pytest.mark.parametrize("policy", ["fcfs+easy", "sjf+conservative-low_power", "priority.py+easy", "es-generalist"])
 def test_backfilling_reaches_pybatsim(world: World, policy: str):
     folder = world.platform_file.parent
     (folder / "priority.py").write_text("def priority(job, now_s):\n    return -job.cores\n")
