@@ -31,6 +31,8 @@ __all__ = [
     "EnvironmentSpec",
     "Load",
     "Machine",
+    "PlainEnvironment",
+    "PlainPolicies",
     "PolicyBook",
     "Setting",
     "Simulated",
@@ -160,8 +162,23 @@ class PolicyBook(Protocol):
         """
 
 
+class PlainPolicies:
+    """The answers of most `PolicyBook`s to what few have an answer of their own to: a book derives from it."""
+
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return ``None``: no candidate knows more than the heuristics.
+
+        Parameters
+        ----------
+        knows
+            Not looked at.
+        """
+        del knows
+        return None
+
+
 class EnvironmentSpec(Protocol):
-    """A kind of environment of a setting."""
+    """A kind of environment of a setting; `PlainEnvironment` has the usual answers."""
 
     @property
     def id(self) -> str:
@@ -170,6 +187,10 @@ class EnvironmentSpec(Protocol):
     @property
     def given(self) -> frozenset[str]:
         """Arguments that follow from options elsewhere, so that ``learning.arguments`` has no such keys."""
+
+    @property
+    def file_arguments(self) -> Sequence[str]:
+        """Arguments that are lists of files, which options name from their own folder."""
 
     def arguments(self, options: OptionsFile) -> dict[str, Any]:
         """Return its arguments as options elsewhere say them, as JSON; ``learning.arguments`` go over them.
@@ -258,6 +279,71 @@ class EnvironmentSpec(Protocol):
         HdrlError
             If that cannot be had.
         """
+
+
+class PlainEnvironment:
+    """The usual answers to `EnvironmentSpec`: a spec derives from it and gives those that differ.
+
+    All its arguments stand in ``learning.arguments``, an action is a place in a table, it runs on the simulator that
+    policies run on, and its models can be played.
+    """
+
+    file_arguments: Sequence[str] = ()
+
+    def arguments(self, options: Any) -> dict[str, Any]:
+        """Return nothing: all its arguments stand in ``learning.arguments``.
+
+        Parameters
+        ----------
+        options
+            Not looked at.
+        """
+        del options
+        return {}
+
+    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return none: actions have no lasting meaning.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return ()
+
+    def refuses(self, machine: Any, load: Any, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: it runs on the simulator that policies run on.
+
+        Parameters
+        ----------
+        machine, load, arguments
+            Not looked at.
+        """
+        del machine, load, arguments
+        return None
+
+    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return nothing: no default depends on another argument.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return {}
+
+    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return ``None``: all its models can be played.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return None
 
 
 class Simulated(Protocol):

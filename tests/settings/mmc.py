@@ -20,6 +20,7 @@ from hdrl.metrics import TASK_METRICS, UNRUN, task_metrics
 from hdrl.options import ExperimentOptions
 from hdrl.options.sweep import SettingSweep
 from hdrl.seeding import stream
+from hdrl.setting import PlainEnvironment, PlainPolicies
 from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace, TraceFile, write_tables
 
 MAX_ROWS = 8
@@ -168,39 +169,24 @@ def batch_of_picks(num_envs: int, **arguments: Any) -> Any:
 gymnasium.register("toy/Mmc-v0", entry_point=Picks, vector_entry_point=batch_of_picks)
 
 
-class PicksSpec:
+class PicksSpec(PlainEnvironment):
     """Picking among the waiting jobs."""
 
     id = "toy/Mmc-v0"
     given = frozenset(("servers", "queue", "n_jobs", "part", "num_envs"))
 
-    def arguments(self, options: Any) -> dict[str, Any]:
-        return {}
-
     def places(self, machine: Any, load: Any, window: Mapping[str, Any] | None) -> dict[str, Any]:
         chosen = {name: value for name, value in (window or {}).items() if name != "start"}
         return {"servers": machine, "queue": load, **chosen}
 
-    def action_names(self, arguments: Any) -> tuple[str, ...]:
-        return ()
-
     def goal(self, arguments: Any) -> tuple[str, int]:
         return "mean_wait_s", -1
-
-    def refuses(self, machine: Any, load: Any, arguments: Any) -> str | None:
-        return None
-
-    def meaning(self, arguments: Any) -> dict[str, Any]:
-        return {}
-
-    def unplayable(self, arguments: Any) -> str | None:
-        return None
 
     def player(self, machine: Any, load: Any, arguments: Any, options: Any = None) -> Picks:
         return Picks(machine, load)
 
 
-class Policies:
+class Policies(PlainPolicies):
     """Three disciplines."""
 
     default_baseline = "fcfs"
@@ -218,9 +204,6 @@ class Policies:
 
     def of_module(self, module: Any, path: Any, suffix: str) -> Any:
         return getattr(module, "pick", None)
-
-    def rivals(self, knows: Any) -> str | None:
-        return None
 
     def draws(self, policy: str) -> bool:
         return False

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
-from hdrl.setting import find_setting
+from hdrl.setting import SETTINGS, EnvironmentSpec, find_setting
 from hdrl.testing import check_setting
 
 FILE = Path(__file__).with_name("mmc.py")
@@ -174,3 +174,10 @@ def test_it_is_reproduced(tmp_path: Path) -> None:
     (folder / "reference.csv").write_text(f"row,column,value\nfcfs,mean_wait_s,{2 * wait_s}\n")
     done = CliRunner().invoke(cli, ["reproduce", str(folder), "--out", str(tmp_path / "differs")])
     assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_environment_answers_every_question(name: str):
+    questions = {one for one in vars(EnvironmentSpec) if not one.startswith("_")}
+    for spec in SETTINGS[name].environments.values():
+        assert not [one for one in questions if not hasattr(spec, one)], spec.id

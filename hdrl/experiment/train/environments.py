@@ -209,7 +209,7 @@ def _with_files_at(
     """Return arguments in which lists of files are named from another place."""
     moved = {
         name: [str(path_of(one)) for one in arguments[name]]
-        for name in getattr(spec, "file_arguments", ())
+        for name in spec.file_arguments
         if isinstance(arguments.get(name), list) and all(isinstance(one, str) for one in arguments[name])
     }
     return {**arguments, **moved}

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.errors import OptionsError
+from hdrl.setting import PlainPolicies
 from hdrl.settings.adaptation.models import Layer
 from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAMES, SEARCHES, read_policy
 
@@ -44,7 +45,7 @@ class Own:
     advise: Callable[[Situation], int]
 
 
-class AdaptationPolicies:
+class AdaptationPolicies(PlainPolicies):
     """See `hdrl.setting.PolicyBook`."""
 
     default_baseline = "never"
@@ -95,17 +96,6 @@ class AdaptationPolicies:
         if suffix or not callable(advise):
             raise OptionsError(f"{path}: expected a function advise(situation), and nothing behind its name")
         return Own(advise)
-
-    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
-        """Return ``None``: no policy knows more than the heuristics.
-
-        Parameters
-        ----------
-        knows
-            Not looked at.
-        """
-        del knows
-        return None
 
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.

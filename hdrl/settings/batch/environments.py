@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError
+from hdrl.setting import PlainEnvironment
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.options import Options
@@ -22,7 +23,7 @@ GIVEN = frozenset(
 """Arguments that other options amount to."""
 
 
-class PolicyPairSpec:
+class PolicyPairSpec(PlainEnvironment):
     """Choosing a policy pair at every decision, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/PolicyPair-v0"
@@ -94,28 +95,6 @@ class PolicyPairSpec:
         del arguments
         return PolicyPairVectorEnv.refuses(machine, load)
 
-    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return nothing: no default depends on another argument.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return {}
-
-    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return ``None``: it runs on the simulator that policies run on.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return None
-
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all jobs.
 
@@ -130,22 +109,11 @@ class PolicyPairSpec:
         return PolicyPairEnv(platform=machine, workload=load, **arguments)
 
 
-class JobPickSpec:
+class JobPickSpec(PlainEnvironment):
     """Picking waiting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobPick-v0"
     given = GIVEN
-
-    def arguments(self, options: Options) -> dict[str, Any]:
-        """Return nothing: all its arguments stand in ``learning.arguments``.
-
-        Parameters
-        ----------
-        options
-            Not looked at.
-        """
-        del options
-        return {}
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
@@ -156,17 +124,6 @@ class JobPickSpec:
             See `hdrl.setting.EnvironmentSpec.places`.
         """
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
-
-    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return no names: an action is a place in the queue.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return ()
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1.
@@ -237,23 +194,12 @@ class JobPickSpec:
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
 
-class JobIndexSpec:
+class JobIndexSpec(PlainEnvironment):
     """Weights of an index of jobs, judged by whole windows of logs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobIndex-v0"
     given = GIVEN
     file_arguments = ("more_logs",)
-
-    def arguments(self, options: Options) -> dict[str, Any]:
-        """Return nothing: all its arguments stand in ``learning.arguments``.
-
-        Parameters
-        ----------
-        options
-            Not looked at.
-        """
-        del options
-        return {}
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
@@ -265,17 +211,6 @@ class JobIndexSpec:
         """
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
-    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return no names: an action is numbers.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return ()
-
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better.
 
@@ -285,39 +220,6 @@ class JobIndexSpec:
             Its arguments.
         """
         return str(arguments.get("objective", "mean_bounded_slowdown")), -1
-
-    def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
-        """Return ``None``: it runs on the policies' simulator.
-
-        Parameters
-        ----------
-        machine, load, arguments
-            Not looked at.
-        """
-        del machine, load, arguments
-        return None
-
-    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return nothing: no default depends on another argument.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return {}
-
-    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return ``None``: it runs on the simulator that policies run on.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return None
 
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which weights decide about all jobs.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hdrl.setting import PlainEnvironment
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster
 
 
-class GpuClusterSpec:
+class GpuClusterSpec(PlainEnvironment):
     """Starting and preempting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/GpuCluster-v0"
@@ -56,17 +57,6 @@ class GpuClusterSpec:
         """
         return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
 
-    def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return none: an action is a place in a table.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return ()
-
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the objective, of which less is better.
 
@@ -76,28 +66,6 @@ class GpuClusterSpec:
             Its arguments.
         """
         return str(arguments.get("objective", "mean_jct_s")), -1
-
-    def refuses(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any]) -> str | None:
-        """Return ``None``: it runs on the simulator that policies run on.
-
-        Parameters
-        ----------
-        machine, load, arguments
-            Not looked at.
-        """
-        del machine, load, arguments
-        return None
-
-    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return nothing: what a model means follows from the arguments that it was trained with.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
-        del arguments
-        return {}
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why its models are not played beside policies: the original's world is another one.

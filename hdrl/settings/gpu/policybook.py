@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from hdrl.setting import PlainPolicies
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, policy_names, read_policy
 from hdrl.settings.gpu.shares import SHARES
 
@@ -14,7 +15,7 @@ ALIASES: Mapping[str, str] = MappingProxyType({"fcfs": "fifo", "first-fit": "fif
 """Names of the DRL scheduler's baselines; first fit takes the first job, and the first node, that go together."""
 
 
-class GpuPolicies:
+class GpuPolicies(PlainPolicies):
     """See `hdrl.setting.PolicyBook`."""
 
     default_baseline = "fifo"
@@ -60,17 +61,6 @@ class GpuPolicies:
             Not looked at.
         """
         del module, path, suffix
-
-    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
-        """Return ``None``: no policy knows more than the heuristics.
-
-        Parameters
-        ----------
-        knows
-            Not looked at.
-        """
-        del knows
-        return None
 
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError
+from hdrl.setting import PlainEnvironment
 
 if TYPE_CHECKING:
     from hdrl.settings.pipelines.load import PipelineLoad
     from hdrl.settings.pipelines.machine import Units
-    from hdrl.settings.pipelines.options import PipelineOptions
 
 LATE = "late_releases"
 
 
-class PipelinesSpec:
+class PipelinesSpec(PlainEnvironment):
     """Giving ready kernels to units, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Pipelines-v0"
@@ -25,17 +25,6 @@ class PipelinesSpec:
             *("num_envs", "autoreset_mode", "copy", "render_mode"),
         )
     )
-
-    def arguments(self, options: PipelineOptions) -> dict[str, Any]:
-        """Return nothing: all its arguments stand in ``learning.arguments``.
-
-        Parameters
-        ----------
-        options
-            Not looked at.
-        """
-        del options
-        return {}
 
     def places(self, machine: Units, load: PipelineLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
@@ -69,17 +58,6 @@ class PipelinesSpec:
             Its arguments.
         """
         return str(arguments.get("objective", "miss_ratio")), -1
-
-    def refuses(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any]) -> str | None:
-        """Return ``None``: it runs on the simulator that policies run on.
-
-        Parameters
-        ----------
-        machine, load, arguments
-            Not looked at.
-        """
-        del machine, load, arguments
-        return None
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why its models are not played beside policies: rlschedsim notices releases too late.

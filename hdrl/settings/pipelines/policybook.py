@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.errors import OptionsError
+from hdrl.setting import PlainPolicies
 
 
-class PipelinePolicies:
+class PipelinePolicies(PlainPolicies):
     """See `hdrl.setting.PolicyBook`."""
 
     default_baseline = "edf_global+fusion"
@@ -68,17 +69,6 @@ class PipelinePolicies:
         if suffix:
             raise OptionsError(f"{path}: {suffix!r} means nothing behind a policy in Python")
         return found
-
-    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
-        """Return ``None``: no policy knows more than the heuristics.
-
-        Parameters
-        ----------
-        knows
-            Not looked at.
-        """
-        del knows
-        return None
 
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.
