@@ -19,9 +19,10 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     """Measure single windows, and a generation of candidates."""
     import numpy as np
 
+    from hdrl.cores import usable_cores
     from hdrl.settings.batch.envs.job_index import JobIndexVectorEnv
     from hdrl.settings.batch.envs.machines import pool_inputs
-    from hdrl.settings.batch.envs.window_judge import JudgedLog, usable_cores
+    from hdrl.settings.batch.envs.window_judge import JudgedLog
     from hdrl.settings.batch.platform import read_platform
     from hdrl.settings.batch.policies.pairs import read_pair
     from hdrl.settings.batch.workload import lublin_log, workload_from_swf

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
+
+from hdrl.cores import usable_cores
 
 MAX_ATTEMPTS = 3
 """How often a task is tried whose worker dies."""
@@ -14,5 +15,5 @@ OnResult = Callable[[int, Any], None]
 
 
 def default_workers() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many workers there are by default: as many as cores that this process may use."""
+    return usable_cores()

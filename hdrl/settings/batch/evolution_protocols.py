@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.cores import usable_cores
 from hdrl.seeding import stream
 from hdrl.setting import Place, Playable
 from hdrl.settings.batch.protocols import PROTOCOLS
@@ -80,7 +81,7 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
 def _log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
     """Return a log with its opponents: the best by requests, and the best by predictions."""
     from hdrl.settings.batch.envs.machines import pool_inputs
-    from hdrl.settings.batch.envs.window_judge import JudgedLog, usable_cores
+    from hdrl.settings.batch.envs.window_judge import JudgedLog
     from hdrl.settings.batch.policies.pairs import read_pair
 
     inputs = pool_inputs(path, None, n_procs)
@@ -110,7 +111,7 @@ def _policies(models: Sequence[Playable]) -> list[PolicyPair]:
 
 def _outcomes(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[Outcome]]:
     """Simulate what judges policies by a protocol; return what came of each window."""
-    from hdrl.settings.batch.envs.window_judge import in_threads, usable_cores
+    from hdrl.settings.batch.envs.window_judge import in_threads
 
     n_jobs = log.workload.n_jobs
     first = round(JUDGED_FROM * n_jobs)

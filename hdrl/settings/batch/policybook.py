@@ -10,9 +10,6 @@ from typing import Any
 from hdrl.errors import HdrlError
 from hdrl.settings.batch.sweep import DEFAULT_BASELINE
 
-BACKFILL_ORDERS = ("easy", "easy_sjbf", "easy_priority")
-"""The orders of EASY backfilling with which each priority makes a heuristic."""
-
 
 class BatchPolicies:
     """See `hdrl.setting.PolicyBook`."""
@@ -33,16 +30,15 @@ class BatchPolicies:
         ``heuristics@geo`` and so on: the same by predicted run times.
         """
         from hdrl.settings.batch.policies import pair_names, priority_names
+        from hdrl.settings.batch.policies.pairs import heuristic_names
         from hdrl.settings.batch.predict.predictors import PREDICTORS
 
-        priorities = [name for name in priority_names() if "+" not in name]
-        heuristics = [f"{name}+{order}" for name in priorities for order in BACKFILL_ORDERS]
         predicting = [name for name in PREDICTORS if name != "requested" and not PREDICTORS[name].is_clairvoyant]
         return {
             "pairs36": pair_names(),
-            "priorities": priorities,
-            "heuristics": heuristics,
-            **{f"heuristics@{name}": [f"{one}@{name}" for one in heuristics] for name in predicting},
+            "priorities": [name for name in priority_names() if "+" not in name],
+            "heuristics": heuristic_names(),
+            **{f"heuristics@{name}": heuristic_names(f"@{name}") for name in predicting},
         }
 
     def rivals(self, knows: str | Mapping[str, Any]) -> str | None:

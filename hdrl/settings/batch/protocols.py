@@ -57,22 +57,27 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) 
     D. Zhang et al., "RLScheduler: An Automated HPC Batch Job Scheduler Using Reinforcement Learning", SC'20.
     """
     del models
+    world = {"compatibility": "rlscheduler"}
+    return _of_priorities(
+        traces[LUBLIN],
+        {
+            "no backfilling": world | {"backfilling": "none"},
+            "its backfilling": world | {"backfilling": "rlscheduler"},
+        },
+    )
+
+
+def _of_priorities(log: Path, worlds: Mapping[str, Mapping[str, Any]]) -> dict[Place, float]:
+    """Return the mean bounded slowdown of RLScheduler's priorities on its sequences, in each of some JobPicks."""
     from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
     from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 
-    names = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
+    titles = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
     results: dict[Place, float] = {}
-    for backfilling, column in (("none", "no backfilling"), ("rlscheduler", "its backfilling")):
-        env = JobPickVectorEnv(
-            1,
-            workload=traces[LUBLIN],
-            n_jobs=RLSCHEDULER_N_JOBS,
-            start=list(RLSCHEDULER_STARTS),
-            backfilling=backfilling,
-            compatibility="rlscheduler",
-        )
-        found = env.run_priorities(list(names))
-        for name, title in names.items():
+    for column, arguments in worlds.items():
+        env = JobPickVectorEnv(1, workload=log, n_jobs=RLSCHEDULER_N_JOBS, start=list(RLSCHEDULER_STARTS), **arguments)
+        found = env.run_priorities(list(titles))
+        for name, title in titles.items():
             results[title, column] = float(np.mean(found[name]["mean_bounded_slowdown"]))
         env.close()
     return results
@@ -93,29 +98,14 @@ def rlscheduler_corrected(traces: Mapping[str, Path], models: Sequence[Playable]
         Not used: a protocol of fixed priorities.
     """
     del models
-    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-    from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
-
-    titles = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
-    worlds: dict[str, dict[str, Any]] = {
-        "as in RLScheduler": {"compatibility": "rlscheduler", "backfilling": "rlscheduler"},
-        "as published": {"commitment": "block", "backfilling": "rlscheduler", "shift": False},
-        "as published, EASY": {"commitment": "repick", "backfilling": "easy", "shift": False},
-    }
-    results: dict[Place, float] = {}
-    for column, arguments in worlds.items():
-        env = JobPickVectorEnv(
-            1,
-            workload=traces[LUBLIN],
-            n_jobs=RLSCHEDULER_N_JOBS,
-            start=list(RLSCHEDULER_STARTS),
-            **arguments,
-        )
-        found = env.run_priorities(list(titles))
-        for name, title in titles.items():
-            results[title, column] = float(np.mean(found[name]["mean_bounded_slowdown"]))
-        env.close()
-    return results
+    return _of_priorities(
+        traces[LUBLIN],
+        {
+            "as in RLScheduler": {"compatibility": "rlscheduler", "backfilling": "rlscheduler"},
+            "as published": {"commitment": "block", "backfilling": "rlscheduler", "shift": False},
+            "as published, EASY": {"commitment": "repick", "backfilling": "easy", "shift": False},
+        },
+    )
 
 
 @PROTOCOLS.register("lublin1-easy")
@@ -134,12 +124,13 @@ def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict
     """
     del models
     from hdrl.settings.batch.policies import simulate
-    from hdrl.settings.batch.policybook import BACKFILL_ORDERS, BatchPolicies
+    from hdrl.settings.batch.policies.choices import EASY_ORDERS
+    from hdrl.settings.batch.policybook import BatchPolicies
 
     platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}
     for priority in BatchPolicies().groups()["priorities"]:
-        for order in BACKFILL_ORDERS:
+        for order in EASY_ORDERS:
             policy = f"{priority}+{order}"
             played = (simulate(platform, sequence, policy, energy=False) for sequence in sequences)
             results[priority, order] = _mean_bounded_slowdown(played)

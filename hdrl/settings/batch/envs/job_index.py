@@ -17,13 +17,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.cores import usable_cores
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import Info
 from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
 from hdrl.envs.seeds import fresh_seed
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
-from hdrl.settings.batch.envs.window_judge import JudgedLog, judge, usable_cores
+from hdrl.settings.batch.envs.window_judge import JudgedLog, judge
 from hdrl.settings.batch.kernel.index import N_WEIGHTS
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind

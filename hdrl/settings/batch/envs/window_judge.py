@@ -6,10 +6,9 @@ same history; what is told are logarithms of ratios, since windows differ by ord
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -19,14 +18,14 @@ from numpy.typing import NDArray
 from hdrl.compiled.fields import Role, names_of
 from hdrl.envs.episodes import Part
 from hdrl.errors import OptionsError, SimulationError, UnknownName
-from hdrl.metrics.formulas import BOUND_S
+from hdrl.metrics.formulas import bounded_slowdown, slowdown
 from hdrl.seeding import stream
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.choices import BACKFILLINGS, PolicyPair
-from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair
+from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.pairs import heuristic_names, read_pair
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.windows import PARTS, place_of_share, range_of_shares, side_by_side
 
@@ -39,21 +38,12 @@ N_SELECTION_WINDOWS = 16
 
 _STEPS_PER_CALL = 1 << 40
 _CHANGING = names_of(State, Role.OWN, Role.SCRATCH)
-_SHORTEST_RUN_S = 1e-5
-
-
-def _bounded_slowdown(wait_s: Floats, run_s: Floats) -> float:
-    return float(np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, BOUND_S)).mean())
-
-
-def _slowdown(wait_s: Floats, run_s: Floats) -> float:
-    return float(((wait_s + run_s) / np.maximum(run_s, _SHORTEST_RUN_S)).mean())
 
 
 OBJECTIVES: Mapping[str, Callable[[Floats, Floats], float]] = MappingProxyType(
     {
-        "mean_bounded_slowdown": _bounded_slowdown,
-        "mean_slowdown": _slowdown,
+        "mean_bounded_slowdown": lambda wait_s, run_s: float(bounded_slowdown(wait_s, run_s).mean()),
+        "mean_slowdown": lambda wait_s, run_s: float(slowdown(wait_s, run_s).mean()),
         "mean_wait": lambda wait_s, _run_s: float(wait_s.mean()) + 1.0,
         "mean_turnaround": lambda wait_s, run_s: float((wait_s + run_s).mean()),
     }
@@ -169,7 +159,7 @@ class JudgedLog:
         suffix
             What follows their names: ``"@geo"`` for those that go by predictions.
         """
-        names = [f"{name}+{kind}{suffix}" for name in PRIORITIES for kind in BACKFILLINGS if kind != "conservative"]
+        names = heuristic_names(suffix)
         pairs = [read_pair(name) for name in names]
         n_windows = min(N_SELECTION_WINDOWS, (self.last - self.first) // self.n_jobs)
         starts = side_by_side((self.first, self.last), self.n_jobs, n_windows)
@@ -275,11 +265,6 @@ def judge(
     return Judged(means[:, 0], means[:, 1], means[:, 2])
 
 
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def in_threads(function: Callable[[T], U], tasks: Sequence[T], n_threads: int) -> list[U]:
     """Return what a function returns of each task, in their order; what is compiled runs at the same time.
 
@@ -312,7 +297,7 @@ def _places(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int
 
 def _without_weights(rule: Rule) -> Rule:
     """Return what of a rule decides about the arrays at date 0, but for the weights."""
-    return Rule(rule.predictor, rule.predicts_ends, (), rule.index_form, rule.has_gate, rule.run_times)
+    return replace(rule, weights=())
 
 
 def _birth(platform: Platform, window: Workload, rule: Rule) -> State:

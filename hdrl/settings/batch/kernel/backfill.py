@@ -90,14 +90,14 @@ def expect_end(state, job, first, n):
     state.expected[place] = job
     s.n_expected += 1
     s.has_plan = 0  # whoever plans says so afterwards
-    note_start(state, job, job)
+    note_start(state, job)
 
 
 @jit
 def forget_end(state, job):
     """Forget the expected end of a job that has ended, and learn from it."""
     s = state.scalars[0]
-    note_end(state, job, job, state.queue, s.n_queue, 0)
+    note_end(state, job)
     place = 0
     while place < s.n_expected and state.expected[place] != job:
         place += 1

@@ -148,13 +148,13 @@ def _start_at(state, place, core_key):
 @jit
 def _weigh_all(state):
     """Work out the index of all waiting jobs, and which of them the gate may hold."""
-    s, n_procs, work_s = state.scalars[0], len(state.cores), 0.0
+    s, work_s = state.scalars[0], 0.0
     for i in range(s.n_queue):
         job = state.queue[i]
         work_s += state.predictions[job].length_s * state.jobs[job].n_requested
-    backlog = backlog_of(work_s, n_procs)
+    backlog = backlog_of(work_s, len(state.cores))
     for i in range(s.n_queue):
-        weigh(state, state.queue[i], state.queue[i], s.n_free_cores, backlog)
+        weigh(state, state.queue[i], backlog)
 
 
 @jit

@@ -5,8 +5,6 @@ of that user, request and number of cores (`workload.history`). Each group keeps
 that ends, and what a fine group says shrinks towards what the next coarser one does: as ``m`` ended jobs of which it
 knows nothing would. Nothing else is learned from, so that no prediction knows what no scheduler knows.
 
-The functions serve both simulators: a *place* is where a job stands in ``predictions``.
-
 References
 ----------
 D. Tsafrir, Y. Etsion, D. Feitelson, "Backfilling Using System-Generated Predictions Rather than User Runtime
@@ -136,9 +134,9 @@ def of_user(user, predictor, requested_s):
 
 
 @jit
-def predict(state, job, place):
+def predict(state, job):
     """Predict how long a job will run, by what has ended until now."""
-    groups, prediction = state.job_groups[job], state.predictions[place]
+    groups, prediction = state.job_groups[job], state.predictions[job]
     user = state.sums[groups[USER_LEVEL]]
     requested_s, predictor = state.jobs[job].requested_time_s, state.scalars[0].predictor
     if predictor in (codes.PREDICT_GEOMETRIC, codes.PREDICT_HARMONIC):
@@ -160,53 +158,41 @@ def predict(state, job, place):
 
 
 @jit
-def note_submission(state, job, place, n_procs):
+def note_submission(state, job):
     """Note that a job has been submitted, and predict its run time."""
     if state.scalars[0].predictor == codes.PREDICT_NOTHING:
         return
-    row, prediction = state.jobs[job], state.predictions[place]
+    row, prediction = state.jobs[job], state.predictions[job]
     prediction.log_request = math.log(max(row.requested_time_s, 1.0))
-    prediction.log_share = math.log(row.n_requested / n_procs)
+    prediction.log_share = math.log(row.n_requested / len(state.cores))
     user = state.sums[state.job_groups[job, USER_LEVEL]]
     user.n_here += 1
     user.n_waiting += 1
-    predict(state, job, place)
+    predict(state, job)
 
 
 @jit
-def note_start(state, job, place):
+def note_start(state, job):
     """Note that a job is being started."""
     s = state.scalars[0]
     if s.predictor == codes.PREDICT_NOTHING:
         return
-    state.predictions[place].started_s = s.message_s
+    state.predictions[job].started_s = s.message_s
     state.sums[state.job_groups[job, USER_LEVEL]].n_waiting -= 1
 
 
 @jit
-def note_end(state, job, place, waiting, n_waiting, first_job):
-    """Note that a job has ended, and predict anew how long its user's waiting jobs will run.
-
-    Parameters
-    ----------
-    state
-        The arrays of one environment.
-    job, place
-        The job.
-    waiting, n_waiting
-        The waiting jobs.
-    first_job
-        The job whose place is 0.
-    """
+def note_end(state, job):
+    """Note that a job has ended, and predict anew how long its user's waiting jobs will run."""
     s = state.scalars[0]
     if s.predictor == codes.PREDICT_NOTHING:
         return
     groups = state.job_groups[job]
     user = groups[USER_LEVEL]
     state.sums[user].n_here -= 1
-    run_s = s.message_s - state.predictions[place].started_s
+    run_s = s.message_s - state.predictions[job].started_s
     end_in(state.sums, groups, run_s, state.jobs[job].requested_time_s)
-    for i in range(n_waiting):
-        other = waiting[i]
+    for i in range(s.n_queue):
+        other = state.queue[i]
         if state.job_groups[other, USER_LEVEL] == user:
-            predict(state, other, other - first_job)
+            predict(state, other)

@@ -47,21 +47,19 @@ def _sigmoid(z):
 
 
 @jit
-def weigh(state, job, place, n_free, backlog):
+def weigh(state, job, backlog):
     """Work out the index of a waiting job, and which share of the machine must stay free for it to start.
 
     Parameters
     ----------
     state
         The arrays of one environment.
-    job, place
-        The job, and where it stands among the predictions.
-    n_free
-        Free cores.
+    job
+        The job.
     backlog
         (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
     """
-    s, row, prediction, w = state.scalars[0], state.jobs[job], state.predictions[place], state.weights
+    s, row, prediction, w = state.scalars[0], state.jobs[job], state.predictions[job], state.weights
     user = state.sums[state.job_groups[job, USER_LEVEL]]
     waited_s = max(0.0, s.message_s - row.submit_s)
     share, length = (prediction.log_share + 3.0) / 2.0, (prediction.log_length - 6.5) / 2.0
@@ -79,7 +77,7 @@ def weigh(state, job, place, n_free, backlog):
         + w[9] * differs
         + w[10] * here
         + w[11] * math.log1p(float(user.n_waiting))
-        + w[12] * (1.0 if row.n_requested <= n_free else 0.0)
+        + w[12] * (1.0 if row.n_requested <= s.n_free_cores else 0.0)
     )
     waiting = w[5] * stretch + w[6] * wait + w[7] * math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
     prediction.index = _index(w, s.index_form, fixed, waiting, waited_s)

@@ -90,7 +90,7 @@ def enqueue(state, job):
     s.next_rank += 1
     state.queue[s.n_queue] = job
     s.n_queue += 1
-    note_submission(state, job, job, len(state.cores))
+    note_submission(state, job)
     if s.queue_key >= 0:
         _sift_up(state, s.n_queue - 1, s.queue_key)
 

@@ -29,6 +29,9 @@ BACKFILLINGS: dict[str, int] = {
 }
 """Number of each kind of backfilling in the kernel."""
 
+EASY_ORDERS = ("easy", "easy_sjbf", "easy_priority")
+"""The orders of EASY backfilling, each of which makes a heuristic of a priority."""
+
 DEFAULT_CORE_SELECTION = "high_gflops"
 
 

@@ -74,6 +74,7 @@ from hdrl.settings.batch.policies.choices import (
     BACKFILLINGS,
     CORE_SELECTIONS,
     DEFAULT_CORE_SELECTION,
+    EASY_ORDERS,
     OLDER_CORE_SELECTIONS,
     OTHER_JOB_SELECTIONS,
     PolicyPair,
@@ -123,6 +124,17 @@ def pair_names() -> list[str]:
 def priority_names() -> list[str]:
     """Return the names of all priorities, alone and with each kind of backfilling, on the default core selection."""
     return [f"{priority}{suffix}" for priority in PRIORITIES for suffix in ("", *(f"+{kind}" for kind in BACKFILLINGS))]
+
+
+def heuristic_names(suffix: str = "") -> list[str]:
+    """Return the names of every priority under EASY with each order of backfilling.
+
+    Parameters
+    ----------
+    suffix
+        What follows the names: ``"@geo"`` for those that go by predictions.
+    """
+    return [f"{priority}+{order}{suffix}" for priority in PRIORITIES for order in EASY_ORDERS]
 
 
 def read_pair(name: str) -> PolicyPair:

@@ -61,12 +61,20 @@ def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
     rows
         Array of a log's lines with fields of these names.
     """
-    result = {}
-    for name in NUMBER_FIELDS:
-        values = np.trunc(rows[name])
-        known = (values >= 0) & (values <= MAX_INT32)
-        result[name] = np.where(known, values, UNKNOWN).astype(np.int32)
-    return result
+    return {name: log_number(rows[name]) for name in NUMBER_FIELDS}
+
+
+def log_number(column: FloatArray) -> NDArray[np.int32]:
+    """Return a column of a log as 32-bit integers, `UNKNOWN` where there is none.
+
+    Parameters
+    ----------
+    column
+        Numbers, shape ``(n_jobs,)``.
+    """
+    values = np.trunc(column)
+    known = (values >= 0) & (values <= MAX_INT32)
+    return np.where(known, values, UNKNOWN).astype(np.int32)
 
 
 def compute_jobs(

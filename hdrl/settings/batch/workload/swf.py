@@ -21,7 +21,7 @@ from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.files import atomic_write, open_bytes
 from hdrl.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE, compute_jobs, log_numbers, unique_ids
+from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE, compute_jobs, log_number, log_numbers, unique_ids
 from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.models import (
@@ -323,7 +323,7 @@ def workload_from_swf(
     if len(chosen) == 0:
         shown = ", ".join(f"{count} with {reason}" for reason, count in n_dropped.items())
         raise WorkloadError(f"{log.name}: no usable job from job {start} on among {log.n_rows} ({shown or 'too few'})")
-    history = _history(rows[kept], run_s[kept], names)
+    history = _history(rows, run_s, kept, names)
     rows, run_s = rows[chosen], run_s[chosen]
     requested_s = estimate_model(rows, run_s, stream(seed, "workload/estimates"))
     submit_s = np.array(rows["submit_s"])
@@ -346,15 +346,22 @@ def workload_from_swf(
     return made if history is None else replace(made, history=history, places=np.arange(start, last))
 
 
-def _history(rows: NDArray[np.void], run_s: FloatArray, names: Mapping[str, str]) -> LogHistory | None:
+def _history(
+    rows: NDArray[np.void], run_s: FloatArray, kept: NDArray[np.int64], names: Mapping[str, str]
+) -> LogHistory | None:
     """Return what the log tells of all its usable jobs; ``None`` if run or requested times are not the log's."""
     if names["run_time"] != "trace" or names["estimates"] != "log":
         return None
-    is_known = rows["wait_s"] >= 0
-    ended_s = np.where(is_known, rows["submit_s"] + rows["wait_s"] + run_s, np.inf)
-    cores = np.trunc(np.minimum(requested_cores(rows), MAX_INT32)).astype(np.int32)
-    user = log_numbers(rows)["user"]
-    return LogHistory(np.array(rows["submit_s"]), ended_s, run_s, requested_times(rows, run_s), user, cores)
+    # Column by column: the lines of a whole log are large.
+    ended_s = np.where(rows["wait_s"] >= 0, rows["submit_s"] + rows["wait_s"] + run_s, np.inf)
+    return LogHistory(
+        submit_s=rows["submit_s"][kept],
+        ended_s=ended_s[kept],
+        run_s=run_s[kept],
+        requested_time_s=requested_times(rows, run_s)[kept],
+        user=log_number(rows["user"])[kept],
+        cores=np.trunc(np.minimum(requested_cores(rows)[kept], MAX_INT32)).astype(np.int32),
+    )
 
 
 def _check_numbers(n_jobs: int | None, start: int, seed: int) -> None:
