@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,17 @@ def test_a_crash_costs_what_came_after_the_last_checkpoint(tmp_path: Path):
     assert len((tmp_path / "parts" / "training.csv").read_text().splitlines()) == 1 + 9
     run_experiment(resumed_options(tmp_path / "parts"), out=tmp_path / "parts", resumes=True)
     assert worlds.repeatable_files(tmp_path / "whole") == worlds.repeatable_files(tmp_path / "parts")
+
+
+def test_a_training_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path):
+    def copy(iteration: int, total: int, values: object) -> None:
+        if iteration == 3:
+            shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+
+    train(tmp_path, "whole", progress=Progress(lambda text: None, lambda finished, total: None, copy))
+    assert not (tmp_path / "killed" / "checkpoint.pt").exists()
+    run_experiment(resumed_options(tmp_path / "killed"), out=tmp_path / "killed", resumes=True)
+    assert worlds.repeatable_files(tmp_path / "whole") == worlds.repeatable_files(tmp_path / "killed")
 
 
 def test_a_training_that_fails_before_its_first_checkpoint_leaves_nothing(tmp_path: Path):

@@ -315,12 +315,21 @@ class TrainingRun:
     def _resume(self) -> None:
         self._lock.take()
         try:
+            if not (self.folder / CHECKPOINT_FILE).exists() and (self.folder / RESUME_FILE).is_file():
+                self._begin_anew()
+                return
             checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.choice)
             check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
             self.training.resume(checkpoint.agent, checkpoint.training)
         except BaseException:
             self._lock.release()
             raise
+
+    def _begin_anew(self) -> None:
+        """Take back what a training has left that was killed before its first checkpoint."""
+        for name in FILES:
+            (self.folder / name).unlink(missing_ok=True)
+        self._resumes = False
 
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
