@@ -15,6 +15,7 @@ from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.held_out import by_protocol, run_held_out
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
+from hdrl.setting import find_setting
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, read_swf, write_swf
 
 N_JOBS = 200
@@ -123,6 +124,8 @@ def test_logs_without_users_or_requested_times_are_told(log: Path, tmp_path: Pat
     assert any("requested times" in text for text in told)
     known = run_comparison(sweep(log, baseline="fcfs+easy"), out=tmp_path / "known", n_workers=1).cautions
     assert not any("names no users" in one.text or "requested times" in one.text for one in known)
+    generated = find_setting("batch").cautions(sweep(log, loads=[0.9]), None, [])
+    assert [text for _, text in generated if "lublin@0.9 names no users" in text]
 
 
 def test_the_command_takes_the_best_classic_as_opponent(log: Path, tmp_path: Path):

@@ -254,8 +254,12 @@ class BatchSetting:
             if workload.origin.get("estimates") == EXACT_ESTIMATES or lacks_estimates(workload)
         ]
         if sweep.generated_estimates == EXACT_ESTIMATES:
-            names += [f"{self.generator}@{load:g}" for load in sweep.loads]
+            names += self._generated(sweep)
         return names
+
+    def _generated(self, sweep: BatchSweep) -> list[str]:
+        """Return the names of the loads that a comparison generates."""
+        return [f"{self.generator}@{load:g}" for load in sweep.loads]
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
         """Return what readers must know of predictions without users, and of shipped policies that know a log.
@@ -285,10 +289,9 @@ class BatchSetting:
         return known + [
             (
                 "users",
-                f"{load.name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",
+                f"{name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",
             )
-            for load in loads
-            if not has_users(load)
+            for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
         ]
 
 
