@@ -1,7 +1,8 @@
 """RLlib's PPO with action masks on a native batch of hdrl/JobPick-v0.
 
     pip install 'hdrl[rllib,learn]'
-    python examples/rllib_job_pick.py --iterations 10
+    python examples/rllib_job_pick.py --iterations 10 --out rllib.pt
+    hdrl model import rllib.pt options.json -o model.pt --activation tanh
 
 RLlib asks for the batch itself (``gym_env_vectorize_mode="vector_entry_point"``), so that one compiled call steps all
 environments of an env runner. Observations are flattened for its default network; the mask is a part of them, where
@@ -14,6 +15,7 @@ import argparse
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.wrappers.vector import FlattenObservation
 
 from hdrl.envs import JobPickVectorEnv
@@ -49,7 +51,9 @@ def make_config() -> Any:
         .env_runners(num_env_runners=0, num_envs_per_env_runner=N_ENVS, gym_env_vectorize_mode="vector_entry_point")
         .rl_module(
             rl_module_spec=RLModuleSpec(
-                module_class=ActionMaskingTorchRLModule, model_config={"head_fcnet_hiddens": [64, 64]}
+                module_class=ActionMaskingTorchRLModule,
+                # One activation everywhere, so that `hdrl model import` knows the network.
+                model_config={"head_fcnet_hiddens": [64, 64], "head_fcnet_activation": "tanh"},
             )
         )
         .training(gamma=1.0, lambda_=0.97, train_batch_size_per_learner=2048, minibatch_size=256, num_epochs=4)
@@ -60,10 +64,14 @@ def main() -> None:
     """Train, and print what an episode returns."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--iterations", type=int, default=10, help="how many times to collect and learn")
+    parser.add_argument("--out", help="file to which the weights of the network are written")
+    arguments = parser.parse_args()
     algorithm = make_config().build_algo()
-    for iteration in range(parser.parse_args().iterations):
+    for iteration in range(arguments.iterations):
         result = algorithm.train()
         print(iteration, result["env_runners"].get("episode_return_mean"))  # noqa: T201
+    if arguments.out:
+        torch.save(algorithm.get_module().state_dict(), arguments.out)
     algorithm.stop()
 
 

@@ -9,7 +9,7 @@ import click
 
 @click.group()
 def model() -> None:
-    """Average models."""
+    """Average models, and import those of other libraries."""
 
 
 @model.command()
@@ -23,3 +23,31 @@ def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
     from hdrl.experiment.train.averaging import average_models
 
     click.echo(f"{average_models(models, out, force=force)}: mean of {len(models)} models")
+
+
+@model.command("import")
+@click.argument("source", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("options", type=click.Path(path_type=Path), metavar="OPTIONS")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write."
+)
+@click.option(
+    "--activation",
+    type=click.Choice(["relu", "tanh", "leaky_relu"]),
+    help="What follows hidden layers; by default what FILE says, or else what its library does.",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option of OPTIONS; repeatable.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+def import_(
+    source: Path, options: Path, out: Path, activation: str | None, overrides: tuple[str, ...], *, force: bool
+) -> None:
+    """Make a model file of what Stable-Baselines3, RLlib or CleanRL saved in FILE.
+
+    OPTIONS is an options file that describes the environment of the training. FILE is what model.save of
+    Stable-Baselines3 wrote, or torch.save(network.state_dict(), FILE). Nothing in it is run.
+    """
+    from hdrl.experiment.run.inputs import read_options
+    from hdrl.experiment.train.foreign import import_model
+
+    read = read_options(options, overrides=overrides)
+    click.echo(f"{out}: {import_model(source, read, out, activation=activation, force=force)}")

@@ -205,6 +205,24 @@ def _read(path: Path) -> Any:
         raise ReadError(path, "is a folder, expected a model file") from None
     except OSError as error:
         raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    return read_tensors(data, path)
+
+
+def read_tensors(data: bytes, path: Path) -> Any:
+    """Return what ``torch.save`` wrote; nothing in it is run.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    path
+        Where they come from, for messages.
+
+    Raises
+    ------
+    ReadError
+        If they are damaged, or hold anything but tensors, numbers, texts, lists and dictionaries.
+    """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise ReadError(path, "is no model file, or a truncated one")
     # torch raises whatever its parts do, and no damaged file may show a traceback.

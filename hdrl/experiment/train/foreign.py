@@ -1,0 +1,303 @@
+"""Models of other libraries: a model file of hdrl with the weights that they saved.
+
+Only tensors are read, and nothing in a file is run: of Stable-Baselines3's archive the member ``policy.pth`` and what
+stands readably in ``data``, of other libraries a state dict that ``torch.save`` wrote. Fully connected networks alone
+are known, by the names that the libraries give to their layers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hdrl.errors import OptionsError, OutputError, ReadError, suggest
+from hdrl.experiment.train.learning import require_torch
+from hdrl.experiment.train.world import World
+from hdrl.files import max_unpacked_bytes
+from hdrl.options.file import OptionsFile
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hdrl.learn.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a library names the layers of an algorithm's networks.
+
+    Attributes
+    ----------
+    name
+        The library and its algorithms, for messages.
+    algorithm
+        The algorithm of hdrl whose agent acts alike.
+    actor, critic, trunk
+        Beginnings of the names of the layers, in their order: of the network that says what to do, of the one that
+        says what is to be expected, and of what both share.
+    ignored
+        Beginnings or ends of names that playing has no use for.
+    head
+        The part of the actor whose hidden layers the library lets other activations follow.
+    activation
+        What follows all hidden layers unless something else is chosen.
+    """
+
+    name: str
+    algorithm: str
+    actor: tuple[str, ...]
+    critic: tuple[str, ...] = ()
+    trunk: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    head: str = ""
+    activation: str = "tanh"
+
+
+_CLIPS = ("log_std_clip_param_const",)
+LAYOUTS = (
+    Layout(
+        "PPO, A2C or MaskablePPO of Stable-Baselines3",
+        "ppo",
+        ("mlp_extractor.policy_net", "action_net"),
+        ("mlp_extractor.value_net", "value_net"),
+    ),
+    Layout("DQN of Stable-Baselines3", "dqn", ("q_net.q_net",), ignored=("q_net_target.",), activation="relu"),
+    Layout(
+        "PPO of RLlib",
+        "ppo",
+        ("encoder.actor_encoder.net.mlp", "pi.net.mlp"),
+        ("encoder.critic_encoder.net.mlp", "vf.net.mlp"),
+        ignored=_CLIPS,
+        head="pi.net.mlp",
+    ),
+    Layout(
+        "PPO of RLlib with shared layers",
+        "ppo",
+        ("pi.net.mlp",),
+        ("vf.net.mlp",),
+        ("encoder.encoder.net.mlp",),
+        ignored=_CLIPS,
+        head="pi.net.mlp",
+    ),
+    Layout("PPO of CleanRL", "ppo", ("actor",), ("critic",)),
+    Layout("DQN of CleanRL", "dqn", ("network",), activation="relu"),
+)
+"""All layouts that are known."""
+
+
+def import_model(
+    source: str | Path, options: OptionsFile, out: str | Path, *, activation: str | None = None, force: bool = False
+) -> str:
+    """Write a model file with what another library has learned.
+
+    Parameters
+    ----------
+    source
+        What the library saved: ``model.save`` of Stable-Baselines3, else ``torch.save(network.state_dict(), file)``.
+    options
+        Options that describe the environment that it was trained in, and on which jobs.
+    out
+        The file to write; its folder must exist.
+    activation
+        What follows each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: what the file says, or
+        else the library's default.
+    force
+        Whether a file that is there already is replaced.
+
+    Returns
+    -------
+    str
+        What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read, or holds other networks.
+    OptionsError
+        If it does not fit the environment of the options.
+    OutputError
+        If ``out`` is there already, or cannot be written.
+    MissingExtra
+        If torch is not installed.
+    """
+    require_torch()
+    from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
+
+    source, out = Path(source), Path(out)
+    if out.exists() and not force:
+        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    weights, told = _read(source)
+    layout = _layout_of(weights, source)
+    networks = _networks(weights, layout, source)
+    activation = activation or _activation_told(told, source) or _usual_activation(weights, layout, source)
+    world = World(options)
+    algorithm, agent = _agent(networks, layout, world, str(source), activation)
+    notes = {"trained_on": world.trained_on(), "imported_from": layout.name}
+    save_checkpoint(out, checkpoint_of(agent, algorithm, environment=world.spec.as_json(), notes=notes))
+    return f"{layout.name}, {'-'.join(map(str, networks.sizes))}, {activation}"
+
+
+# ------------------------------------------------------------------ what a file holds
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
+    """Return the tensors of a file by name, and what Stable-Baselines3 says of them."""
+    import torch
+
+    from hdrl.learn.checkpoint import read_tensors
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+            if {"policy.pth", "data"} <= names:
+                content = read_tensors(_member(archive, "policy.pth", path), path)
+                told = json.loads(_member(archive, "data", path))
+            else:
+                content, told = read_tensors(path.read_bytes(), path), {}
+    except FileNotFoundError:
+        raise ReadError(path, "no such file") from None
+    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, RecursionError) as error:
+        text = "expected an archive of Stable-Baselines3, or what torch.save wrote"
+        raise ReadError(path, f"cannot be read ({getattr(error, 'strerror', None) or error}); {text}") from None
+    is_flat = (
+        isinstance(content, Mapping) and content and all(isinstance(one, torch.Tensor) for one in content.values())
+    )
+    if not is_flat:
+        raise ReadError(path, "holds no state dict, expected tensors by name: torch.save(network.state_dict(), FILE)")
+    return {str(name): tensor for name, tensor in content.items()}, told if isinstance(told, dict) else {}
+
+
+def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+    bound = max_unpacked_bytes()
+    with archive.open(name) as stream:
+        data = stream.read(bound + 1)
+    if len(data) > bound:
+        raise ReadError(path, f"{name} holds more than {bound // 2**20:,} MiB")
+    return data
+
+
+def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
+    """Return the activation that Stable-Baselines3 was asked for; its values are shown as text beside pickles."""
+    chosen = told.get("policy_kwargs")
+    text = chosen.get("activation_fn") if isinstance(chosen, dict) else None
+    if not isinstance(text, str):
+        return None
+    name = text.rstrip("'>").rpartition(".")[2]
+    known = {"ReLU": "relu", "Tanh": "tanh", "LeakyReLU": "leaky_relu"}
+    if name not in known:
+        raise ReadError(path, f"has {name:.40} between its layers; {suggest(name, known)}")
+    return known[name]
+
+
+def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> str:
+    """Return what the library puts between layers unless it is told otherwise."""
+    if layout.head and len(_layers(weights, [layout.head], path)) > 1:
+        told = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
+        raise ReadError(path, f"{told}; train with one activation for both, and name it (--activation)")
+    return layout.activation
+
+
+def _layout_of(weights: Mapping[str, Tensor], path: Path) -> Layout:
+    """Return the layout by which all tensors have a place."""
+    for layout in LAYOUTS:
+        needed = (*layout.actor, *layout.trunk)
+        if all(any(name.startswith(f"{part}.") for name in weights) for part in needed):
+            known = (*needed, *layout.critic)
+            left = [
+                name
+                for name in weights
+                if not name.startswith((*(f"{part}." for part in known), *layout.ignored))
+                and not name.endswith(layout.ignored)
+            ]
+            if left:
+                raise ReadError(path, f"looks like {layout.name}, but has {left[0]:.60}: only fully connected networks")
+            return layout
+    libraries = "Stable-Baselines3, RLlib or CleanRL"
+    raise ReadError(path, f"begins with {next(iter(weights)):.60}: no fully connected policy of {libraries}")
+
+
+# ------------------------------------------------------------------ the same networks here
+
+
+@dataclass(frozen=True, slots=True)
+class _Networks:
+    """Weights and biases of the layers of networks, in their order; trunk and critic may have none."""
+
+    actor: list[tuple[Tensor, Tensor]]
+    critic: list[tuple[Tensor, Tensor]]
+    trunk: list[tuple[Tensor, Tensor]]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many numbers go in, and the widths of all layers up to the actions."""
+        whole = self.trunk + self.actor
+        return [int(whole[0][0].shape[1]), *_widths(whole)]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of an agent with such networks."""
+        own = _widths(self.actor)[:-1]
+        if self.trunk:
+            return {"network": "mlp", "hidden": _widths(self.trunk), "heads": own, "is_shared": True}
+        return {"network": "mlp", "hidden": own}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the weights by the names that they have in `MlpActorCritic`, where activations count as layers."""
+        return {
+            f"{part}.{2 * place}.{kind}": tensor.float()
+            for part, layers in (("trunk", self.trunk), ("actor", self.actor), ("critic", self.critic))
+            for place, layer in enumerate(layers)
+            for kind, tensor in zip(("weight", "bias"), layer, strict=True)
+        }
+
+
+def _networks(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> _Networks:
+    actor, critic, trunk = (_layers(weights, parts, path) for parts in (layout.actor, layout.critic, layout.trunk))
+    if _widths(critic)[:-1] != _widths(actor)[:-1]:
+        # A critic here is as wide as its actor, and playing needs none.
+        return _Networks(trunk + actor, [], [])
+    return _Networks(actor, critic, trunk)
+
+
+def _layers(weights: Mapping[str, Tensor], parts: Sequence[str], path: Path) -> list[tuple[Tensor, Tensor]]:
+    layers: list[tuple[Tensor, Tensor]] = []
+    for part in parts:
+        names = [name for name in weights if name.startswith(f"{part}.") and name.endswith(".weight")]
+        for name in sorted(names, key=_place):
+            weight, bias = weights[name], weights.get(f"{name.removesuffix('.weight')}.bias")
+            is_layer = weight.ndim == 2 and bias is not None and bias.shape == weight.shape[:1]
+            if bias is None or not is_layer or (layers and layers[-1][0].shape[0] != weight.shape[1]):
+                raise ReadError(path, f"{name:.60} is no fully connected layer that follows the one before it")
+            layers.append((weight, bias))
+    return layers
+
+
+def _place(name: str) -> list[int]:
+    return [int(text) for text in name.split(".") if text.isdecimal()]
+
+
+def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
+    return [int(weight.shape[0]) for weight, _ in layers]
+
+
+def _agent(networks: _Networks, layout: Layout, world: World, where: str, activation: str) -> tuple[str, Agent]:
+    """Return an algorithm and its agent, which acts in a world as the networks say."""
+    from hdrl.agents import make_agent
+
+    envs = world.batch("train", 1)
+    spaces = envs.single_observation_space, envs.single_action_space
+    envs.close()
+    algorithm = "reinforce" if layout.critic and not networks.critic else layout.algorithm
+    agent = make_agent(algorithm, *spaces, **networks.settings(), activation=activation)
+    expected = math.prod(agent.observation_shape), agent.n_actions
+    if (networks.sizes[0], networks.sizes[-1]) != expected:
+        raise OptionsError(
+            f"{where}: takes {networks.sizes[0]} numbers and chooses among {networks.sizes[-1]} actions, "
+            f"but {world.spec.id} gives {expected[0]} and has {expected[1]}: other options than those of its training?"
+        )
+    agent.load_weights({"modules": dict.fromkeys(agent.modules, networks.state())})
+    return algorithm, agent

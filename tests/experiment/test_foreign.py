@@ -1,0 +1,153 @@
+"""``hdrl model import``: models of other libraries decide as they did there; anything else is one line."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
+
+import gymnasium  # noqa: E402
+from torch import nn  # noqa: E402
+
+import hdrl.envs  # noqa: E402, F401 (registers them)
+from hdrl.agents import load_agent  # noqa: E402
+from hdrl.experiment import Model  # noqa: E402
+from hdrl.launcher.main import cli  # noqa: E402
+from hdrl.learn import load_checkpoint  # noqa: E402
+from hdrl.platform import read_platform  # noqa: E402
+from hdrl.workload import read_workload  # noqa: E402
+
+N_ROWS, N_FEATURES = 6, 8
+N_NUMBERS = N_ROWS * N_FEATURES
+OBSERVATIONS = torch.rand(20, N_ROWS, N_FEATURES, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Path:
+    path = tmp_path / "options.json"
+    learning = {"environment": "job_pick", "arguments": {"max_jobs": N_ROWS}, "episodes": {"n_jobs": 20}}
+    given = {"platform_file_path": "homogeneous:4096", "workload_file_path": "lublin_gaia_1000", "learning": learning}
+    path.write_text(json.dumps(given))
+    return path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["model", "import", *map(str, words)], prog_name="hdrl")
+
+
+def layers(*sizes: int, last: bool = False) -> nn.Sequential:
+    parts: list[nn.Module] = []
+    for n_in, n_out in zip(sizes, sizes[1:], strict=False):
+        parts += [nn.Linear(n_in, n_out), nn.Tanh()]
+    return nn.Sequential(*(parts if last else parts[:-1]))
+
+
+def named(**parts: nn.Module) -> dict[str, Any]:
+    """A state dict whose parts have dots in their names."""
+    return {
+        f"{part.replace('__', '.')}.{name}": tensor
+        for part, module in parts.items()
+        for name, tensor in module.state_dict().items()
+    }
+
+
+def test_cleanrls_models_decide_as_there(tmp_path: Path, options: Path) -> None:
+    actor, critic = layers(N_NUMBERS, 9, 7, N_ROWS), layers(N_NUMBERS, 9, 7, 1)
+    torch.save(named(critic=critic, actor=actor), tmp_path / "cleanrl.pt")
+    result = run(tmp_path / "cleanrl.pt", options, "-o", tmp_path / "m.pt")
+    assert result.output == f"{tmp_path / 'm.pt'}: PPO of CleanRL, 48-9-7-6, tanh\n"
+    agent = load_agent(tmp_path / "m.pt")
+    logits = actor(OBSERVATIONS.flatten(1))
+    assert torch.equal(agent.act(OBSERVATIONS, None, explore=False).actions, logits.argmax(-1))
+    assert agent.values(OBSERVATIONS, None) == pytest.approx(critic(OBSERVATIONS.flatten(1))[:, 0].detach())
+    mask = torch.ones(20, N_ROWS, dtype=torch.bool).scatter_(1, logits.argmax(-1, keepdim=True), value=False)
+    assert torch.equal(agent.act(OBSERVATIONS, mask, explore=False).actions, logits.topk(2).indices[:, 1])
+    checkpoint = load_checkpoint(tmp_path / "m.pt")
+    assert checkpoint.environment == {"id": "hdrl/JobPick-v0", "arguments": checkpoint.environment["arguments"]}
+    assert checkpoint.notes["trained_on"]["last_job"] == 599, "the first 60 % of the log"
+    machine = read_platform("homogeneous:4096")
+    trace = Model(tmp_path / "m.pt").play(machine, read_workload("lublin_gaia_1000", machine, n_jobs=30))
+    assert np.isfinite(trace.records["start_s"]).all()
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_rllibs_models_decide_as_there(tmp_path: Path, options: Path, *, is_shared: bool) -> None:
+    encoder, head, value = layers(N_NUMBERS, 9, 7, last=True), layers(7, 5, N_ROWS), layers(7, 5, 1)
+    clip = {"pi.log_std_clip_param_const": torch.tensor([20.0])}
+    heads = {"pi__net__mlp": head, "vf__net__mlp": value}
+    if is_shared:
+        parts = named(encoder__encoder__net__mlp=encoder, **heads)
+    else:
+        other = layers(N_NUMBERS, 9, 7, last=True)
+        parts = named(encoder__actor_encoder__net__mlp=encoder, encoder__critic_encoder__net__mlp=other, **heads)
+    torch.save(parts | clip, tmp_path / "rllib.pt")
+    refused = run(tmp_path / "rllib.pt", options, "-o", tmp_path / "m.pt")
+    assert (refused.exit_code, "--activation" in refused.stderr) == (2, True)
+    assert run(tmp_path / "rllib.pt", options, "-o", tmp_path / "m.pt", "--activation", "tanh").exit_code == 0
+    agent = load_agent(tmp_path / "m.pt")
+    known = encoder(OBSERVATIONS.flatten(1))
+    assert torch.equal(agent.act(OBSERVATIONS, None, explore=False).actions, head(known).argmax(-1))
+    if is_shared:
+        assert agent.values(OBSERVATIONS, None) == pytest.approx(value(known)[:, 0].detach(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "algorithm", "told"),
+    [
+        ("PPO", {}, "ppo", "48-64-64-6, tanh"),
+        ("A2C", {"net_arch": {"pi": [12], "vf": [5, 5]}, "activation_fn": nn.ReLU}, "reinforce", "48-12-6, relu"),
+        ("DQN", {}, "dqn", "48-64-64-6, relu"),
+    ],
+)
+def test_models_of_stable_baselines3_decide_as_there(
+    tmp_path: Path, options: Path, name: str, settings: dict[str, Any], algorithm: str, told: str
+) -> None:
+    sb3 = pytest.importorskip("stable_baselines3", reason="needs stable-baselines3 (the extra dev)")
+    env = gymnasium.make("hdrl/JobPick-v0", n_procs=64, n_jobs=20, max_jobs=N_ROWS)
+    small = {"buffer_size": 10} if name == "DQN" else {}
+    model = getattr(sb3, name)("MlpPolicy", env, policy_kwargs=settings or None, seed=1, device="cpu", **small)
+    model.save(tmp_path / "sb3.zip")
+    result = run(tmp_path / "sb3.zip", options, "-o", tmp_path / "m.pt")
+    assert result.output.endswith(f"of Stable-Baselines3, {told}\n"), result.stderr
+    assert load_checkpoint(tmp_path / "m.pt").algorithm == algorithm
+    chosen = load_agent(tmp_path / "m.pt").act(OBSERVATIONS, None, explore=False).actions
+    assert chosen.tolist() == model.predict(OBSERVATIONS.numpy(), deterministic=True)[0].tolist()
+
+
+def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> None:
+    actor = layers(N_NUMBERS, 9, N_ROWS)
+    files: dict[str, Any] = {
+        "odd.pt": named(policy=actor),
+        "list.pt": [1, 2],
+        "deep.pt": {"actor": named(actor=actor)},
+        "wide.pt": named(actor=layers(N_NUMBERS + 1, 9, N_ROWS)),
+        "image.pt": named(actor=nn.Sequential(nn.Conv2d(1, 2, 3))),
+        "more.pt": named(actor=actor, lstm=nn.Linear(2, 2)),
+        "broken.pt": named(actor=nn.Sequential(nn.Linear(N_NUMBERS, 9), nn.Tanh(), nn.Linear(8, N_ROWS))),
+    }
+    for name, content in files.items():
+        torch.save(content, tmp_path / name)
+    (tmp_path / "text.pt").write_text("model")
+    with zipfile.ZipFile(tmp_path / "pickle.zip", "w") as archive:
+        archive.writestr("data", "{}")
+        archive.writestr("policy.pth", b"\x80\x04cos\nsystem\n(S'true'\ntR.")
+    for name, told in {
+        "odd.pt": "begins with policy.0.weight",
+        "list.pt": "holds no state dict",
+        "deep.pt": "holds no state dict",
+        "wide.pt": "takes 49 numbers and chooses among 6 actions, but hdrl/JobPick-v0 gives 48 and has 6",
+        "image.pt": "actor.0.weight is no fully connected layer",
+        "more.pt": "looks like PPO of CleanRL, but has lstm.weight",
+        "broken.pt": "actor.2.weight is no fully connected layer that follows",
+        "text.pt": "cannot be read",
+        "pickle.zip": "is no model file",
+        "none.pt": "no such file",
+    }.items():
+        result = run(tmp_path / name, options, "-o", tmp_path / "m.pt")
+        assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
+    assert not (tmp_path / "m.pt").exists()
