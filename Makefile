@@ -2,6 +2,8 @@
 # make test       install what the tests use, run every check
 # make browser    install Debian's Chromium, which the tests of the report use where it is there
 # make fuzz       damage files and interrupt commands at random for ten minutes (HDRL_FUZZ_SECONDS, HDRL_FUZZ_SEED)
+# make docs       build the documentation site in build/site
+# make gallery    draw the pictures of docs/gallery.md anew
 # make benchmark  measure the speed of this machine
 # make clean      delete what the above made here, results excepted
 
@@ -20,7 +22,9 @@ DEFINITION := setup.cfg pyproject.toml constraints.txt hdrl/version.py
 # instead of importing them get a copy of the tree as it is installed.
 TREE := build/tree
 
-.PHONY: demo test lint imports types fuzz browser benchmark clean
+DOCS := $(VENV)/installed-docs
+
+.PHONY: demo test lint imports types tree fuzz browser docs gallery benchmark clean
 .DELETE_ON_ERROR:
 
 demo: $(CORE)
@@ -32,8 +36,11 @@ test: $(DEV) lint
 lint: $(DEV)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
-	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
+	@$(MAKE) --no-print-directory tree
 	@$(MAKE) --no-print-directory --jobs=2 imports types
+
+tree:
+	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
 
 # Parts of lint, which makes the tree that they read.
 imports:
@@ -48,6 +55,16 @@ fuzz: $(DEV)
 browser:
 	@command -v chromium >/dev/null || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
 		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
+docs: $(DOCS) tree
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The page holds the commands that draw its pictures.
+gallery: $(DEV)
+	rm -rf build/gallery && mkdir -p build/gallery && ln -s $(CURDIR)/examples build/gallery/examples
+	sed -n 's/^\$$ //p' docs/gallery.md > build/gallery/commands
+	cd build/gallery && PATH="$(CURDIR)/$(BIN):$$PATH" sh -e commands
+	cp build/gallery/*.png docs/pictures/
 
 benchmark: $(CORE)
 	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python "$$file"; done
@@ -67,4 +84,8 @@ $(CORE): $(DEFINITION) | $(BIN)/python
 $(DEV): $(DEFINITION) | $(BIN)/python
 	$(INSTALL) --editable '.[dev]'
 	$(INSTALL) --no-deps pybatsim
+	@touch $@ $(CORE)
+
+$(DOCS): $(DEFINITION) | $(BIN)/python
+	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(CORE)

@@ -34,7 +34,7 @@ COMMANDS = {
     "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
     "predict": LazyCommand("hdrl.launcher.predict", "predict", "Evaluate predictors of run times on a log."),
-    "model": LazyCommand("hdrl.launcher.model", "model", "Average models that evolved with several seeds."),
+    "model": LazyCommand("hdrl.launcher.model", "model", "Import models of other libraries, average models."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
     "adaptation": LazyCommand(

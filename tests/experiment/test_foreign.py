@@ -1,5 +1,6 @@
 """``hdrl model import``: models of other libraries decide as they did there; anything else is one line."""
 
+import itertools
 import json
 import zipfile
 from pathlib import Path
@@ -42,7 +43,7 @@ def run(*words: object) -> Result:
 
 def layers(*sizes: int, last: bool = False) -> nn.Sequential:
     parts: list[nn.Module] = []
-    for n_in, n_out in zip(sizes, sizes[1:], strict=False):
+    for n_in, n_out in itertools.pairwise(sizes):
         parts += [nn.Linear(n_in, n_out), nn.Tanh()]
     return nn.Sequential(*(parts if last else parts[:-1]))
 

@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {
     name: (ROOT / name).read_text(encoding="utf-8")
-    for name in ("README.md", "docs/comparing.md", "docs/options.md", "docs/python.md")
+    for name in (
+        *("README.md", "docs/comparing.md", "docs/options.md", "docs/python.md"),
+        *("docs/tutorial.md", "docs/gallery.md", "docs/from-batsim.md", "docs/from-hdeeprm.md"),
+    )
 }
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = {name: BLOCK.findall(page) for name, page in PAGES.items()}

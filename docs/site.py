@@ -1,0 +1,48 @@
+"""What the documentation site shows from outside this folder: the README as its first page, and files that pages link.
+
+MkDocs reads this (``hooks`` in mkdocs.yml). In a checkout all links lead to files; on the site, links out of this
+folder lead to copies under ``source/``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+_OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)(#[^)]*)?\)")
+_OF_README = re.compile(r"\]\((?!https?:|#|source/)([^)#]+)(#[^)]*)?\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the README, and whatever a page links outside this folder."""
+    linked = set()
+    for page in list(files.documentation_pages()):
+        linked.update(match[1] for match in _OUTSIDE.finditer(Path(page.abs_src_path).read_text(encoding="utf-8")))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = {file.src_uri for file in files}
+
+    def moved(match: re.Match[str]) -> str:
+        target = match[1].removeprefix("docs/")
+        if match[1] != target and target in pages:
+            return f"]({target}{match[2] or ''})"
+        linked.add(match[1])
+        return f"]({_copied(match[1])})"
+
+    files.append(File.generated(config, "index.md", content=_OF_README.sub(moved, readme)))
+    for name in sorted(linked):
+        files.append(File.generated(config, _copied(name), content=(ROOT / name).read_bytes()))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links out of this folder lead to the copies."""
+    return _OUTSIDE.sub(lambda match: f"]({_copied(match[1])})", markdown)
+
+
+def _copied(name: str) -> str:
+    """Return where a file is copied to; as text where a browser would not show it."""
+    return f"source/{name}" if Path(name).suffix in {".png", ".svg"} else f"source/{name}.txt"
