@@ -33,7 +33,7 @@ COMMANDS = {
     "runs": LazyCommand("hdrl.launcher.runs", "runs", "List what was run in a folder and what came of it."),
     "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
-    "predict": LazyCommand("hdrl.launcher.predict", "predict", "Evaluate predictors of run times on a log."),
+    "predict": LazyCommand("hdrl.launcher.predict", "predict", "Evaluate predictors of run times, train networks."),
     "model": LazyCommand("hdrl.launcher.model", "model", "Import models of other libraries, average models."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
     "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),

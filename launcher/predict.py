@@ -1,7 +1,9 @@
-"""``hdrl predict``: how well run times can be predicted."""
+"""``hdrl predict``: how well run times can be predicted, and networks that learn it."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def predict() -> None:
-    """Evaluate predictors of run times."""
+    """Evaluate predictors of run times, train networks."""
 
 
 @predict.command(cls=CleanErrors)
@@ -47,6 +49,45 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
         click.echo(json.dumps(as_rows(found), indent=2))
         return
     _show(found, workload.name)
+
+
+@predict.command(cls=CleanErrors)
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (.json)."
+)
+@click.option("--range", "part", default="0:0.6", show_default=True, metavar="FROM:TO", help="Part that is learned.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the training.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool, quiet: bool) -> None:
+    """Train a network that predicts run times on LOGs, SWF files; policies use it as 'sjf+easy@FILE'."""
+    from hdrl.errors import OutputError
+    from hdrl.settings.batch.platform.reader import read_platform
+    from hdrl.settings.batch.predict.network import write_network
+    from hdrl.settings.batch.predict.training import train_network
+    from hdrl.settings.batch.workload.read import read_workload
+
+    if out.exists() and not force:
+        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    machine = read_platform("homogeneous:1")
+    read = [read_workload(log, machine, bandwidth="none", memory="none") for log in logs]
+    with _bar(quiet=quiet) as show:
+        network = train_network(read, _shares(part), seed=seed, progress=show)
+    write_network(out, network, force=force)
+    click.echo(out)
+
+
+@contextlib.contextmanager
+def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many epochs are over."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    with Bar(console=console, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("epochs", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _shares(text: str) -> tuple[float, float]:

@@ -64,19 +64,6 @@ class BatchPolicies:
         group = f"heuristics@{predictor}"
         return group if group in self.groups() else None
 
-    def shipped(self, candidates: Sequence[str]) -> list[str]:
-        """Return the shipped policies among the candidates of a sweep.
-
-        Parameters
-        ----------
-        candidates
-            As they were written.
-        """
-        from hdrl.settings.batch.policies.indexed import shipped_indices
-
-        names = [text.rpartition("=")[2] for text in candidates]
-        return [name for name in shipped_indices() if name in names]
-
     def predicts(self, candidate: str) -> bool:
         """Tell whether a candidate of a sweep is a policy, or a group, that goes by predictions.
 

@@ -269,7 +269,7 @@ class BatchSetting:
         sweep, machine, loads
             What is compared.
         """
-        from hdrl.settings.batch.policies.indexed import logs_known_to
+        from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
         del machine
@@ -279,7 +279,7 @@ class BatchSetting:
                 f"{name} was trained on the first {share:.0%} of {load.name}: windows from {sweep.range[0]:.0%} on "
                 "may hold jobs that it knows",
             )
-            for name in self.policies.shipped(sweep.candidates)
+            for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads
             if (share := logs_known_to(name).get(load.name, 0.0)) > sweep.range[0]
         ]

@@ -124,7 +124,8 @@ PREDICT_LAST_TWO = 2
 PREDICT_USER_MEAN = 3
 PREDICT_GEOMETRIC = 4
 PREDICT_HARMONIC = 5
-PREDICT_GIVEN = 6  # as somebody outside the kernel has said
+PREDICT_LEARNED = 6  # by a network, which needs weights
+PREDICT_GIVEN = 7  # as somebody outside the kernel has said
 
 PREDICTORS = tuple(range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
 

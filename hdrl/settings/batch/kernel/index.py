@@ -18,7 +18,7 @@ import math
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.history import SHORT_S, spread
+from hdrl.settings.batch.kernel.groups import SHORT_S, spread
 from hdrl.settings.batch.workload.history import USER_LEVEL
 
 N_FEATURES = 13

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.history import N_LEVELS, PREDICTION_DTYPE, SUMS_DTYPE, end_in
+from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE, end_in
+from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.index import N_WEIGHTS
 from hdrl.settings.batch.kernel.jit import entry
+from hdrl.settings.batch.kernel.network import N_NUMBERS
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.history import Past, past_of
 from hdrl.settings.batch.workload.model import Workload
@@ -35,6 +37,8 @@ class Rule:
         ``INDEX_*`` of `kernel.codes`.
     has_gate
         Whether the gate may hold jobs.
+    network
+        Of ``PREDICT_LEARNED``: the numbers of `kernel.network`; else empty.
     run_times
         Of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
         seconds.
@@ -45,6 +49,7 @@ class Rule:
     weights: tuple[float, ...] = ()
     index_form: int = codes.INDEX_LINEAR
     has_gate: bool = False
+    network: tuple[float, ...] = ()
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
 
     def __post_init__(self) -> None:
@@ -58,6 +63,8 @@ class Rule:
         codes.check_code("the predictor", self.predictor, codes.PREDICTORS)
         codes.check_code("the form of the index", self.index_form, codes.INDEX_FORMS)
         codes.check_code("the number of weights", len(self.weights), (0, N_WEIGHTS))
+        needed = N_NUMBERS if self.predictor == codes.PREDICT_LEARNED else 0
+        codes.check_code("the number of weights of the network", len(self.network), (needed,))
 
 
 NO_RULE = Rule()
@@ -101,9 +108,11 @@ def arrays_of(rule: Rule, platform: Platform, workload: Workload) -> dict[str, N
     if rule.predictor == codes.PREDICT_NOTHING:
         nothing = np.zeros((0, N_LEVELS), dtype=np.int32)
         no_sums, no_predictions = np.zeros(0, dtype=SUMS_DTYPE), np.zeros(0, dtype=PREDICTION_DTYPE)
-        return {"job_groups": nothing, "sums": no_sums, "predictions": no_predictions, "weights": weights}
+        known = {"job_groups": nothing, "sums": no_sums, "predictions": no_predictions}
+        return {**known, "weights": weights, "network": np.zeros(0)}
     past = past_of(workload)
     predictions = np.zeros(workload.n_jobs, dtype=PREDICTION_DTYPE)
     if rule.run_times is not None:
         predictions["given_s"] = rule.run_times(platform, workload)
-    return {"job_groups": past.groups, "sums": first_sums(past), "predictions": predictions, "weights": weights}
+    known = {"job_groups": past.groups, "sums": first_sums(past), "predictions": predictions}
+    return {**known, "weights": weights, "network": np.array(rule.network, dtype=np.float64)}

@@ -41,7 +41,9 @@ from hdrl.settings.batch.kernel.dtypes import (
     STEP_DTYPE,
     SUBMITTER_DTYPE,
 )
-from hdrl.settings.batch.kernel.history import N_LEVELS, PREDICTION_DTYPE, SUMS_DTYPE
+from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
+from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
+from hdrl.settings.batch.kernel.network import N_NEURONS
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
@@ -128,6 +130,8 @@ class State(NamedTuple):
     sums: Annotated[Rows, own(SUMS_DTYPE, "n_sums")]
     predictions: Annotated[Rows, own(PREDICTION_DTYPE, "n_predicted")]
     weights: Annotated[Floats, shared(np.float64, "n_weights")]  # of the index and the gate
+    network: Annotated[Floats, shared(np.float64, "n_network")]  # that predicts run times, and its neurons
+    neurons: Annotated[Floats, scratch(np.float64, "n_neurons")]
     twister: Annotated[NDArray[np.uint32], own(np.uint32, "n_twister")]  # Mersenne twister, position last
     completed: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]  # jobs in the order in which they ended
     allocated: Annotated[Ints, own(np.int32, "n_places")]  # all allocations
@@ -198,6 +202,8 @@ def sizes_of(
         "n_levels_of_groups": N_LEVELS,
         "n_sums": len(ruled["sums"]),
         "n_weights": len(ruled["weights"]),
+        "n_network": len(ruled["network"]),
+        "n_neurons": N_NEURONS if len(ruled["network"]) else 0,
         "n_twister": N_TWISTER,
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,

@@ -89,7 +89,7 @@ class IndexKind:
         weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         core_key, backfilling = read_choices(self.backfilling, self.core_selection)
         rule = Rule(
-            predictor=PREDICTORS[self.predictor].code,
+            **PREDICTORS[self.predictor].asked(),
             weights=tuple(weights.tolist()),
             index_form=FORMS[self.form],
             has_gate=self.gate,
@@ -133,7 +133,7 @@ def shipped_index(name: str) -> PolicyPair:
     return IndexKind(**data["kind"]).policy(data["offsets"], name)
 
 
-def logs_known_to(name: str) -> Mapping[str, float]:
+def logs_of(name: str) -> Mapping[str, float]:
     """Return the logs that a shipped policy was trained on, and up to which share of their jobs.
 
     Parameters

@@ -62,6 +62,7 @@ the short ones to come: ``saf+easy@geo~gate``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -79,8 +80,9 @@ from hdrl.settings.batch.policies.choices import (
     OTHER_JOB_SELECTIONS,
     PolicyPair,
 )
-from hdrl.settings.batch.policies.indexed import shipped_index, shipped_indices
-from hdrl.settings.batch.predict.predictors import PREDICTORS
+from hdrl.settings.batch.policies.indexed import logs_of, shipped_index, shipped_indices
+from hdrl.settings.batch.predict.network import read_network, shipped_network
+from hdrl.settings.batch.predict.predictors import LEARNED, PREDICTORS
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
 """Number of each job selection in the kernel (``JOB_*`` in `kernel.codes`)."""
@@ -111,6 +113,9 @@ GATE = "gate"
 
 GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
 """Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
+
+_OWN_NETWORK = re.compile(r"(?P<before>[^@]*)@(?P<file>.+\.json)(?P<after>(/all)?(~\w+)?(-\w+)?)")
+"""The name of a policy that goes by a network of one's own: the name of its file may hold any character."""
 
 VOID = "void"
 """The action that starts nothing."""
@@ -152,9 +157,16 @@ def read_pair(name: str) -> PolicyPair:
         If there is no such policy.
     DecisionError
         If a gate or predicted reservations are asked for without EASY.
+    ReadError
+        If a network that is named cannot be read.
     """
     if name in shipped_indices():
         return shipped_index(name)
+    asked = _OWN_NETWORK.fullmatch(name)
+    if asked is not None:
+        pair = read_pair(f"{asked['before']}@{LEARNED}{asked['after']}")
+        network = read_network(asked["file"]).numbers
+        return replace(pair, name=name, rule=replace(pair.rule, network=network))
     choice, dash, core = name.partition("-")
     plain, tilde, gate = choice.partition("~")
     plain, at, predictor = plain.partition("@")
@@ -187,13 +199,28 @@ def _with_rule(pair: PolicyPair, predictor: str | None, gate: str | None) -> Pol
         raise DecisionError(f"policy {pair.name!r}: {asked} without EASY, expected for instance 'saf+easy@geo~gate'")
     chosen = PREDICTORS[base]
     rule = Rule(
-        predictor=chosen.code,
+        **chosen.asked(),
         predicts_ends=bool(slash),
         weights=() if gate is None else GATE_BY_HAND,
         has_gate=gate is not None,
-        run_times=chosen.run_times,
     )
     return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
+
+
+def logs_known_to(name: str) -> Mapping[str, float]:
+    """Return the logs that a policy was trained on, itself or what predicts for it, and up to which share of the jobs.
+
+    Parameters
+    ----------
+    name
+        The name of a policy; of others than those of this module, nothing is known.
+    """
+    if name in shipped_indices():
+        return logs_of(name)
+    own = _OWN_NETWORK.fullmatch(name)
+    if own is not None:
+        return read_network(own["file"]).trained_on
+    return shipped_network().trained_on if re.search(rf"@{LEARNED}(?![^/~-])", name) else {}
 
 
 def action_table(selection: Sequence[Mapping[str, Sequence[str]]] | None, *, void: bool = True) -> list[str]:

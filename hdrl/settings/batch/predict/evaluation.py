@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
-from hdrl.settings.batch.kernel.history import SUMS_DTYPE
+from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
+from hdrl.settings.batch.kernel.network import LAYERS
 from hdrl.settings.batch.kernel.replay import REPLAYED, replay
+from hdrl.settings.batch.predict.network import answers, shipped_network
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import LEVELS, LogHistory
 from hdrl.settings.batch.workload.model import Workload
@@ -87,20 +89,47 @@ def predictions_of(history: LogHistory) -> dict[str, Floats]:
     dict
         By name of the predictor, seconds of shape ``(n_jobs,)``.
     """
+    learned, seen = replayed(history)
+    log_ratio = np.minimum(answers(shipped_network().numbers, seen)[:, 0], 0.0)
+    by_name = {
+        **learned,
+        "requested": history.requested_time_s,
+        "learned": history.requested_time_s * np.exp(log_ratio),
+    }
+    return {name: by_name[name] for name in EVALUATED}
+
+
+def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
+    """Go through a log by its own dates, as a scheduler that knows only what has ended.
+
+    Parameters
+    ----------
+    history
+        The log.
+
+    Returns
+    -------
+    tuple
+        What predictors without a network say of each job when it was submitted, by name, in seconds of shape
+        ``(n_jobs,)``; and what a network sees of it, shape ``(n_jobs, kernel.network.LAYERS[0])``.
+    """
     n_jobs = len(history.submit_s)
     offsets = np.cumsum([0, *(history.groups[:, level].max(initial=0) + 1 for level in range(len(LEVELS) - 1))])
     groups = np.ascontiguousarray(history.groups + offsets.astype(np.int32), dtype=np.int32)
     sums = np.zeros(int(groups.max(initial=0)) + 1, dtype=SUMS_DTYPE)
-    results = np.zeros((n_jobs, len(REPLAYED)))
+    results, seen = np.zeros((n_jobs, len(REPLAYED))), np.zeros((n_jobs, LAYERS[0]))
     arrivals = np.lexsort((np.arange(n_jobs), history.submit_s)).astype(np.int64)
     ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
     columns = [
         np.ascontiguousarray(column)
         for column in (history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
     ]
-    replay(arrivals, np.ascontiguousarray(ends), columns[0], columns[1], columns[2], columns[3], groups, sums, results)
-    learned = dict(zip(REPLAYED, results.T, strict=True))
-    return {name: history.requested_time_s if name == "requested" else learned[name] for name in EVALUATED}
+    replay(
+        *(arrivals, np.ascontiguousarray(ends)),
+        *(columns[0], columns[1], columns[2], columns[3]),
+        *(groups, sums, results, seen),
+    )
+    return dict(zip(REPLAYED, results.T, strict=True)), seen
 
 
 def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 1.0)) -> list[Evaluation]:
@@ -120,6 +149,29 @@ def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 
     OptionsError
         If these are no shares.
     """
+    history, judged = judged_jobs(workload, shares)
+    run_s = np.maximum(history.run_s[judged], _SHORTEST_S)
+    return [
+        _evaluated(name, np.maximum(values[judged], _SHORTEST_S), run_s)
+        for name, values in predictions_of(history).items()
+    ]
+
+
+def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHistory, NDArray[np.int64]]:
+    """Return the log behind a workload, and which of its jobs are those of a part of the workload.
+
+    Parameters
+    ----------
+    workload, shares
+        As in `evaluate_predictors`.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no log behind it, or it does not tell when jobs started.
+    OptionsError
+        If these are no shares.
+    """
     history = workload.history
     if history is None or workload.places is None:
         raise WorkloadError(f"{workload.name}: is no log with its own run and requested times, expected an SWF file")
@@ -127,12 +179,7 @@ def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 
         raise WorkloadError(f"{workload.name}: does not tell how long jobs waited (field 3), so nothing can be learned")
     first, last = range_of_shares(shares, workload.n_jobs, what="range", items=f"jobs of {workload.name}")
     order = np.argsort(workload.jobs["submit_s"], kind="stable")
-    judged = workload.places[order[first:last]]
-    run_s = np.maximum(history.run_s[judged], _SHORTEST_S)
-    return [
-        _evaluated(name, np.maximum(values[judged], _SHORTEST_S), run_s)
-        for name, values in predictions_of(history).items()
-    ]
+    return history, workload.places[order[first:last]]
 
 
 def has_users(workload: Workload) -> bool:

@@ -12,6 +12,7 @@ predictor       a job will run
 ``geo``         as long as jobs of its user, request and size, on a logarithmic scale: a hierarchy of
                 five groups, in which a group with few ended jobs leans on the next coarser one
 ``harm``        the same by harmonic means, which short runs dominate, as they do bounded slowdown
+``learned``     as long as a small network says, which `predict.training` trained on other logs
 ``clairvoyant`` as long as it really will, which no scheduler knows: a bound, told as such
 =============== ====================================================================================
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from hdrl.registry import Registry
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.predict.network import Network, shipped_network
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.statistics import reference_run_times
 
@@ -42,14 +45,25 @@ class Predictor:
     run_times
         Of one that the kernel does not know (``PREDICT_GIVEN``): a function from a platform and a workload to what it
         says of each job, in seconds on cores of the platform's mean speed.
+    network
+        Of one that learned: a function that returns its network.
     is_clairvoyant
         Whether it knows true run times.
     """
 
     code: int
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
+    network: Callable[[], Network] | None = None
     is_clairvoyant: bool = False
 
+    def asked(self) -> dict[str, Any]:
+        """Return what a `kernel.rule.Rule` needs to know of it."""
+        network = self.network().numbers if self.network is not None else ()
+        return {"predictor": self.code, "run_times": self.run_times, "network": network}
+
+
+LEARNED = "learned"
+"""The network that is shipped."""
 
 PREDICTORS: Registry[Predictor] = Registry("predictor")
 """The predictors that names of policies may ask for after ``@``."""
@@ -74,6 +88,7 @@ for _name, _predictor in (
     ("user_mean", Predictor(codes.PREDICT_USER_MEAN)),
     ("geo", Predictor(codes.PREDICT_GEOMETRIC)),
     ("harm", Predictor(codes.PREDICT_HARMONIC)),
+    (LEARNED, Predictor(codes.PREDICT_LEARNED, network=shipped_network)),
     ("clairvoyant", Predictor(codes.PREDICT_GIVEN, true_run_times, is_clairvoyant=True)),
 ):
     PREDICTORS.register(_name)(_predictor)

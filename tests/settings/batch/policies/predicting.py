@@ -47,6 +47,35 @@ class Oracle:
         inverse = max(inverse, 10 / max(requested_s, 10))
         return min(requested_s, requested_s * math.exp(log_ratio)), 10 / inverse
 
+    def seen(self, user, cores, requested_s, n_here):
+        """Return what a network sees."""
+        log_ratio, inverse, seen = -0.9, 0.05, []
+        for level, m in enumerate(SHRINKAGES):
+            mine, weights = self._level(user, cores, requested_s, level)
+            n = sum(weights)
+            ratios = sum(w * math.log(max(e[3], 1) / max(e[2], 1)) for w, e in zip(weights, mine, strict=True))
+            inverses = sum(w * 10 / max(e[3], 10) for w, e in zip(weights, mine, strict=True))
+            log_ratio, inverse = (ratios + m * log_ratio) / (n + m), (inverses + m * inverse) / (n + m)
+            seen += [log_ratio / 2, math.log(inverse) / 2 + 1, n / (n + 2)]
+        runs, weights = self.user(user)
+        logs = np.log(np.maximum(runs, 1.0))
+        log_request = math.log(max(requested_s, 1))
+        deviation = math.sqrt(np.cov(logs, aweights=weights, ddof=0)) if len(runs) > 1 else float(not runs)
+        last = logs[-1] - log_request if runs else 0.0
+        before = logs[-2] - log_request if len(runs) > 1 else 0.0
+        return [*seen, (log_request - 8) / 2, last / 2, before / 2, deviation - 1, math.log(1 + n_here) / 2]
+
+    def learned(self, network, user, cores, requested_s, n_here):
+        """Return the length that a network predicts."""
+        neurons, place = np.array(self.seen(user, cores, requested_s, n_here)), 0
+        for n_out in (32, 32, 2):
+            size = (len(neurons) + 1) * n_out
+            layer = np.reshape(network[place : place + size], (n_out, -1))
+            neurons, place = layer @ [*neurons, 1.0], place + size
+            if n_out > 2:
+                neurons = np.tanh(neurons)
+        return requested_s * math.exp(min(neurons[0], 0.0))
+
     def predict(self, predictor, user, cores, requested_s):
         """Return the predicted length and the harmonic mean."""
         runs, weights = self.user(user)

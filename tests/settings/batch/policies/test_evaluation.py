@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import WorkloadError
+from hdrl.errors import ReadError, WorkloadError
 from hdrl.launcher.main import cli
 from hdrl.platform import read_platform
-from hdrl.settings.batch.predict.evaluation import EVALUATED, evaluate_predictors, predictions_of
+from hdrl.settings.batch.policies.pairs import logs_known_to, read_pair
+from hdrl.settings.batch.policies.simulation import simulate
+from hdrl.settings.batch.predict.evaluation import EVALUATED, evaluate_predictors, predictions_of, replayed
+from hdrl.settings.batch.predict.network import SHIPPED, answers, read_network, shipped_network
 from hdrl.settings.batch.workload.history import LogHistory
+from hdrl.settings.batch.workload.read import read_workload
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, workload_from_swf, write_swf
 
 from .predicting import Oracle
@@ -38,7 +42,12 @@ def test_each_job_is_predicted_by_what_had_ended_at_its_submission():
                 facts = (log.user, log.cores, log.requested_time_s, log.run_s)
                 oracle.end(*(float(column[other]) for column in facts))
         who = (float(log.user[job]), float(log.cores[job]), float(log.requested_time_s[job]))
-        for name in EVALUATED:
+        here = sum(
+            log.user[other] == log.user[job] and not log.ended_s[other] < log.submit_s[job] for other in range(job + 1)
+        )
+        learned_s = oracle.learned(shipped_network().numbers, *who, here)
+        assert found["learned"][job] == pytest.approx(learned_s, rel=1e-9), job
+        for name in set(EVALUATED) - {"learned"}:
             assert found[name][job] == pytest.approx(oracle.predict(name, *who)[0], rel=1e-9), (name, job)
 
 
@@ -82,3 +91,50 @@ def test_the_command_tells_a_table_draws_and_warns_of_logs_without_users(tmp_pat
     for words, line in ((["--range", "x"], "two shares"), (["--plot", str(tmp_path / "c.gif")], "ends in")):
         wrong = run(cli, ["predict", "evaluate", str(tmp_path / "log.swf"), *words])
         assert (wrong.exit_code, line in wrong.stderr, wrong.stderr.count("Traceback")) == (2, True, 0)
+
+
+def test_a_network_learns_from_logs_and_orders_jobs(tmp_path: Path):
+    """Users repeat themselves and ask for an hour; the same seed gives the same file."""
+    pytest.importorskip("torch", reason="needs torch (the extra learn)")
+    log, own = str(tmp_path / "log.swf"), tmp_path / "my-own.json"
+    busy = swf(300)
+    busy.rows["submit_s"] = np.arange(300) * 120.0
+    write_swf(busy, tmp_path / "log.swf")
+    run = CliRunner().invoke
+    for path in (own, tmp_path / "again.json"):
+        told = run(cli, ["predict", "train", log, "-o", str(path)])
+        assert (told.exit_code, told.output) == (0, f"{path}\n"), told.output
+    assert own.read_bytes() == (tmp_path / "again.json").read_bytes()
+    assert read_network(own).trained_on == {"log": 0.6}
+    refused = run(cli, ["predict", "train", log, "-o", str(own)])
+    assert (refused.exit_code, "--force" in refused.stderr) == (2, True)
+    machine = read_platform("homogeneous:1")
+    jobs = read_workload(log, machine, n_jobs=80)
+    _, seen = replayed(jobs.history)
+    predicted_s = 3600 * np.exp(answers(read_network(own).numbers, seen)[-60:, 0])
+    assert predicted_s == pytest.approx(jobs.history.run_s[-60:], rel=0.3)
+    starts = [
+        simulate(machine, jobs, f"sjf+easy@{name}", energy=False).records["start_s"].tolist()
+        for name in (own, "learned", SHIPPED)
+    ]
+    assert starts[0] != starts[1] == starts[2]
+    assert logs_known_to(f"sjf+easy@{own}/all~gate-high_gflops") == {"log": 0.6}
+    assert set(logs_known_to("sjf+easy@learned")) == set(logs_known_to("saf+easy@learned~gate")) != set()
+    assert not logs_known_to("sjf+easy@geo")
+
+
+def test_what_is_no_network_is_one_line(tmp_path: Path):
+    shipped = json.loads(SHIPPED.read_text())
+    numbers = shipped["numbers"]
+    for changes, told in (
+        ({"format": "x"}, "is no network"),
+        ({"layers": [20, 2]}, "is no network"),
+        ({"numbers": numbers[1:]}, "numbers"),
+        ({"numbers": [1e300, *numbers[1:]]}, "beyond 1e"),
+        ({"numbers": ["x", *numbers[1:]]}, "numbers"),
+    ):
+        (tmp_path / "n.json").write_text(json.dumps(shipped | changes))
+        with pytest.raises(ReadError, match=told):
+            read_pair(f"sjf+easy@{tmp_path / 'n.json'}")
+    with pytest.raises(ReadError, match="no such file"):
+        read_pair("sjf+easy@none.json")

@@ -1,0 +1,114 @@
+"""Groups of jobs that are alike, and what their ended jobs tell of run times, in compiled code.
+
+Jobs belong to five groups, coarse to fine: all; those of the same request; of the same user; of that user and request;
+of that user, request and number of cores (`workload.history`). Each group keeps sums that fade with every job of it
+that ends, and what a fine group says shrinks towards what the next coarser one does: as ``m`` ended jobs of which it
+knows nothing would.
+
+References
+----------
+D. Tsafrir, Y. Etsion, D. Feitelson, "Backfilling Using System-Generated Predictions Rather than User Runtime
+Estimates", IEEE TPDS 18(6), 2007 (the mean of the last two).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+from hdrl.compiled.records import record_dtype
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.workload.history import LEVELS, USER_LEVEL
+
+SUMS_DTYPE = record_dtype(
+    [
+        ("n", np.float64),
+        ("log_ratio", np.float64),
+        ("inverse", np.float64),
+        ("run_s", np.float64),
+        ("log_run", np.float64),
+        ("log_run_squared", np.float64),
+        ("last_s", np.float64),
+        ("before_last_s", np.float64),
+        ("n_ended", np.int64),
+        ("n_here", np.int64),
+        ("n_waiting", np.int64),
+    ]
+)
+"""A group of jobs. Faded sums over its ended jobs: their number, log(run / request), 10 / max(run, 10), the run time,
+its logarithm and the square of that. Then the last two run times, how many have ended, are here, and wait."""
+
+N_LEVELS = len(LEVELS)
+DECAYS = (0.999, 0.99, 0.95, 0.85, 0.8)
+"""What a job that ends leaves of the sums before it, per level."""
+
+SHRINKAGES = (1.0, 3.0, 3.0, 1.0, 1.0)
+"""As how many ended jobs the coarser level counts, per level."""
+
+FIRST_LOG_RATIO = -0.9
+FIRST_INVERSE = 0.05
+SHORT_S = 10.0
+_USER_DECAY = DECAYS[USER_LEVEL]
+
+
+@jit
+def end_in(sums, groups, run_s, requested_s):
+    """Add a job that has ended to its groups, ``sums[groups[level]]``; -1 is a group that nobody asks about."""
+    log_run = math.log(max(run_s, 1.0))
+    log_ratio = log_run - math.log(max(requested_s, 1.0))
+    inverse = SHORT_S / max(run_s, SHORT_S)
+    for level in range(N_LEVELS):
+        if groups[level] < 0:
+            continue
+        group, decay = sums[groups[level]], DECAYS[level]
+        group.n = group.n * decay + 1.0
+        group.log_ratio = group.log_ratio * decay + log_ratio
+        group.inverse = group.inverse * decay + inverse
+        group.run_s = group.run_s * decay + run_s
+        group.log_run = group.log_run * decay + log_run
+        group.log_run_squared = group.log_run_squared * decay + log_run * log_run
+        group.before_last_s = group.last_s
+        group.last_s = run_s
+        group.n_ended += 1
+
+
+@jit
+def last_two_s(user, otherwise_s):
+    """Return the mean of a user's last two run times; of one if there is no other, and without any what is said."""
+    if user.n_ended == 0:
+        return otherwise_s
+    return user.last_s if user.n_ended == 1 else 0.5 * (user.last_s + user.before_last_s)
+
+
+@jit
+def spread(user):
+    """Return the standard deviation of the logarithms of a user's run times; 1 where there are none."""
+    if user.n_ended == 0:
+        return 1.0
+    mean = user.log_run / user.n
+    return math.sqrt(max(0.0, user.log_run_squared / user.n - mean * mean))
+
+
+@jit
+def shrunk(sums, groups, requested_s):
+    """Return the geometric and the harmonic mean that the groups of a job predict of its run time, in seconds."""
+    log_ratio, inverse = FIRST_LOG_RATIO, FIRST_INVERSE
+    for level in range(N_LEVELS):
+        group, m = sums[groups[level]], SHRINKAGES[level]
+        log_ratio = (group.log_ratio + m * log_ratio) / (group.n + m)
+        inverse = (group.inverse + m * inverse) / (group.n + m)
+    inverse = max(inverse, SHORT_S / max(requested_s, SHORT_S))
+    return min(requested_s, requested_s * math.exp(log_ratio)), SHORT_S / inverse
+
+
+@jit
+def of_user(user, predictor, requested_s):
+    """Return what predictors say that look at the user's run times alone; at most what is requested."""
+    if predictor == codes.PREDICT_LAST_TWO:
+        # Tsafrir's: with fewer than two jobs, nothing is known.
+        return requested_s if user.n_ended < 2 else min(requested_s, last_two_s(user, requested_s))
+    if predictor == codes.PREDICT_USER_MEAN:
+        return requested_s if user.n_ended == 0 else min(requested_s, user.run_s / user.n)
+    return np.nan

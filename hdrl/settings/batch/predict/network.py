@@ -1,0 +1,139 @@
+"""Networks that predict run times: the one that is shipped, and files of others (`hdrl predict train`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hdrl.errors import OutputError, ReadError
+from hdrl.files import atomic_write, read_json
+from hdrl.options.problems import problem_of
+from hdrl.settings.batch.kernel.network import LAYERS, N_NUMBERS
+
+Floats = NDArray[np.float64]
+
+FORMAT = "hdrl run-time network"
+SHIPPED = Path(__file__).parent / "data" / "learned.json"
+LARGEST = 1e6
+"""Larger weights say nothing more, and products of several would overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The numbers of a network.
+
+    Attributes
+    ----------
+    numbers
+        Weights and biases in the order of `kernel.network`.
+    trained_on
+        Name of each log that it was trained on, and up to which share of its jobs.
+    """
+
+    numbers: tuple[float, ...]
+    trained_on: Mapping[str, float]
+
+
+class _File(BaseModel):
+    """A file that holds a network."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: str
+    layers: list[int]
+    trained_on: dict[str, float]
+    numbers: list[float] = Field(min_length=N_NUMBERS, max_length=N_NUMBERS)
+
+
+def read_network(path: str | Path) -> Network:
+    """Read a network.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or holds something else.
+    """
+    data = read_json(path)
+    if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("layers") != list(LAYERS):
+        raise ReadError(path, f"is no network of hdrl predict train, expected format {FORMAT!r} and layers {LAYERS}")
+    try:
+        known = _File.model_validate(data)
+    except ValidationError as error:
+        raise ReadError(path, str(problem_of(_File, error, "its content"))) from None
+    if not all(abs(number) <= LARGEST for number in known.numbers):
+        raise ReadError(path, f"has a number that is not finite, or beyond {LARGEST:g}")
+    return Network(tuple(known.numbers), known.trained_on)
+
+
+def write_network(path: str | Path, network: Network, *, force: bool = False) -> None:
+    """Write a network.
+
+    Parameters
+    ----------
+    path
+        The file to make.
+    network
+        Its content.
+    force
+        Whether a file that is there already is replaced.
+
+    Raises
+    ------
+    OutputError
+        If it is there already, or cannot be written.
+    """
+    if Path(path).exists() and not force:
+        raise OutputError(f"{path}: exists already, expected the name of a new file (--force replaces it)")
+    with atomic_write(path) as out:
+        json.dump({"format": FORMAT, "layers": LAYERS, **asdict(network)}, out)
+        out.write("\n")
+
+
+@cache
+def shipped_network() -> Network:
+    """Return the network that is shipped."""
+    return read_network(SHIPPED)
+
+
+def answers(numbers: Sequence[float], seen: Floats) -> Floats:
+    """Return what a network says of several jobs: the same as `kernel.network.answer`, in NumPy.
+
+    Parameters
+    ----------
+    numbers
+        Its weights and biases.
+    seen
+        What it sees, shape ``(n_jobs, LAYERS[0])``.
+
+    Returns
+    -------
+    numpy.ndarray
+        Logarithms of run / request and of 10 / max(run, 10), shape ``(n_jobs, 2)``.
+    """
+    layers = unpacked(numbers)
+    for place, layer in enumerate(layers):
+        seen = seen @ layer[:, :-1].T + layer[:, -1]
+        if place < len(layers) - 1:
+            seen = np.tanh(seen)
+    return seen
+
+
+def unpacked(numbers: Sequence[float]) -> list[Floats]:
+    """Return a matrix for each layer: a row for each neuron, its weights and then its bias.
+
+    Parameters
+    ----------
+    numbers
+        Weights and biases in the order of `kernel.network`.
+    """
+    sizes = [(n_in + 1) * n_out for n_in, n_out in pairwise(LAYERS)]
+    parts = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(sizes)[:-1])
+    return [part.reshape(n_out, -1) for part, n_out in zip(parts, LAYERS[1:], strict=True)]
