@@ -1,5 +1,6 @@
 """Experiments on other simulators: the same folder, and what the simulator was given besides."""
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -52,6 +53,51 @@ def test_folders_of_all_simulators(small_world: Path, batsim: Path, tmp_path: Pa
     told = json.loads((folders["batsim"] / "provenance.json").read_text())
     assert told["versions"]["batsim"] == "v4.2.1"
     assert json.loads((folders["batsim"] / "timing.json").read_text())["scheduling_time_s"] > 0
+
+
+SAME = ("out_machine_states.csv", "out_pstate_changes.csv", "overutilizations.json")
+NEARLY = {
+    "out_jobs.csv": {"consumed_energy": 1e-9},
+    "out_schedule.csv": {"consumed_joules": 1e-12, "time_computing": 1e-12, "time_idle": 1e-12},
+    "out_consumed_energy.csv": {"energy": 1e-12, "wattmin": 1e-9, "epower": 1e-9},
+}
+"""What docs/real-batsim.md says of the columns that differ: by how much at most."""
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(("platform", "policy"), [("das2", "shortest-high_gflops"), ("gaia", "random-random")])
+def test_the_kernel_and_the_exact_engine_write_the_same(platform: str, policy: str, tmp_path: Path):
+    options = {
+        "seed": 1,
+        "platform_file_path": platform,
+        "workload_file_path": "lublin_gaia_1000",
+        "workload": {"oversized": "drop"},
+        "nb_jobs": 60,
+        "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": policy}},
+    }
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    folders = []
+    for name in ("embedded", "exact"):
+        read = read_options(tmp_path / "options.json", overrides=[f"simulator={name}"])
+        folders.append(run_experiment(read, out=tmp_path / name).folder)
+    for name in SAME:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+    for name, tolerances in NEARLY.items():
+        left, right = (rows_of(folder / name) for folder in folders)
+        assert len(left) == len(right) > 0
+        date = ""
+        for mine, theirs in zip(left, right, strict=True):
+            is_at_once, date = mine.get("time") == date, mine.get("time", "")
+            for column in set(mine) - {"batsim_version", *(["epower"] if is_at_once else [])}:
+                if column in tolerances and mine[column] != "NA":
+                    expected = pytest.approx(float(theirs[column]), rel=tolerances[column], abs=2e-6)
+                    assert float(mine[column]) == expected, (name, column)
+                else:
+                    assert mine[column] == theirs[column], (name, column)
 
 
 def test_runs_on_the_exact_engine_repeat_byte_by_byte(small_world: Path, tmp_path: Path):
