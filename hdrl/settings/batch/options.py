@@ -34,7 +34,9 @@ CoreSelection = Literal[
     "low_cores",
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
-ExtraFile = Literal["out_schedule.trace", "platform.xml", "workload.json", "actions.log", "log_probs.log"]
+ExtraFile = Literal[
+    "out_schedule.trace", "out_hosts.csv", "platform.xml", "workload.json", "actions.log", "log_probs.log"
+]
 Objective = Literal[
     "avg_job_slowdown",
     "avg_job_completion",

@@ -51,7 +51,7 @@ class Log:
         Full id, state, start, run time and energy of each job that ended or was rejected, in that order.
     machine_states, pstates, energy
         Rows of the files of these names; of P-states the cores as a list.
-    consumed_j, end_s, n_grouped_switches, n_machine_switches, time_in_state_s
+    consumed_j, end_s, n_grouped_switches, n_machine_switches, time_in_state_s, host_energy_j
         As in `simulation.trace.Trace`.
     """
 
@@ -64,6 +64,7 @@ class Log:
     n_grouped_switches: int = 0
     n_machine_switches: int = 0
     time_in_state_s: dict[str, float] = field(default_factory=dict)
+    host_energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 class NotedOutputs(Outputs):
@@ -176,6 +177,7 @@ def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace
         n_machine_switches=log.n_machine_switches,
         metadata=dict(system.metadata),
         time_in_state_s=log.time_in_state_s,
+        host_energy_j=log.host_energy_j,
         info=dict(info),
     )
 

@@ -339,6 +339,9 @@ class ExactSimulator(ProtocolSimulator):
         log.end_s = result.end_s
         log.n_grouped_switches, log.n_machine_switches = machines.n_grouped_switches, machines.n_machine_switches
         log.time_in_state_s = {state: float(spent_s) for state, spent_s in machines.time_in_states_s().items()}
+        meter = self._simulation.context.meter
+        if self._energy:
+            log.host_energy_j = np.array([meter.peek_j(machine.id, result.end_s) for machine in machines.all])
         return log
 
     def _stop(self) -> None:
