@@ -312,6 +312,7 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
             timeout_s=chosen.timeout_s,
             wait_for=chosen.wait_for,
             folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
+            protocol=chosen.protocol,
         )
     return known
 

@@ -138,6 +138,23 @@ def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
     return log
 
 
+def add_rejected(log: Log, system: DecisionSystem) -> None:
+    """Note the jobs that were rejected, which Batsim 5 leaves out of its file of jobs.
+
+    Parameters
+    ----------
+    log
+        What the simulator noted.
+    system
+        Who decided.
+    """
+    noted = {row[0] for row in log.ends}
+    states = system.state.jobs["state"]
+    for job_id, job in system.index_of.items():
+        if states[job] == JobState.REJECTED and job_id not in noted:
+            log.ends.append((job_id, int(JobState.REJECTED), -1.0, -1.0, -1.0))
+
+
 def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace:
     """Return the trace of a finished simulation.
 

@@ -273,8 +273,11 @@ class ProtocolSimulator(abc.ABC):
         sources = self.workload.sources
         names = ["workload.json"] if len(sources) == 1 else [f"workload_{source}.json" for source in sources]
         for name, source in zip(names, sources, strict=True):
-            write_batsim_json(self.workload, folder / name, platform=self.platform, source=source)
+            self._write_workload(folder / name, source)
         return platform_file, [folder / name for name in names]
+
+    def _write_workload(self, path: Path, source: str) -> None:
+        write_batsim_json(self.workload, path, platform=self.platform, source=source)
 
     def _info(self, wall_clock: dict[str, float]) -> dict[str, Any]:
         times_s = {f"{column}_s": seconds for column, seconds in wall_clock.items()}

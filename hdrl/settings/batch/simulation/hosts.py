@@ -121,4 +121,5 @@ def _believed_j(trace: Trace) -> FloatArray:
     platform, submit_s = trace.platform, trace.workload.jobs["submit_s"]
     until_s = float(submit_s.min()) if len(submit_s) else 0.0
     rows = np.arange(platform.n_cores)
-    return until_s * (platform.idle_w[rows, 0] - platform.idle_w[rows, platform.initial_pstate])
+    believed_j: FloatArray = until_s * (platform.idle_w[rows, 0] - platform.idle_w[rows, platform.initial_pstate])
+    return believed_j

@@ -58,7 +58,7 @@ class HostLedger:
             **{f"{state}_s": spent_s for state, spent_s in self._spent_s.items()},
             "n_switches": self._n_switches,
         }
-        unknown = np.full(len(self._machines), np.nan)
-        columns["energy_j"] = sum(self._drawn_j.values()) if self._meter.on else unknown
-        columns["wasted_j"] = sum(self._drawn_j[state] for state in WASTING_STATES) if self._meter.on else unknown
+        drawn_j = self._drawn_j if self._meter.on else {state: np.full(len(self._machines), np.nan) for state in STATES}
+        columns["energy_j"] = np.sum(list(drawn_j.values()), axis=0)
+        columns["wasted_j"] = np.sum([drawn_j[state] for state in WASTING_STATES], axis=0)
         return columns
