@@ -52,7 +52,8 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
     cls=CleanErrors,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help="Simulate how jobs run on a platform, as Batsim 4.2.1 does; a scheduler decides over a ZeroMQ socket.",
-    epilog="It differs from batsim: --timeout is new; the colours in schedule.trace are the same in every run; where "
+    epilog="It differs from batsim: --timeout and --host-table are new; "
+    "the colours in schedule.trace are the same in every run; where "
     "batsim stops or waits for ever it says why in one line and exits with code 2; a deadlock exits with code 1 after "
     "the files are written.",
 )
@@ -73,6 +74,7 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
 @click.option("-e", "--export", default="out", show_default=True, help="What the names of the files begin with.")
 @click.option("--disable-schedule-tracing", is_flag=True, help="Write no schedule.trace.")
 @click.option("--disable-machine-state-tracing", is_flag=True, help="Write no machine_states file.")
+@click.option("--host-table", is_flag=True, help="Write a hosts file: what each machine did (new).")
 @click.option("--mmax", default=0, type=click.IntRange(min=0), help="The largest number of machines; 0: no limit.")
 @click.option("--mmax-workload", is_flag=True, help="Use no more machines than the workloads' nb_res.")
 @click.option("--forward-profiles-on-submission", is_flag=True, help="Send the profile with each submission.")
@@ -144,6 +146,7 @@ def batsim_options(given: dict[str, Any]) -> BatsimOptions:
         max_machines=given["mmax"],
         max_machines_of_workload=given["mmax_workload"],
         schedule_trace=not given["disable_schedule_tracing"],
+        host_table=given["host_table"],
     )
 
 
@@ -165,7 +168,9 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> N
     with RemoteScheduler(given["socket_endpoint"], timeout_s=given["timeout"]) as scheduler:
         result = simulation.run(scheduler)
     states = not given["disable_machine_state_tracing"]
-    result.outputs.write(given["export"], result.schedule, machine_states=states, trace=result.trace)
+    result.outputs.write(
+        given["export"], result.schedule, machine_states=states, trace=result.trace, hosts=result.hosts
+    )
     if result.deadlocked:
         raise OneLine("hdrl-batsim", result.deadlock(), exit_code=1)
     if not quiet:

@@ -91,10 +91,18 @@ def generate(
 @click.option("--walltime", help="'requested': jobs are killed after their requested time.")
 @click.option("--walltime-factor", type=float, default=1.0, show_default=True, help="Factor on that walltime.")
 @click.option("--compatibility", help="'hdeeprm-0.3.1': make jobs of a log exactly as it does.")
+@click.option("--batsim", type=click.Choice(["4", "5"]), default="4", show_default=True, help="Whose JSON to write.")
 @click.option("--custom", is_flag=True, help="The JSON is a custom workload of HDeepRM: its req_time sets the work.")
-def convert(source: str, out: str, platform: str | None, **choices: Any) -> None:
+def convert(source: str, out: str, platform: str | None, batsim: str, **choices: Any) -> None:
     """Convert the workload IN to the format that OUT's name says (.swf or .json, with .gz if wanted)."""
-    from hdrl.settings.batch.workload import file_format, read_workload, swf_from_workload, write_batsim_json, write_swf
+    from hdrl.settings.batch.workload import (
+        file_format,
+        read_workload,
+        swf_from_workload,
+        write_batsim5_json,
+        write_batsim_json,
+        write_swf,
+    )
 
     to_log = file_format(out) == "swf"
     machine = _platform(platform)
@@ -102,7 +110,7 @@ def convert(source: str, out: str, platform: str | None, **choices: Any) -> None
     if to_log:
         write_swf(swf_from_workload(jobs, _needed(machine, out)), out)
     else:
-        write_batsim_json(jobs, out, platform=machine)
+        (write_batsim5_json if batsim == "5" else write_batsim_json)(jobs, out, platform=machine)
     click.echo(f"{out}: {jobs.n_jobs:,} jobs{_dropped(jobs)}")
 
 

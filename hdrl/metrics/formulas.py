@@ -91,6 +91,39 @@ def bounded_slowdown(wait_s: ArrayLike, run_s: ArrayLike, tau_s: float = BOUND_S
     return np.maximum(1.0, (wait + run) / np.maximum(run, tau_s))
 
 
+def per_processor_slowdown(
+    wait_s: ArrayLike, run_s: ArrayLike, processors: ArrayLike, tau_s: float = BOUND_S
+) -> FloatArray:
+    """Bounded slowdown per processor of each job, dimensionless, at least 1.
+
+    ``max(1, (wait + run) / (processors * max(run, tau)))``: a job that is as long but wider may wait longer.
+
+    Parameters
+    ----------
+    wait_s, run_s
+        Waiting and running times in seconds, shape ``(n_jobs,)``, not negative.
+    processors
+        Number of processors of each job, same shape, positive.
+    tau_s
+        Run times below this count as this, in seconds, positive; batsim-py takes 1 s.
+
+    Raises
+    ------
+    ValueError
+        If a time is negative, ``tau_s`` or a number of processors is not positive, or the shapes differ.
+
+    References
+    ----------
+    Zotkin and Keleher, "Job-Length Estimation and Performance in Backfilling Schedulers", HPDC 1999.
+    """
+    if not tau_s > 0:
+        raise ValueError(f"tau_s is {tau_s:g}, expected a positive time")
+    wait, run, n = _times(wait_s, run_s, processors)
+    if np.any(n <= 0):
+        raise ValueError("a job has no processors, its slowdown per processor is not defined")
+    return np.maximum(1.0, (wait + run) / (n * np.maximum(run, tau_s)))
+
+
 def summary(values: NDArray[Any]) -> dict[str, float]:
     """Mean, median, 95th and 99th percentile and maximum; all NaN without values.
 

@@ -34,7 +34,9 @@ CoreSelection = Literal[
     "low_cores",
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
-ExtraFile = Literal["out_schedule.trace", "platform.xml", "workload.json", "actions.log", "log_probs.log"]
+ExtraFile = Literal[
+    "out_schedule.trace", "out_hosts.csv", "platform.xml", "workload.json", "actions.log", "log_probs.log"
+]
 Objective = Literal[
     "avg_job_slowdown",
     "avg_job_completion",
@@ -168,10 +170,21 @@ class RealBatsimOptions(Block):
     wait_for: Literal["start", "connect"] = Field(
         default="start", description="Whether Batsim is started, or connects from elsewhere."
     )
+    protocol: Literal[4, 5] = Field(
+        default=4, description="Version of the protocol: 4 for Batsim 3.1 to 4.2, 5 for Batsim 5."
+    )
     folder: PathText | None = Field(
         default=None,
         description="Folder shared with a Batsim that connects from elsewhere: for its platform, workload and results.",
     )
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_protocol(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave the key out where it is 4, so that the files of a run stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if told.get("protocol") == 4:
+            del told["protocol"]
+        return told
 
 
 class BatchLearningOptions(LearningOptions):

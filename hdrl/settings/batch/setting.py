@@ -315,6 +315,7 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
             timeout_s=chosen.timeout_s,
             wait_for=chosen.wait_for,
             folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
+            protocol=chosen.protocol,
         )
     return known
 
@@ -346,6 +347,14 @@ def _write_schedule_trace(trace: Trace, folder: Path) -> None:
         out.write(format_schedule_trace(trace))
 
 
+def _write_hosts(trace: Trace, folder: Path) -> None:
+    from hdrl.files import atomic_write
+    from hdrl.settings.batch.simulation.hosts import format_hosts, hosts_arrays
+
+    with atomic_write(folder / "out_hosts.csv") as out:
+        out.write(format_hosts(hosts_arrays(trace)))
+
+
 def _write_platform(trace: Trace, folder: Path) -> None:
     from hdrl.settings.batch.platform.simgrid import write_simgrid
 
@@ -371,6 +380,7 @@ FILES = (
     ),
     TraceFile(("overutilizations.json",), _write_overutilizations, "HDeepRM's log of what was short"),
     TraceFile(("out_schedule.trace",), _write_schedule_trace, "Batsim's schedule in the Paje format", is_extra=True),
+    TraceFile(("out_hosts.csv",), _write_hosts, "what each host did: times, joules, switches", is_extra=True),
     TraceFile(("platform.xml",), _write_platform, "the platform for SimGrid", is_extra=True),
     TraceFile(("workload.json",), _write_workload, "the jobs in Batsim's JSON", is_extra=True),
 )

@@ -100,16 +100,22 @@ class Listener:
         BatsimError
             If there is none: nobody connects, Batsim is silent for too long or goes away; or if it is no text.
         """
+        message = self.receive_bytes(look)
+        try:
+            return message.decode()
+        except UnicodeDecodeError as error:
+            raise BatsimError(
+                f"Batsim's message is not UTF-8 text (byte {error.start}); hdrl speaks Batsim's protocol of 3.1 "
+                "to 4.2, and that of Batsim 5 with batsim.protocol 5"
+            ) from None
+
+    def receive_bytes(self, look: Callable[[], None] | None = None) -> bytes:
+        """Return the next message, whatever it is; otherwise as `receive`."""
         self._await(look)
         parts = self._socket.recv_multipart()
         if len(parts) != 1:
             raise BatsimError(f"Batsim's message has {len(parts)} parts, expected one")
-        try:
-            return parts[0].decode()
-        except UnicodeDecodeError as error:
-            raise BatsimError(
-                f"Batsim's message is not UTF-8 text (byte {error.start}); hdrl speaks Batsim's protocol of 3.1 to 4.2"
-            ) from None
+        return parts[0]
 
     def reply(self, text: str) -> None:
         """Send the reply to the last message.
@@ -119,7 +125,11 @@ class Listener:
         text
             The reply.
         """
-        self._socket.send(text.encode())
+        self.reply_bytes(text.encode())
+
+    def reply_bytes(self, message: bytes) -> None:
+        """Send a reply that is no text."""
+        self._socket.send(message)
 
     def _await(self, look: Callable[[], None] | None) -> None:
         deadline_s = time.monotonic() + self.timeout_s

@@ -20,6 +20,9 @@ from hdrl.settings.batch.batsim import guard
 OLDEST, NEWEST = (3, 1), (4, 2)
 """The first and the last version of Batsim (major, minor) whose protocol hdrl speaks."""
 
+Versions = tuple[tuple[int, int], tuple[int, int]]
+"""The first and the last version of a range."""
+
 HOW_TO_GET_IT = (
     "install Batsim (https://batsim.readthedocs.io/en/latest/installation.html), or set batsim.executable, "
     "or do without it: simulator 'exact' simulates the same by itself"
@@ -151,7 +154,7 @@ def find_executable(name: str) -> str:
     return str(Path(found).absolute())
 
 
-def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S) -> str:
+def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S, versions: Versions = (OLDEST, NEWEST)) -> str:
     """Return what version an executable says it is, after checking that hdrl speaks its protocol.
 
     Parameters
@@ -160,6 +163,8 @@ def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S) -> str
         Its path.
     timeout_s
         How long it may take to say it.
+    versions
+        Those that are spoken with.
 
     Raises
     ------
@@ -178,11 +183,10 @@ def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S) -> str
                 raise BatsimError(f"{process.how_it_ended()} when asked for its version; {process.last_words()}")
             text = " ".join(_printable(log.read_bytes()[:_LONGEST_LINE].decode(errors="replace")).split())
     match = re.search(r"(\d{1,6})\.(\d{1,6})", text)
-    if match is not None and not OLDEST <= (int(match[1]), int(match[2])) <= NEWEST:
-        raise BatsimError(
-            f"{name} is version {text!r}; hdrl speaks the protocol of Batsim {OLDEST[0]}.{OLDEST[1]} to "
-            f"{NEWEST[0]}.{NEWEST[1]}"
-        )
+    oldest, newest = versions
+    if match is not None and not oldest <= (int(match[1]), int(match[2])) <= newest:
+        spoken = f"Batsim {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, and of Batsim 5 with batsim.protocol 5"
+        raise BatsimError(f"{name} is version {text!r}; hdrl speaks the protocol of {spoken}")
     return text or "unknown"
 
 

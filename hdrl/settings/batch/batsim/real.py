@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from hdrl.errors import BatsimError, OutputError, SimulationError
 from hdrl.settings.batch.batsim.client import FREE_ENDPOINT, Listener
+from hdrl.settings.batch.batsim.dialects import new_dialect
 from hdrl.settings.batch.batsim.process import Process, find_executable, version_of
-from hdrl.settings.batch.batsim.results import read_log, take_out_wall_clock, trace_of
+from hdrl.settings.batch.batsim.results import add_rejected, read_log, take_out_wall_clock, trace_of
 from hdrl.settings.batch.batsim.simulators import PREFIX, ProtocolSimulator
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
@@ -23,8 +24,6 @@ LOG_NAME = "batsim.log"
 """The file that gets what Batsim prints."""
 
 _LOOK_EVERY_S = 0.05
-_FILES = ("jobs", "schedule", "machine_states")
-_ENERGY_FILES = ("pstate_changes", "consumed_energy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +45,8 @@ class BatsimSettings:
     folder
         Folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written
         there, and its files are expected there, named ``out_jobs.csv`` and so on.
+    protocol
+        4 for Batsim 3.1 to 4.2, 5 for Batsim 5, which is written from its documentation and not yet tried.
     """
 
     endpoint: str = FREE_ENDPOINT
@@ -54,6 +55,7 @@ class BatsimSettings:
     timeout_s: float = 60.0
     wait_for: Literal["start", "connect"] = "start"
     folder: Path | None = None
+    protocol: Literal[4, 5] = 4
 
 
 class BatsimSimulator(ProtocolSimulator):
@@ -100,6 +102,7 @@ class BatsimSimulator(ProtocolSimulator):
             rule=rule,
         )
         self._settings = settings if settings is not None else BatsimSettings()
+        self._dialect = new_dialect(self._settings.protocol)
         self._listener: Listener | None = None
         self._process: Process | None = None
         self._where = self._results = Path()
@@ -121,37 +124,41 @@ class BatsimSimulator(ProtocolSimulator):
         self._results = folder
         self._where = folder if settings.folder is None else settings.folder.absolute()
         self._version = None
+        self._dialect = new_dialect(settings.protocol)
         executable = ""
         if settings.wait_for == "start":
             executable = find_executable(settings.executable)
-            self._version = version_of(executable, timeout_s=settings.timeout_s)
+            self._version = version_of(executable, timeout_s=settings.timeout_s, versions=self._dialect.versions)
         self._refuse_old_files()
         self._listener = Listener(settings.endpoint, timeout_s=settings.timeout_s)
         inputs = self._write_inputs(self._where)
         if executable:
             command = [executable, *self._arguments(*inputs), *settings.arguments]
             self._process = Process(command, folder=self._where, log=self._log)
+        self._dialect.greet(self._listener, self._looking())
         return self._receive()
 
     def _arguments(self, platform_file: Path, workload_files: list[Path]) -> Iterator[str]:
-        yield from ("-p", str(platform_file))
-        for file in workload_files:
-            yield from ("-w", str(file))
-        yield from ("-s", _seen_from_here(str(self.endpoint)), "-e", str(self._where / PREFIX))
-        if self._energy:
-            yield "-E"
-        # The schedule.trace is never the same twice.
-        yield from ("-q", "--disable-schedule-tracing")
+        endpoint = _seen_from_here(str(self.endpoint))
+        return self._dialect.arguments(
+            platform_file, workload_files, endpoint, self._where / PREFIX, energy=self._energy
+        )
+
+    def _write_workload(self, path: Path, source: str) -> None:
+        self._dialect.write_workload(self.workload, path, self.platform, source)
 
     def _refuse_old_files(self) -> None:
         if not self._where.is_dir():
             raise OutputError(f"{self._where}: no such folder")
-        old = sorted(self._where.glob(f"{PREFIX}_*.csv"))
+        old = sorted([*self._where.glob(f"{PREFIX}_*.csv"), *self._where.glob(f"{PREFIX}_*.json")])
         if old:
             raise OutputError(f"{old[0]}: is there already and would be taken for a file of this run; remove it first")
 
     def _receive(self) -> str:
-        return self._listening().receive(self._look if self._process is not None else None)
+        return self._dialect.hear(self._listening().receive(self._looking()))
+
+    def _looking(self) -> Callable[[], None] | None:
+        return self._look if self._process is not None else None
 
     def _listening(self) -> Listener:
         if self._listener is None:
@@ -171,11 +178,14 @@ class BatsimSimulator(ProtocolSimulator):
         return error if self._process is None else BatsimError(f"{error}; {self._process.last_words()}")
 
     def _exchange(self, reply: str) -> str:
-        self._listening().reply(reply)
+        more = self._dialect.more(reply)
+        if more is not None:
+            return more
+        self._listening().reply(self._dialect.say(reply))
         return self._receive()
 
     def _finish(self, reply: str) -> Trace:
-        self._listening().reply(reply)
+        self._listening().reply(self._dialect.say(reply))
         if self._process is not None:
             self._await_end(self._process)
         else:
@@ -183,8 +193,10 @@ class BatsimSimulator(ProtocolSimulator):
         self._listening().close(after_last_reply=True)
         self._listener = None
         self._fetch_files()
+        self._dialect.settle(self._results / PREFIX)
         wall_clock = take_out_wall_clock(self._results / f"{PREFIX}_schedule.csv")
         log = read_log(self._results / PREFIX, energy=self._energy, n_cores=self.platform.n_cores)
+        add_rejected(log, self._system)
         log.end_s = self._system.now_s
         return trace_of(log, self._system, self._info(wall_clock))
 
@@ -222,8 +234,7 @@ class BatsimSimulator(ProtocolSimulator):
                 raise OutputError(f"{path}: cannot be copied ({error.strerror or error})") from None
 
     def _files(self) -> list[Path]:
-        names = _FILES + (_ENERGY_FILES if self._energy else ())
-        return [self._where / f"{PREFIX}_{name}.csv" for name in names]
+        return self._dialect.files(self._where / PREFIX, energy=self._energy)
 
     def _stop(self) -> None:
         if self._process is not None:

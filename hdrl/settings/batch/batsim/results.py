@@ -51,7 +51,7 @@ class Log:
         Full id, state, start, run time and energy of each job that ended or was rejected, in that order.
     machine_states, pstates, energy
         Rows of the files of these names; of P-states the cores as a list.
-    consumed_j, end_s, n_grouped_switches, n_machine_switches, time_in_state_s
+    consumed_j, end_s, n_grouped_switches, n_machine_switches, time_in_state_s, host_energy_j
         As in `simulation.trace.Trace`.
     """
 
@@ -64,6 +64,7 @@ class Log:
     n_grouped_switches: int = 0
     n_machine_switches: int = 0
     time_in_state_s: dict[str, float] = field(default_factory=dict)
+    host_energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 class NotedOutputs(Outputs):
@@ -137,6 +138,23 @@ def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
     return log
 
 
+def add_rejected(log: Log, system: DecisionSystem) -> None:
+    """Note the jobs that were rejected, which Batsim 5 leaves out of its file of jobs.
+
+    Parameters
+    ----------
+    log
+        What the simulator noted.
+    system
+        Who decided.
+    """
+    noted = {row[0] for row in log.ends}
+    states = system.state.jobs["state"]
+    for job_id, job in system.index_of.items():
+        if states[job] == JobState.REJECTED and job_id not in noted:
+            log.ends.append((job_id, int(JobState.REJECTED), -1.0, -1.0, -1.0))
+
+
 def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace:
     """Return the trace of a finished simulation.
 
@@ -176,6 +194,7 @@ def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace
         n_machine_switches=log.n_machine_switches,
         metadata=dict(system.metadata),
         time_in_state_s=log.time_in_state_s,
+        host_energy_j=log.host_energy_j,
         info=dict(info),
     )
 

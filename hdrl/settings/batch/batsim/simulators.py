@@ -9,11 +9,9 @@ from __future__ import annotations
 import abc
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +22,7 @@ from hdrl.errors import BatsimError, OutputError, SimulationError
 from hdrl.settings.batch.batsim.decision_system import DecisionSystem
 from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.settings.batch.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
+from hdrl.settings.batch.batsim.turned import TurnedEngine
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
@@ -273,8 +272,11 @@ class ProtocolSimulator(abc.ABC):
         sources = self.workload.sources
         names = ["workload.json"] if len(sources) == 1 else [f"workload_{source}.json" for source in sources]
         for name, source in zip(names, sources, strict=True):
-            write_batsim_json(self.workload, folder / name, platform=self.platform, source=source)
+            self._write_workload(folder / name, source)
         return platform_file, [folder / name for name in names]
+
+    def _write_workload(self, path: Path, source: str) -> None:
+        write_batsim_json(self.workload, path, platform=self.platform, source=source)
 
     def _info(self, wall_clock: dict[str, float]) -> dict[str, Any]:
         times_s = {f"{column}_s": seconds for column, seconds in wall_clock.items()}
@@ -311,7 +313,7 @@ class ExactSimulator(ProtocolSimulator):
         self._prefix = folder / PREFIX
         self._simulation = ExactBatsim(options)
         self._outputs = self._simulation.context.outputs = NotedOutputs(energy=self._energy)
-        self._engine = _Engine(self._simulation)
+        self._engine = TurnedEngine(self._simulation)
         return self._next(None)
 
     def _exchange(self, reply: str) -> str:
@@ -339,61 +341,11 @@ class ExactSimulator(ProtocolSimulator):
         log.end_s = result.end_s
         log.n_grouped_switches, log.n_machine_switches = machines.n_grouped_switches, machines.n_machine_switches
         log.time_in_state_s = {state: float(spent_s) for state, spent_s in machines.time_in_states_s().items()}
+        meter = self._simulation.context.meter
+        if self._energy:
+            log.host_energy_j = np.array([meter.peek_j(machine.id, result.end_s) for machine in machines.all])
         return log
 
     def _stop(self) -> None:
         if hasattr(self, "_engine"):
             self._engine.close()
-
-
-class _Stopped(BaseException):
-    """Unwinds the engine's thread when nobody wants to hear the rest."""
-
-
-class _Engine:
-    """The exact engine turned round: it calls its scheduler, but we want to call it, one message at a time.
-
-    Parameters
-    ----------
-    simulation
-        What to run, in a thread of its own; only one of the two threads runs at any time.
-    """
-
-    def __init__(self, simulation: ExactBatsim) -> None:
-        self._simulation = simulation
-        self._replies: SimpleQueue[str | None] = SimpleQueue()
-        self._messages: SimpleQueue[str | Result | BaseException] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="hdrl-exact", daemon=True)
-
-    def next(self, reply: str | None) -> str | Result:
-        """Give the reply to the last message (``None`` to begin) and return the next, or the result."""
-        if reply is None:
-            self._thread.start()
-        else:
-            self._replies.put(reply)
-        message = self._messages.get()
-        if isinstance(message, BaseException):
-            raise message
-        return message
-
-    def exchange(self, message: str) -> str:
-        """Be the scheduler, in the engine's thread."""
-        self._messages.put(message)
-        reply = self._replies.get()
-        if reply is None:
-            raise _Stopped
-        return reply
-
-    def close(self) -> None:
-        """End the thread."""
-        if self._thread.is_alive():
-            self._replies.put(None)
-            self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._messages.put(self._simulation.run(self))
-        except _Stopped:
-            pass
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits
-            self._messages.put(error)

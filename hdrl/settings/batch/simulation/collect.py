@@ -63,6 +63,16 @@ def _energy(state: State) -> NDArray[np.void]:
     return rows
 
 
+def _host_energy_j(platform: Platform, state: State) -> NDArray[np.float64]:
+    """Return what each host drew until now; the books of idle hosts are brought up to date, those of others are not."""
+    hosts, s = state.hosts, state.scalars[0]
+    if not s["energy"] or not len(hosts):
+        return np.zeros(0)
+    idle_w = platform.idle_w[np.arange(platform.n_cores), state.pstates]
+    energy_j = hosts["energy_j"] + idle_w * (s["now"] - hosts["energy_time_s"])
+    return np.where(state.cores["owner"] < 0, energy_j, np.nan)
+
+
 def overutilization(state: State) -> OverUtilization:
     """Return when the decision system of an environment could not give what was asked for.
 
@@ -113,5 +123,6 @@ def collect_trace(platform: Platform, workload: Workload, state: State, compatib
         n_grouped_switches=int(s["n_grouped_switches"]),
         n_machine_switches=int(s["n_machine_switches"]),
         time_in_state_s={"computing": float(s["time_computing_s"]), "idle": float(s["time_idle_s"])},
+        host_energy_j=_host_energy_j(platform, state),
         info={"compatibility": compatibility, "simulator": "embedded", "engine_steps": int(s["n_engine_steps"])},
     )

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import MissingExtra, UnknownName
-from hdrl.metrics.formulas import bounded_slowdown, slowdown
+from hdrl.metrics.formulas import bounded_slowdown, per_processor_slowdown, slowdown
+from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.settings.batch.simulation.texts import allocation_texts, interval_texts
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.workload.model import JOB_DTYPE
@@ -44,8 +45,9 @@ def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     dict[str, NDArray]
         ``job_id``, ``source``, ``profile`` (texts); the other fields of `workload.model.JOB_DTYPE`; ``state``
         (name of a `JobState`); ``start_s``, ``run_s``, ``end_s``, ``wait_s``, ``turnaround_s``, ``slowdown``,
-        ``bounded_slowdown``, ``energy_j``; ``return_code``; ``n_cores_used`` and ``allocation`` (``"0-3 8"``). NaN
-        where a number does not exist: no walltime, never started, never ended, no energy.
+        ``bounded_slowdown``, ``per_processor_slowdown``, ``energy_j``; ``return_code``;
+        ``n_cores_used`` and ``allocation`` (``"0-3 8"``). NaN where a number does not exist: no walltime, never
+        started, never ended, no energy.
     """
     workload, records = trace.workload, trace.records
     jobs = workload.jobs
@@ -69,6 +71,7 @@ def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
         "turnaround_s": wait_s + run_s,
         "slowdown": slowdown(wait_s, run_s),
         "bounded_slowdown": bounded_slowdown(wait_s, run_s),
+        "per_processor_slowdown": per_processor_slowdown(wait_s, run_s, np.maximum(records["n_cores"], 1)),
         "energy_j": np.where(records["energy_j"] >= 0, records["energy_j"], np.nan),
         "return_code": records["return_code"].copy(),
         "n_cores_used": records["n_cores"].copy(),
@@ -85,8 +88,9 @@ def table_arrays(trace: Trace, table: str) -> dict[str, NDArray[Any]]:
     trace
         What happened.
     table
-        One of `TABLES`: ``"jobs"``, see `jobs_arrays`; ``"machine_states"``, ``"pstate_changes"`` and ``"energy"``,
-        the rows of `simulation.trace`, the cores of P-state changes as ``allocation`` (``"0-3 8"``); or
+        One of `TABLES`: ``"jobs"``, see `jobs_arrays`; ``"hosts"``, see `hosts.hosts_arrays`;
+        ``"machine_states"``, ``"pstate_changes"`` and ``"energy"``, the rows of `simulation.trace`, the cores of
+        P-state changes as ``allocation`` (``"0-3 8"``); or
         ``"over_utilization"``, a row per shortage or span with ``kind`` (``"core"``, ``"memory"`` or ``"bandwidth"``),
         ``time_s``, ``processor`` (-1 where it is not one) and ``duration_s`` (0 for a shortage, NaN for a span that
         was still open at the end).
@@ -140,6 +144,7 @@ def _over_utilization(trace: Trace) -> dict[str, NDArray[Any]]:
 
 TABLES: dict[str, Callable[[Trace], dict[str, NDArray[Any]]]] = {
     "jobs": jobs_arrays,
+    "hosts": hosts_arrays,
     "machine_states": _machine_states,
     "pstate_changes": _pstate_changes,
     "energy": _energy,

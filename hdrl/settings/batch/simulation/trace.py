@@ -131,6 +131,9 @@ class Trace:
         Text attached to jobs (index to text), for the last column of out_jobs.csv.
     time_in_state_s
         Seconds that all hosts together spent in each of Batsim's states, until each one's last change.
+    host_energy_j
+        Joules that each host drew since date 0, shape ``(n_cores,)``; NaN for those that still compute; empty where
+        the simulator does not tell.
     info
         Facts about the run that are not part of its result (simulator, policy, wall-clock times).
     """
@@ -152,6 +155,7 @@ class Trace:
     n_machine_switches: int
     metadata: dict[int, str] = field(default_factory=dict)
     time_in_state_s: dict[str, float] = field(default_factory=dict)
+    host_energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     info: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,6 +1,7 @@
 """Workloads: the jobs of a simulation, and where they come from."""
 
 from hdrl.settings.batch.workload.archive import ArchiveLog, FetchedLog, archive_logs, copy_log, fetch_folder, fetch_log
+from hdrl.settings.batch.workload.batsim5 import write_batsim5_json
 from hdrl.settings.batch.workload.batsim_json import (
     describe_for_batsim,
     merge,
@@ -65,6 +66,7 @@ __all__ = [
     "tsafrir_estimates",
     "workload_from_swf",
     "workload_statistics",
+    "write_batsim5_json",
     "write_batsim_json",
     "write_swf",
 ]

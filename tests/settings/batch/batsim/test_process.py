@@ -103,7 +103,8 @@ def test_a_batsim_that_misbehaves(world: World, tmp_path: Path, code: str, probl
 @pytest.mark.parametrize("version", ["5.0.0-rc1", "v3.0.0", "v2.9.1"])
 def test_another_version(world: World, tmp_path: Path, version: str) -> None:
     told = fails(world, tmp_path, command(tmp_path, "", version=version))
-    assert told == f"batsim is version {version!r}; hdrl speaks the protocol of Batsim 3.1 to 4.2"
+    known = "Batsim 3.1 to 4.2, and of Batsim 5 with batsim.protocol 5"
+    assert told == f"batsim is version {version!r}; hdrl speaks the protocol of {known}"
 
 
 @pytest.mark.parametrize("version", ["v3.1.0", "v4.2.1", "4.1.0-12-gabcdef", "unknown"])

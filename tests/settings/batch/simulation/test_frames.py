@@ -34,7 +34,12 @@ def trace():
     records["first_core"], records["n_cores"] = [0, 3, 4], [3, 1, 0]
     nothing = np.zeros(0)
     return Trace(
-        platform=SimpleNamespace(n_cores=4),
+        platform=SimpleNamespace(
+            n_cores=4,
+            core_names=("h0", "h1", "h2", "h3"),
+            initial_pstate=np.full(4, 2),
+            idle_w=np.tile([4.0, 3, 2], (4, 1)),
+        ),
         workload=Workload("x", jobs, ("a", "b", "c"), np.zeros(0, STEP_DTYPE), np.zeros(3, np.int64), ("p", "q")),
         records=records,
         completion_order=np.array([2, 0]),
@@ -67,6 +72,7 @@ EXPECTED = {
     "turnaround_s": [40, NAN, NAN],
     "slowdown": [4, NAN, NAN],
     "bounded_slowdown": [4, NAN, NAN],
+    "per_processor_slowdown": [4 / 3, NAN, NAN],
     "energy_j": [4.5, NAN, NAN],
     "n_cores_used": [3, 1, 0],
     "allocation": ["0-1 3", "2", ""],
@@ -129,6 +135,7 @@ def whole_trace(trace):
     spans = (np.array([3], np.int32), np.array([5.0]), np.array([-1.0]))
     return replace(
         trace,
+        host_energy_j=np.array([90.0, 91, NAN, 93]),
         machine_states=np.array([(1.5, 0, 0, 0, 3, 1)], MACHINE_STATE_DTYPE),
         pstate_changes=np.array([(0.0, 0, 3, 2), (2.0, 3, 1, -1)], PSTATE_CHANGE_DTYPE),
         pstate_cores=np.array([0, 1, 3, 2], np.int32),
@@ -138,6 +145,15 @@ def whole_trace(trace):
 
 
 TABLES_BY_HAND = {
+    "hosts": {
+        "host": ["h0", "h1", "h2", "h3"],
+        "computing_s": [10, 10, 31, 10],
+        "idle_s": [30, 30, 9, 30],
+        **dict.fromkeys(("sleeping_s", "switching_off_s", "switching_on_s", "unavailable_s"), [0] * 4),
+        "energy_j": [90, 91, NAN, 93],
+        "wasted_j": [60, 60, NAN, 60],
+        "n_switches": [0] * 4,
+    },
     "machine_states": {
         "time_s": [1.5],
         "sleeping": [0],

@@ -2,7 +2,7 @@
 
 `ExactBatsim` runs a simulation against anything that has ``exchange(message) -> reply``. What it does is described
 in ``docs/batsim.md``; the modules, lowest first: platform, flows, sharing, energy, engine, actors, profiles, jobs,
-machines, protocol, outputs, context, ptasks, execution, submission, requests, server, simulation.
+machines, protocol, outputs, context, ptasks, added_io, execution, submission, requests, server, simulation.
 """
 
 from hdrl.settings.batch.batsim.exact.context import BatsimOptions, Scheduler

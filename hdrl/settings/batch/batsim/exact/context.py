@@ -13,6 +13,7 @@ from hdrl.settings.batch.batsim.exact.actors import Kernel, Steps, Update
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
 from hdrl.settings.batch.batsim.exact.engine import Engine
 from hdrl.settings.batch.batsim.exact.flows import Cpu
+from hdrl.settings.batch.batsim.exact.hosts import HostLedger
 from hdrl.settings.batch.batsim.exact.jobs import Job, Workload
 from hdrl.settings.batch.batsim.exact.machines import Machines
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
@@ -62,8 +63,8 @@ class BatsimOptions:
         The largest number of compute machines; 0 for no limit.
     max_machines_of_workload
         Whether ``nb_res`` of the workloads is such a limit.
-    schedule_trace
-        Whether a trace of the schedule is kept.
+    schedule_trace, host_table
+        Whether a trace of the schedule is kept, and a table of what each machine did.
     """
 
     platform: Path
@@ -83,6 +84,7 @@ class BatsimOptions:
     max_machines: int = 0
     max_machines_of_workload: bool = False
     schedule_trace: bool = False
+    host_table: bool = False
 
 
 class Context:
@@ -128,6 +130,8 @@ class Context:
             roles=options.roles,
         )
         self.meter = EnergyMeter([machine.cpu for machine in self.machines.all], on=options.energy)
+        if options.host_table:
+            self.machines.ledger = HostLedger(self.machines.all, self.meter)
         self.outputs = Outputs(energy=options.energy)
         names = [machine.name for machine in self.machines.all]
         self.trace = ScheduleTrace(names) if options.schedule_trace else None
@@ -195,3 +199,5 @@ class Context:
         """Change the P-state of a machine, at once."""
         self.network.set_pstate(cpu, pstate)
         self.meter.pstate_changes(cpu.machine, self.now_s)
+        if self.machines.ledger is not None:
+            self.machines.ledger.reach(self.machines[cpu.machine])

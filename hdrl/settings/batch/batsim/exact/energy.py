@@ -79,6 +79,12 @@ class EnergyMeter:
             self._last_s[machine] = now_s
         self._believe(machine)
 
+    def peek_j(self, machine: int, now_s: float) -> float:
+        """Return the energy of a machine as if it were brought up to date, which would change the last digits."""
+        elapsed_s = now_s - float(self._last_s[machine])
+        power_w = self._power_now_w(machine) if machine in self._stale else float(self._power_w[machine])
+        return float(self._total_j[machine]) + (power_w * elapsed_s if elapsed_s > 0 else 0.0)
+
     def update_all(self, now_s: float) -> None:
         """Bring all machines up to date."""
         if self._updated_s < now_s:
@@ -125,14 +131,16 @@ class EnergyMeter:
         self._last_s[rows] = now_s
 
     def _refresh(self, machine: int) -> None:
+        self._power_w[machine] = self._power_now_w(machine)
+
+    def _power_now_w(self, machine: int) -> float:
         cpu = self._cpus[machine]
         idle_w, epsilon_w, full_w = _watts(cpu.spec, self._pstate[machine])
         speed = cpu.spec.speeds_flops[self._pstate[machine]]
         if not cpu.users and speed > 0:
-            self._power_w[machine] = idle_w
-            return
+            return idle_w
         load = 1.0 if speed <= 0 else min(1.0, cpu.load() / speed / cpu.spec.cores)
-        self._power_w[machine] = epsilon_w + load * (full_w - epsilon_w) if load > 0 else idle_w
+        return epsilon_w + load * (full_w - epsilon_w) if load > 0 else idle_w
 
     def _believe(self, machine: int) -> None:
         pstate = self._cpus[machine].pstate

@@ -10,6 +10,7 @@ import numpy as np
 from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut, Wait
 from hdrl.settings.batch.batsim.exact.actors import Actor, Do, Sleep, Spawn, Steps
+from hdrl.settings.batch.batsim.exact.added_io import JobIo, task_with_io
 from hdrl.settings.batch.batsim.exact.context import Context
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Work
 from hdrl.settings.batch.batsim.exact.jobs import FAILED, KILLED, RUNNING, SUCCEEDED, WALLTIME_REACHED, Job, Task
@@ -43,6 +44,8 @@ class Run:
         What is left of the walltime, negative if there is none.
     here
         The host of the job's actor.
+    io
+        Transfers that the scheduler has added to the job, with the machines that take part.
     """
 
     context: Context
@@ -51,14 +54,17 @@ class Run:
     storage_mapping: dict[str, int]
     left_s: float
     here: Cpu
+    io: JobIo | None = None
 
 
-def run_job(context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[str, int]) -> Steps[None]:
+def run_job(
+    context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[str, int], io: JobIo | None = None
+) -> Steps[None]:
     """Be the actor of a job, from its start until its end is told."""
     job.start_s = context.now_s
-    job.task = Task(job.profile)
+    job.task = Task(job.profile, None if io is None else io.profile)
     here = context.machines[job.allocation[0]].cpu
-    run = Run(context, job, cpus, storage_mapping, job.walltime_s, here)
+    run = Run(context, job, cpus, storage_mapping, job.walltime_s, here, io)
     if context.options.energy:
         job.energy_j = yield from context.read_energy(job.allocation)
         yield from context.note_energy("s")
@@ -110,11 +116,13 @@ def _run_task(run: Run, task: Task) -> Steps[int]:
 
 
 def _run_sequence(run: Run, task: Task, profile: Composed) -> Steps[int]:
-    workload = run.job.workload
+    workload, where = run.job.workload, f"job {run.job.id!r}"
+    io = task.io.sequence if isinstance(task.io, Composed) else [None] * len(profile.sequence)
     for _ in range(profile.repeat):
-        for name in profile.sequence:
+        for name, io_name in zip(profile.sequence, io, strict=True):
             task.index += 1
-            task.part = Task(workload.part(name, f"job {run.job.id!r}"))
+            io_part = None if io_name is None else workload.part(io_name, where)
+            task.part = Task(workload.part(name, where), io_part)
             code = yield from _run_task(run, task.part)
             if code != 0:
                 return code
@@ -173,7 +181,10 @@ def _poll(run: Run, period_s: float) -> Steps[int]:
 def _run_parallel(run: Run, task: Task) -> Steps[int]:
     """Run a parallel task, with the walltime as its timeout."""
     kernel = run.context.kernel
-    work = parallel_task(run.context, run.job, task.profile, run.cpus, run.storage_mapping)
+    if run.io is None or task.io is None:
+        work = parallel_task(run.context, run.job, task.profile, run.cpus, run.storage_mapping)
+    else:
+        work = task_with_io(run.context, run.job, task.profile, task.io, run.io.machines)
     execution = task.execution = Execution(kernel, work)
     began_s = kernel.now_s
     code = 0

@@ -41,6 +41,8 @@ class Task:
     ----------
     profile
         The profile.
+    io
+        Transfers that the scheduler has added to it.
 
     Attributes
     ----------
@@ -54,10 +56,11 @@ class Task:
         Part of it that was done when the job was killed.
     """
 
-    __slots__ = ("began_s", "execution", "index", "needed_s", "part", "profile", "progress")
+    __slots__ = ("began_s", "execution", "index", "io", "needed_s", "part", "profile", "progress")
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, io: Profile | None = None) -> None:
         self.profile = profile
+        self.io = io
         self.part: Task | None = None
         self.index = -1
         self.execution: Execution | None = None

@@ -13,6 +13,7 @@ from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
 from hdrl.settings.batch.batsim.exact.sharing import Network
 
 if TYPE_CHECKING:
+    from hdrl.settings.batch.batsim.exact.hosts import HostLedger
     from hdrl.settings.batch.batsim.exact.jobs import Job
 
 STATES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "unavailable")
@@ -141,6 +142,8 @@ class Machines:
         self.switches: list[Switch] = []
         self.n_grouped_switches = 0
         self.n_machine_switches = 0
+        self.ledger: HostLedger | None = None
+        """Who notes what each machine does, if anybody wants to know."""
 
     def __len__(self) -> int:
         """Return the number of machines, storage hosts included."""
@@ -159,6 +162,8 @@ class Machines:
         """Change the state of a machine."""
         if not isinstance(now_s, np.longdouble):
             now_s = np.longdouble(now_s)
+        if self.ledger is not None:
+            self.ledger.leave(machine, float(now_s))
         machine.spent_s[machine.state] += now_s - machine.since_s
         self.counts[machine.state] -= 1
         self.counts[state] += 1

@@ -188,7 +188,13 @@ class Outputs:
         return dict(sorted(columns.items()))
 
     def write(
-        self, prefix: str, schedule: dict[str, str], *, machine_states: bool = True, trace: str | None = None
+        self,
+        prefix: str,
+        schedule: dict[str, str],
+        *,
+        machine_states: bool = True,
+        trace: str | None = None,
+        hosts: str | None = None,
     ) -> list[Path]:
         """Write the files.
 
@@ -200,8 +206,8 @@ class Outputs:
             Columns and values of the schedule file.
         machine_states
             Whether to write the machine states file.
-        trace
-            The trace of the schedule, if it is to be written.
+        trace, hosts
+            The trace of the schedule and the table of hosts, if they are to be written.
 
         Returns
         -------
@@ -226,6 +232,8 @@ class Outputs:
         texts = {f"{name}.csv": "\n".join([header, *lines, ""]) for name, (header, lines) in tables.items()}
         if trace is not None:
             texts["schedule.trace"] = trace
+        if hosts is not None:
+            texts["hosts.csv"] = hosts
         paths = [Path(f"{prefix}_{name}") for name in texts]
         for path, text in zip(paths, texts.values(), strict=True):
             with atomic_write(path) as out:

@@ -221,8 +221,6 @@ def _check_options(where: str, extra: list[str]) -> None:
     unknown = [name for name in extra if name not in _EXECUTE_OPTIONS]
     if unknown:
         raise BatsimError(f"{where} has a member {unknown[0]!r}; {suggest(unknown[0], _EXECUTE_OPTIONS)}")
-    if "additional_io_job" in extra:
-        raise BatsimError(f"{where}: 'additional_io_job' is not simulated")
     if len(extra) > 1:
         raise BatsimError(f"{where} has {len(extra) + 2} members; Batsim accepts two or three")
 
@@ -250,6 +248,39 @@ def parse_storage_mapping(where: str, mapping: Any) -> dict[str, int]:
         if isinstance(machine, bool) or not isinstance(machine, int):
             raise BatsimError(f"{where}: 'storage_mapping' maps {label!r} to {_shown(machine)}, expected a machine id")
     return dict(mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedIo:
+    """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``).
+
+    Attributes
+    ----------
+    alloc
+        The machines that take part, as a set of ids.
+    profile_name
+        The profile that says how much is transferred.
+    profile
+        Its description, ``None`` for a profile that there is already.
+    """
+
+    alloc: str
+    profile_name: str
+    profile: dict[str, Any] | None
+
+
+def parse_added_io(where: str, value: Any) -> AddedIo:
+    """Return what an ``additional_io_job`` asks for."""
+    where = f"{where}: 'additional_io_job'"
+    if not isinstance(value, dict):
+        raise BatsimError(f"{where} is {_shown(value)}, expected an object")
+    for name in ("alloc", "profile_name"):
+        if not isinstance(value.get(name), str):
+            raise BatsimError(f"{where}: {name!r} is {_shown(value.get(name))}, expected a string")
+    profile = value.get("profile")
+    if "profile" in value and not isinstance(profile, dict):
+        raise BatsimError(f"{where}: 'profile' is {_shown(profile)}, expected an object")
+    return AddedIo(value["alloc"], value["profile_name"], profile)
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.context import Context
@@ -12,6 +12,8 @@ from hdrl.settings.batch.batsim.exact.machines import Machine
 from hdrl.settings.batch.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
 
 Transfers = list[tuple[int, int, float]]
+_NO_COMPUTATION_FLOP = 1e-10
+"""A storage host may have this much to compute: Batsim takes it for nothing."""
 
 
 def parallel_task(
@@ -24,17 +26,11 @@ def parallel_task(
     BatsimError
         If the profile does not fit the allocation, or names storage that the scheduler did not map.
     """
-    if isinstance(profile, Parallel):
-        if len(cpus) != len(profile.flops):
-            raise BatsimError(
-                f"job {job.id!r} has {len(cpus)} executors, its profile {profile.name!r} is for {len(profile.flops)}: "
-                "Batsim would stop here"
-            )
+    if isinstance(profile, Parallel | Homogeneous):
+        flops, transfers = amounts(job, profile, len(cpus))
+        check_computation(context, job, job.allocation, flops)
         # SimGrid takes a task of one executor for a plain computation, whatever bytes it has
-        transfers = transfers_of_matrix(len(cpus), profile.transfer_bytes) if len(cpus) > 1 else []
-        return Work(context.network, cpus, profile.flops, transfers)
-    if isinstance(profile, Homogeneous):
-        return _homogeneous(context, cpus, profile)
+        return Work(context.network, cpus, flops, transfers if len(cpus) > 1 else [])
     if isinstance(profile, ParallelStorage):
         return _with_storage(context, job, profile, cpus, storage_mapping)
     if isinstance(profile, DataStaging):
@@ -45,13 +41,38 @@ def parallel_task(
     raise AssertionError(profile)
 
 
-def _homogeneous(context: Context, cpus: list[Cpu], profile: Homogeneous) -> Work:
-    n = len(cpus)
+def amounts(job: Job, profile: Parallel | Homogeneous, n: int) -> tuple[Sequence[float], Transfers]:
+    """Return the flop of each of ``n`` executors, and the bytes between them.
+
+    Raises
+    ------
+    BatsimError
+        If the profile is for another number of executors.
+    """
+    if isinstance(profile, Parallel):
+        if n != len(profile.flops):
+            raise BatsimError(
+                f"job {job.id!r} has {n} executors, its profile {profile.name!r} is for {len(profile.flops)}: "
+                "Batsim would stop here"
+            )
+        return profile.flops, transfers_of_matrix(n, profile.transfer_bytes)
     flops, size = profile.flops, profile.transfer_bytes
     if profile.total:
         flops, size = flops / n, size / n
     transfers = [(k, other, size) for k in range(n) for other in range(n) if other != k] if size > 0 else []
-    return Work(context.network, cpus, [flops] * n, transfers)
+    return [flops] * n, transfers
+
+
+def check_computation(context: Context, job: Job, machines: Sequence[int], flops: Sequence[float]) -> None:
+    """Refuse computation on storage hosts, executor by executor in the order of the machines, as Batsim looks."""
+    if not context.machines.storage:
+        return
+    for machine, amount in zip(machines, flops, strict=False):
+        if context.machines[machine].is_storage and amount > _NO_COMPUTATION_FLOP:
+            raise BatsimError(
+                f"job {job.id!r}: {amount:g} flop on machine {machine} ({context.machines[machine].name}), which is a "
+                "storage host: Batsim would stop here"
+            )
 
 
 def _with_storage(

@@ -9,6 +9,7 @@ from typing import Any
 from hdrl.errors import BatsimError, WorkloadError, suggest
 from hdrl.settings.batch.batsim.exact.activities import Execution, Wait
 from hdrl.settings.batch.batsim.exact.actors import Do, Spawn, Steps
+from hdrl.settings.batch.batsim.exact.added_io import JobIo, job_io
 from hdrl.settings.batch.batsim.exact.context import Context
 from hdrl.settings.batch.batsim.exact.execution import kill_jobs, run_job
 from hdrl.settings.batch.batsim.exact.flows import Work
@@ -17,7 +18,13 @@ from hdrl.settings.batch.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBM
 from hdrl.settings.batch.batsim.exact.machines import COMPUTATION, SLEEP, VIRTUAL, Machine
 from hdrl.settings.batch.batsim.exact.messages import Asked, Message, Registered, Switched
 from hdrl.settings.batch.batsim.exact.profiles import Composed, Homogeneous
-from hdrl.settings.batch.batsim.exact.protocol import Request, dump, parse_mapping, parse_storage_mapping
+from hdrl.settings.batch.batsim.exact.protocol import (
+    Request,
+    dump,
+    parse_added_io,
+    parse_mapping,
+    parse_storage_mapping,
+)
 from hdrl.settings.batch.batsim.exact.rapidjson import loads
 from hdrl.settings.batch.batsim.exact.submission import call_later
 
@@ -72,6 +79,8 @@ class Requests:
 
     def register(self, request: Request) -> Message:
         """Register what a request brings, before its date has come; return the internal message for it."""
+        if request.kind == "EXECUTE_JOB" and "additional_io_job" in request.data:
+            self._register_io(request.data)
         if request.kind not in ("REGISTER_JOB", "REGISTER_PROFILE"):
             return Asked(request)
         if not self._context.options.dynamic_jobs:
@@ -109,6 +118,21 @@ class Requests:
         workload.add_profile(data["profile_name"], _as_kept(data["profile"]), "REGISTER_PROFILE")
         workload.check_composition("REGISTER_PROFILE", complete=False)
 
+    def _register_io(self, data: dict[str, Any]) -> None:
+        """Add the profile that comes with an additional_io_job; it stays."""
+        where = f"EXECUTE_JOB: job {data['job_id']!r}"
+        io = parse_added_io(where, data["additional_io_job"])
+        if io.profile is None:
+            return
+        workload = self._context.job(data["job_id"], where).workload
+        if io.profile_name in workload.profiles:
+            raise BatsimError(f"{where}: additional_io_job: profile {io.profile_name!r} exists already: {_STOP}")
+        try:
+            workload.add_profile(io.profile_name, _as_kept(io.profile), where)
+            workload.check_composition(where, complete=False)
+        except WorkloadError as error:
+            raise BatsimError(f"{error}: {_STOP}") from None
+
     def _register_job(self, data: dict[str, Any]) -> Job:
         name = data["job_id"].split("!")[0]
         if name not in self._context.workloads:
@@ -140,12 +164,23 @@ class Requests:
                 f"{where} requests {job.n_requested} machines but gets {len(places)} ({data['alloc']}): {_STOP}"
             )
         storage = parse_storage_mapping(where, data.get("storage_mapping", {}))
+        io = self._io(data, job, where)
         job.state = RUNNING
         job.allocation = ids
         self._counts.running += 1
         cpus = [context.machines[ids[place]].cpu for place in places]
-        actor = yield Spawn(run_job(context, job, cpus, storage), context.machines[ids[0]].cpu)
+        actor = yield Spawn(run_job(context, job, cpus, storage, io), context.machines[ids[0]].cpu)
         job.actors.append(actor)
+
+    def _io(self, data: dict[str, Any], job: Job, where: str) -> JobIo | None:
+        if "additional_io_job" not in data:
+            return None
+        io = parse_added_io(where, data["additional_io_job"])
+        where = f"{where}: additional_io_job"
+        try:
+            return job_io(job, io.profile_name, self._machines(io.alloc, where), where)
+        except WorkloadError as error:
+            raise BatsimError(f"{error}: {_STOP}") from None
 
     def _check_free(self, machine: Machine, where: str) -> None:
         options = self._context.options

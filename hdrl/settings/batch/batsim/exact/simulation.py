@@ -15,6 +15,7 @@ from hdrl.settings.batch.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
 from hdrl.settings.batch.batsim.exact.server import Server
 from hdrl.settings.batch.batsim.exact.submission import read_events, submit_events, submit_jobs
+from hdrl.settings.batch.simulation.hosts import format_hosts
 
 
 @dataclass(slots=True)
@@ -34,8 +35,8 @@ class Result:
         dynamic jobs was left open. Batsim then writes its files and exits with code 0, without SIMULATION_ENDS.
     waiting
         Full ids of the jobs that have not ended.
-    trace
-        The trace of the schedule, if one is kept.
+    trace, hosts
+        The trace of the schedule and the text of the table of hosts, if they are kept.
     """
 
     outputs: Outputs
@@ -44,6 +45,7 @@ class Result:
     deadlocked: bool
     waiting: list[str]
     trace: str | None = None
+    hosts: str | None = None
 
     def deadlock(self) -> str:
         """Say why the simulation got stuck."""
@@ -136,6 +138,7 @@ class ExactBatsim:
             context.kernel.run()
         except RecursionError:
             raise BatsimError("a job, a profile or a reply is nested too deeply") from None
+        ledger = context.machines.ledger
         waiting = [job.id for workload in context.workloads.values() for job in workload.jobs.values()]
         return Result(
             outputs=context.outputs,
@@ -146,6 +149,7 @@ class ExactBatsim:
             deadlocked=not server.finished,
             waiting=[] if server.finished else waiting,
             trace=None if context.trace is None else context.trace.text(context.now_s),
+            hosts=None if ledger is None else format_hosts(ledger.columns(context.now_s)),
         )
 
     def _described(self, machine: Machine) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""Public names of Batsim without Batsim: the exact engine, and a handler of its simulations as in batsim-py.
+
+They live in `hdrl.settings.batch.batsim`; scripts import them from here.
+"""
+
+from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result, Scheduler
+from hdrl.settings.batch.batsim.handled import (
+    Host,
+    HostEvent,
+    HostState,
+    Job,
+    JobEvent,
+    JobState,
+    Reservation,
+    SimulatorEvent,
+)
+from hdrl.settings.batch.batsim.handler import SimulatorHandler
+
+__all__ = [
+    "BatsimOptions",
+    "ExactBatsim",
+    "Host",
+    "HostEvent",
+    "HostState",
+    "Job",
+    "JobEvent",
+    "JobState",
+    "Reservation",
+    "Result",
+    "Scheduler",
+    "SimulatorEvent",
+    "SimulatorHandler",
+]
