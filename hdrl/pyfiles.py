@@ -18,6 +18,8 @@ from hdrl.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable
 from hdrl.files import read_text
 
 SUFFIX = ".py"
+SUFFIX_MARKS = ("", "+", "-", "@")
+"""How what may follow the path of a policy file begins."""
 
 
 class AgentError(HdrlError):
@@ -33,7 +35,7 @@ def is_policy_file(name: str) -> bool:
         For instance ``"fcfs+easy"`` or ``"mine/first.py+easy"``.
     """
     base, suffix = split_policy_file(name)
-    return base.endswith(SUFFIX) and suffix[:1] in ("", "+", "-")
+    return base.endswith(SUFFIX) and suffix[:1] in SUFFIX_MARKS
 
 
 def split_policy_file(name: str) -> tuple[str, str]:

@@ -143,6 +143,15 @@ class PolicyBook(Protocol):
             The name of a policy, or the environment of a model as its file describes it.
         """
 
+    def files(self, policy: str) -> Sequence[str]:
+        """Return the files that a policy reads besides what its name says, so that a comparison knows their content.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """
+
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.
 
@@ -175,6 +184,17 @@ class PlainPolicies:
         """
         del knows
         return None
+
+    def files(self, policy: str) -> Sequence[str]:
+        """Return nothing: a name says all.
+
+        Parameters
+        ----------
+        policy
+            Not looked at.
+        """
+        del policy
+        return ()
 
 
 class EnvironmentSpec(Protocol):

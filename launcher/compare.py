@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,7 @@ def compare(
 
     The same command continues what was interrupted.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
-    if protocol == "held-out" and not resume and not (candidates and candidates[0].endswith(".json")):
+    if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)
     folder = out if out is not None else _default_folder(sweep)
@@ -132,7 +133,7 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
         return read_sweep(out / "sweep.json")
-    file = next((text for text in candidates if text.endswith(".json")), None)
+    file = next(filter(_is_sweep, candidates), None)
     if file is not None and len(candidates) > 1:
         raise OptionsError(f"{file} is a sweep file, which stands alone; put other candidates into it")
     if file is not None:
@@ -142,6 +143,11 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if "platform" not in changes:
         raise OptionsError("--platform is missing")
     return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
+
+
+def _is_sweep(text: str) -> bool:
+    """Tell a sweep file from a policy in whose name there is a file: ``sjf+easy@my.json``."""
+    return text.endswith(".json") and re.match(r"(.*=)?[\w+]+@", text) is None
 
 
 def _changes(asked: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from hdrl.errors import OptionsError, ReadError, suggest
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.options.sweep import Sweep
+from hdrl.pyfiles import SUFFIX_MARKS
 from hdrl.setting import PolicyBook, Setting, find_setting
 
 MODEL_SUFFIXES = (".pt", ".safetensors")
@@ -144,14 +145,15 @@ def _split(text: str) -> tuple[str, str]:
     """Return the path of a file and what follows it (``"+easy"``); two empty texts for what names no file."""
     for ending in (".py", *MODEL_SUFFIXES):
         base, found, suffix = text.rpartition(ending)
-        if found and suffix[:1] in ("", "+", "-"):
+        if found and suffix[:1] in SUFFIX_MARKS:
             return base + found, suffix
     return "", ""
 
 
 def _policy(sweep: Sweep, policies: PolicyBook, label: str, name: str) -> Candidate:
     # Only what draws has results that depend on the seed.
-    return Candidate(label, policy=name, n_seeds=sweep.seeds if policies.draws(name) else 1)
+    n_seeds = sweep.seeds if policies.draws(name) else 1
+    return Candidate(label, policy=name, sha256=_hashes(map(Path, policies.files(name))), n_seeds=n_seeds)
 
 
 def _matching(sweep: Sweep, policies: PolicyBook, pattern: str) -> list[str]:
@@ -183,19 +185,23 @@ def _label(path: Path, paths: list[Path]) -> str:
 
 
 def _of_files(label: str, paths: list[Path], suffix: str, n_seeds: int) -> Candidate:
+    return Candidate(
+        label,
+        files=tuple(str(path) for path in paths),
+        suffix=suffix,
+        sha256=_hashes(paths),
+        n_seeds=n_seeds,
+    )
+
+
+def _hashes(paths: Iterable[Path]) -> tuple[str, ...]:
     hashes = []
     for path in paths:
         try:
             hashes.append(hashlib.sha256(path.read_bytes()).hexdigest())
         except OSError as error:
             raise ReadError(path, error.strerror or "cannot be read") from None
-    return Candidate(
-        label,
-        files=tuple(str(path) for path in paths),
-        suffix=suffix,
-        sha256=tuple(hashes),
-        n_seeds=n_seeds,
-    )
+    return tuple(hashes)
 
 
 def _paths(sweep: Sweep, text: str) -> list[Path]:

@@ -59,6 +59,8 @@ class BatchPolicies:
         elif knows == VOID:
             return None
         else:
+            if self.files(knows):
+                return None  # a network of one's own, by which no group goes
             code = read_pair(knows).rule.predictor
             predictor = next((name for name in PREDICTORS if PREDICTORS[name].code == code), "")
         group = f"heuristics@{predictor}"
@@ -76,7 +78,7 @@ class BatchPolicies:
         if name in self.groups():
             name = self.groups()[name][0]
         try:
-            return self.rivals(name) is not None
+            return bool(self.files(name)) or self.rivals(name) is not None
         except HdrlError:  # a file or a pattern
             return False
 
@@ -103,6 +105,19 @@ class BatchPolicies:
         from hdrl.settings.batch.policies.pyfile import policy_of
 
         return policy_of(module, path, suffix)
+
+    def files(self, policy: str) -> Sequence[str]:
+        """Return the file of a network that predicts run times, if the name of a policy holds one.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """
+        from hdrl.settings.batch.policies.pairs import network_file
+
+        file = network_file(policy)
+        return () if file is None else (file,)
 
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed.

@@ -285,7 +285,7 @@ class BatchSetting:
         ]
         predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
         if not predicting:
-            return []
+            return known
         return known + [
             (
                 "users",

@@ -7,6 +7,7 @@ from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
 from hdrl.settings.batch.policies.completion import Duplex, MaxMin, MinMin
 from hdrl.settings.batch.policies.indexed import shipped_indices
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
+from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob
 from hdrl.settings.batch.policies.pyfile import load_policy
 from hdrl.settings.batch.policies.simulation import PolicyFunction, is_conservative, simulate
@@ -19,6 +20,7 @@ __all__ = [
     "Easy",
     "MaxMin",
     "MinMin",
+    "OwnPrediction",
     "OwnPriority",
     "PolicyFunction",
     "PolicyPair",

@@ -11,6 +11,7 @@ from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
+from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import load_policy
 from hdrl.settings.batch.workload.model import Workload
@@ -92,7 +93,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
         if not is_policy_file(policy):
             return policy != VOID and read_pair(policy).is_clairvoyant
         policy = load_policy(policy)
-    if isinstance(policy, OwnPriority):
+    if isinstance(policy, (OwnPriority, OwnPrediction)):
         return policy.clairvoyant
     module = getattr(policy, "__globals__", {})
     return bool(getattr(policy, "clairvoyant", False) or module.get("clairvoyant", False))

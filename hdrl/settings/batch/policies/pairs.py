@@ -207,6 +207,18 @@ def _with_rule(pair: PolicyPair, predictor: str | None, gate: str | None) -> Pol
     return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
 
 
+def network_file(name: str) -> str | None:
+    """Return the file of the network that the name of a policy holds, ``None`` if it holds none.
+
+    Parameters
+    ----------
+    name
+        For instance ``"sjf+easy@my.json"``.
+    """
+    asked = _OWN_NETWORK.fullmatch(name)
+    return None if asked is None else asked["file"]
+
+
 def logs_known_to(name: str) -> Mapping[str, float]:
     """Return the logs that a policy was trained on, itself or what predicts for it, and up to which share of the jobs.
 
@@ -217,9 +229,9 @@ def logs_known_to(name: str) -> Mapping[str, float]:
     """
     if name in shipped_indices():
         return logs_of(name)
-    own = _OWN_NETWORK.fullmatch(name)
-    if own is not None:
-        return read_network(own["file"]).trained_on
+    file = network_file(name)
+    if file is not None:
+        return read_network(file).trained_on
     return shipped_network().trained_on if re.search(rf"@{LEARNED}(?![^/~-])", name) else {}
 
 

@@ -2,7 +2,8 @@
 
 ``my.py`` may define ``policy(view)``, or ``priority(job, now_s)`` (and ``priorities(jobs, now_s)``, the same for all
 waiting jobs at once). With a priority, backfilling and a core selection may follow: ``my.py+easy``,
-``my.py+conservative-low_power``. How a file is run: `hdrl.pyfiles`.
+``my.py+conservative-low_power``. With a class ``Predictor``, a classic policy follows: ``my.py@sjf+easy``
+(`policies.predicted`). How a file is run: `hdrl.pyfiles`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from hdrl.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.policies.pairs import read_pair
+from hdrl.settings.batch.policies.predicted import OwnPrediction, own_prediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 
+FilePolicy: TypeAlias = OwnPriority | OwnPrediction | Callable[[Any], Any]
+"""What a file may define."""
 
-def read_policy(name: str) -> PolicyPair | OwnPriority | Callable[[Any], Any]:
+
+def read_policy(name: str) -> PolicyPair | FilePolicy:
     """Return the policy of a name or of a Python file.
 
     Parameters
@@ -35,7 +40,7 @@ def read_policy(name: str) -> PolicyPair | OwnPriority | Callable[[Any], Any]:
     return load_policy(name) if is_policy_file(name) else read_pair(name)
 
 
-def load_policy(name: str) -> OwnPriority | Callable[[Any], Any]:
+def load_policy(name: str) -> FilePolicy:
     """Return the policy that a Python file defines.
 
     Parameters
@@ -45,7 +50,7 @@ def load_policy(name: str) -> OwnPriority | Callable[[Any], Any]:
 
     Returns
     -------
-    OwnPriority or function
+    OwnPriority, OwnPrediction or function
         A policy for `policies.simulate`.
 
     Raises
@@ -66,7 +71,7 @@ def load_policy(name: str) -> OwnPriority | Callable[[Any], Any]:
     return policy
 
 
-def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority | Callable[[Any], Any] | None:
+def policy_of(module: ModuleType, path: Path, suffix: str = "") -> FilePolicy | None:
     """Return the policy that a module defines, or ``None`` if it defines none.
 
     Parameters
@@ -86,6 +91,8 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority |
     UnknownName
         If there is no such backfilling or core selection.
     """
+    if suffix.startswith("@"):
+        return _prediction_of(module, path, suffix)
     policy = getattr(module, "policy", None)
     policy = policy if callable(policy) and not inspect.isclass(policy) else None
     priority, priorities = (_function(module, name) for name in ("priority", "priorities"))
@@ -100,6 +107,16 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> OwnPriority |
     backfilling, core_selection = _choices(suffix)
     knows = any(getattr(thing, "clairvoyant", False) for thing in (module, priority, priorities))
     return OwnPriority(priority, backfilling, core_selection, priorities, f"{path.name}{suffix}", clairvoyant=knows)
+
+
+def _prediction_of(module: ModuleType, path: Path, suffix: str) -> OwnPrediction:
+    found = getattr(module, "Predictor", None)
+    if not inspect.isclass(found):
+        raise AgentError(f"{path}: defines no class Predictor, which {suffix!r} asks for")
+    for word, words in (("predict", "self, job"), ("ended", "self, job, run_s")):
+        _check_call(getattr(found, word, None), words, path)
+    knows = bool(getattr(module, "clairvoyant", False) or getattr(found, "clairvoyant", False))
+    return own_prediction(found, suffix[1:], f"{path.name}{suffix}", clairvoyant=knows)
 
 
 def _function(module: ModuleType, name: str) -> Callable[..., Any] | None:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import readable
+from hdrl.errors import DecisionError, readable
 from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID
+from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.registries import SIMULATORS
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
 """A policy in Python: it is shown a `View` at every message and returns decisions."""
+
+Policy: TypeAlias = PolicyPair | OwnPriority | OwnPrediction | PolicyFunction
 
 PROGRESS_EVERY_S = 0.1
 
@@ -65,7 +68,7 @@ def start_nothing(view: View) -> list[Decision]:
 def simulate(
     platform: Platform,
     workload: Workload,
-    policy: str | PolicyPair | OwnPriority | PolicyFunction = "shortest-high_gflops",
+    policy: str | Policy = "shortest-high_gflops",
     *,
     seed: int = 0,
     energy: bool = True,
@@ -90,7 +93,8 @@ def simulate(
     policy
         The name of a policy (`policies.policy_names`), or one of the kernel (`policies.read_pair`); the path of a
         Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a
-        `simulation.View` whenever something happened and returns decisions; or a priority (`policies.OwnPriority`).
+        `simulation.View` whenever something happened and returns decisions; or a priority (`policies.OwnPriority`),
+        or a predictor (`policies.OwnPrediction`).
     seed
         Seed of what is random in the policy.
     energy
@@ -134,6 +138,8 @@ def simulate(
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     if isinstance(chosen_policy, PolicyPair) and chosen_policy.rule != NO_RULE:
         choices["rule"] = chosen_policy.rule
+    if isinstance(chosen_policy, OwnPrediction):
+        choices["rule"] = chosen_policy.pair.rule
     with (
         blamed(_file(policy)),
         contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,
@@ -142,18 +148,22 @@ def simulate(
             chosen.run_pair(*chosen_policy.numbers, progress=progress)
         elif isinstance(chosen_policy, OwnPriority):
             _run_priority(chosen, chosen_policy, progress)
+        elif isinstance(chosen_policy, OwnPrediction):
+            _run_prediction(chosen, chosen_policy, progress)
         else:
             _run_function(chosen, chosen_policy, progress)
         trace: Trace = chosen.trace
         return trace
 
 
-def _file(policy: str | PolicyPair | OwnPriority | PolicyFunction) -> Path | None:
+def _file(policy: str | Policy) -> Path | None:
     """Return the file that a policy is given by, ``None`` if it is not."""
     return Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
 
 
-def _policy(policy: str | PolicyPair | OwnPriority | PolicyFunction) -> PolicyPair | OwnPriority | PolicyFunction:
+def _policy(
+    policy: str | Policy,
+) -> Policy:
     """Return what a policy given in any form is."""
     if not isinstance(policy, str):
         return policy
@@ -202,6 +212,13 @@ def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | N
         return []
 
     _run_function(simulator, decide, progress)
+
+
+def _run_prediction(simulator: Simulator, own: OwnPrediction, progress: Progress | None) -> None:
+    """Simulate a classic policy that goes by a predictor in Python."""
+    if not isinstance(simulator, EmbeddedSimulator):
+        raise DecisionError(f"{own.name}: predictors in Python are simulated by 'embedded' alone")
+    _run_function(simulator, Asking(simulator, own).decide, progress)
 
 
 def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progress | None) -> None:

@@ -17,13 +17,14 @@ from typing import Any
 
 from procset import ProcSet
 
-from hdrl.errors import HdrlError, OptionsError, suggest
+from hdrl.errors import DecisionError, HdrlError, OptionsError, suggest
 from hdrl.settings.batch.batsim.decision_system import DecisionSystem
 from hdrl.settings.batch.batsim.exact.protocol import Request, parse_reply
 from hdrl.settings.batch.kernel import warm_up
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.pybatsim.require import require_pybatsim
@@ -98,7 +99,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)
         self._settings = _or_exit(Settings.read, options)
-        self._policy = _or_exit(read_policy, self._settings.policy)
+        self._policy = _or_exit(_read, self._settings.policy)
         self._system: DecisionSystem | None = None
         warm_up(self.logger.info)  # before anybody waits for an answer
 
@@ -194,6 +195,14 @@ class _Overheard:
             return None
         self.text = text
         return json.loads(text)
+
+
+def _read(name: str) -> Any:
+    """Return a policy that can decide through PyBatsim."""
+    policy = read_policy(name)
+    if isinstance(policy, OwnPrediction):
+        raise DecisionError(f"{name}: predictors in Python are simulated by hdrl's embedded simulator alone")
+    return policy
 
 
 def _or_exit(function: Callable[..., Any], *args: Any) -> Any:

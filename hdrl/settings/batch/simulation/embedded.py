@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
@@ -101,6 +102,23 @@ def start_by(state: State, priorities: NDArray[np.float64], job_key: int, core_k
     arrivals = queue[np.argsort(state.jobs["rank"][queue], kind="stable")]
     state.jobs["priority"][arrivals] = priorities
     entries.schedule_pair(state, job_key, core_key, backfilling)
+
+
+def predict_given(state: State, jobs: NDArray[np.int64], lengths_s: NDArray[np.float64]) -> None:
+    """Note how long jobs are expected to run, as `kernel.history.predict` does of what is given.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    jobs, lengths_s
+        The jobs, and seconds.
+    """
+    rows = state.predictions
+    rows["given_s"][jobs] = rows["length_s"][jobs] = lengths_s
+    rows["harmonic_s"][jobs] = np.maximum(lengths_s, SHORT_S)
+    rows["log_length"][jobs] = np.log(np.maximum(lengths_s, 1.0))
+    rows["log_harmonic"][jobs] = np.log(np.maximum(lengths_s, SHORT_S))
 
 
 class EmbeddedSimulator:
@@ -272,6 +290,30 @@ class EmbeddedSimulator:
             Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
         """
         start_by(self._state, priorities, job_key, core_key, backfilling)
+
+    def start_predicted(
+        self,
+        jobs: NDArray[np.int64],
+        lengths_s: NDArray[np.float64],
+        job_key: int,
+        core_key: int,
+        backfilling: int = codes.NO_BACKFILLING,
+    ) -> None:
+        """Let the kernel start waiting jobs by run times that somebody else predicts; `step` goes on then.
+
+        Parameters
+        ----------
+        jobs, lengths_s
+            All waiting jobs, and how long they are expected to run, in seconds.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `kernel.codes`.
+        """
+        predict_given(self._state, jobs, lengths_s)
+        entries.schedule_pair(self._state, job_key, core_key, backfilling)
+
+    def run_s(self, job: int) -> float:
+        """Return how long a job that has just ended ran, in seconds; its rule must predict run times."""
+        return float(self._state.scalars["message_s"][0] - self._state.predictions["started_s"][job])
 
     def close(self) -> None:
         """Do nothing: only simulators outside the kernel leave something to close."""

@@ -119,6 +119,25 @@ def test_a_network_learns_from_logs_and_orders_jobs(tmp_path: Path):
     ]
     assert starts[0] != starts[1] == starts[2]
     assert logs_known_to(f"sjf+easy@{own}/all~gate-high_gflops") == {"log": 0.6}
+    judged = tmp_path / "judged"
+    words = [
+        "compare",
+        f"sjf+easy@{own}",
+        "--baseline",
+        "sjf+easy",
+        "-p",
+        "homogeneous:1",
+        "-w",
+        log,
+        "--windows",
+        "40",
+    ]
+    words += ["--range", "0.5:1", "--set", "energy=false", "-j", "1", "--out", str(judged)]
+    told = run(cli, words)
+    assert (told.exit_code, "was trained on the first 60% of log" in told.output) == (0, True), told.output
+    own.write_bytes(SHIPPED.read_bytes())
+    changed = run(cli, words)
+    assert (changed.exit_code, changed.stderr.count("\n")) == (2, 1), "another network is another comparison"
     assert set(logs_known_to("sjf+easy@learned")) == set(logs_known_to("saf+easy@learned~gate")) != set()
     assert not logs_known_to("sjf+easy@geo")
 

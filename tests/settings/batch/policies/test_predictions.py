@@ -1,11 +1,13 @@
 """Predicted run times in the order of jobs, the index and the gate: the kernel against plain Python; and no leaks."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hdrl
+import hdrl.policies
 from hdrl.errors import DecisionError, HdrlError, UnknownName
 from hdrl.settings.batch.policies import is_clairvoyant
 from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
@@ -212,3 +214,60 @@ def test_the_exact_engine_plays_it_alike():
     played = hdrl.simulate(platform, workload, policy, simulator="exact").records["start_s"]
     here = hdrl.simulate(platform, workload, policy).records["start_s"]
     assert played == pytest.approx(here, abs=1e-4)
+
+
+OWN = """
+class Predictor:
+    def __init__(self):
+        self.runs_s = {}
+
+    def predict(self, job):
+        last = self.runs_s.get(job.user, [])[-2:]
+        return sum(last) / 2 if len(last) == 2 else job.requested_time_s
+
+    def ended(self, job, run_s):
+        self.runs_s.setdefault(job.user, []).append(run_s)
+"""
+
+
+@pytest.mark.parametrize("suffix", ["", "/all~gate-high_gflops"])
+def test_a_predictor_in_python_predicts_as_the_same_one_in_the_kernel(tmp_path, suffix):
+    platform = machine()
+    whole = workload_from_swf(log(7, n_jobs=90), platform, bandwidth="none")
+    (tmp_path / "my.py").write_text(OWN)
+    for workload in (whole, whole.window(50, 40)):
+        name = f"{tmp_path}/my.py@sjf+easy_sjbf{suffix}"
+        same = schedule(platform, workload, f"sjf+easy_sjbf@last2{suffix}")
+        assert schedule(platform, workload, name) == same != schedule(platform, workload, "sjf+easy_sjbf")
+    assert not is_clairvoyant(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "told"),
+    [
+        ("x = 1", "@sjf+easy", "no class Predictor, which '@sjf+easy' asks for"),
+        ("class Predictor: pass", "@sjf+easy", "Predictor has no predict"),
+        (OWN.replace("self, job, run_s", "self, job"), "@sjf+easy", "expected ended(self, job, run_s)"),
+        (OWN, "@sjf+easy@geo", "names a predictor, too"),
+        (OWN, "@sfj+easy", "no policy 'sfj+easy'"),
+        (
+            OWN.replace("sum(last) / 2 if len(last) == 2 else job.requested_time_s", "None"),
+            "@sjf+easy",
+            "is None, expected a number of seconds",
+        ),
+        (OWN.replace("return sum", "return 1 / 0 or sum"), "@sjf+easy", "division by zero"),
+    ],
+)
+def test_mistakes_of_predictors_in_python_are_one_line(tmp_path, text, suffix, told):
+    (tmp_path / "my.py").write_text(text)
+    workload = workload_from_swf(log(1, n_jobs=30), machine(), bandwidth="none")
+    with pytest.raises(HdrlError, match=re.escape(told)) as found:
+        hdrl.simulate(machine(), workload, f"{tmp_path}/my.py{suffix}", energy=False)
+    assert "\n" not in str(found.value)
+
+
+def test_other_simulators_refuse_predictors_in_python(tmp_path):
+    (tmp_path / "my.py").write_text(OWN)
+    world = small_workload(Job(0.0, 1, gflop=5.0, requested_time_s=5.0))
+    with pytest.raises(DecisionError, match="'embedded' alone"):
+        hdrl.policies.simulate(machine(), world, f"{tmp_path}/my.py@sjf+easy", simulator="exact")
