@@ -60,7 +60,11 @@ def _simulator_version(trace: Trace) -> dict[str, str]:
 
 
 def _provenance(options: OptionsFile, trace: Trace, agent: AgentChoice, model: Path | None) -> dict[str, Any]:
-    learned = {} if model is None else {"model_sha256": hashlib.sha256(model.read_bytes()).hexdigest()}
+    learned: dict[str, Any] = {} if model is None else {"model_sha256": _sha256(model)}
+    policies = find_setting(options.setting_name, options.folder).policies
+    read = policies.files(agent.policy) if isinstance(agent.policy, str) else ()
+    if read:
+        learned["files"] = {Path(file).name: _sha256(Path(file)) for file in read}
     return {
         "versions": versions(torch=model is not None) | _simulator_version(trace),
         "seed": options.seed,
@@ -73,3 +77,7 @@ def _provenance(options: OptionsFile, trace: Trace, agent: AgentChoice, model: P
             **learned,
         },
     }
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,5 +1,6 @@
 """How good predictors are on a log: against what they would have said by hand, and what users type."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -135,6 +136,13 @@ def test_a_network_learns_from_logs_and_orders_jobs(tmp_path: Path):
     words += ["--range", "0.5:1", "--set", "energy=false", "-j", "1", "--out", str(judged)]
     told = run(cli, words)
     assert (told.exit_code, "was trained on the first 60% of log" in told.output) == (0, True), told.output
+    options = {"platform_file_path": "homogeneous:1", "workload_file_path": log, "energy": False, "nb_jobs": 20}
+    options["workload"] = {"bandwidth": "none"}
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    words_of_run = ["run", f"sjf+easy@{own}", str(tmp_path / "options.json"), "--quiet", "--out", str(tmp_path / "run")]
+    assert run(cli, words_of_run).exit_code == 0
+    agent = json.loads((tmp_path / "run" / "provenance.json").read_text())["agent"]
+    assert agent["files"] == {own.name: hashlib.sha256(own.read_bytes()).hexdigest()}
     own.write_bytes(SHIPPED.read_bytes())
     changed = run(cli, words)
     assert (changed.exit_code, changed.stderr.count("\n")) == (2, 1), "another network is another comparison"
