@@ -56,6 +56,7 @@ BY_HAND = {
     "max_bounded_slowdown": 1.1,
     "user_fairness": math.nan,  # one user
     "energy_j": 3000,
+    "wasted_energy_j": 3000,  # the jobs of this trace have none
     "mean_power_w": 200,
     "energy_delay_product_js": 45000,
     "n_core_shortages": 2,

@@ -23,7 +23,7 @@ PAGES = {
     name: (ROOT / name).read_text(encoding="utf-8")
     for name in (
         *("README.md", "docs/comparing.md", "docs/options.md", "docs/python.md"),
-        *("docs/tutorial.md", "docs/from-batsim.md", "docs/from-hdeeprm.md"),
+        *("docs/tutorial.md", "docs/node-power.md", "docs/from-batsim.md", "docs/from-hdeeprm.md"),
     )
 }
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from pathlib import Path
 from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import pstate_rules
+from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.fit import check_fits
@@ -32,8 +32,9 @@ def platform_of(options: Options | BatchSweep) -> Platform:
         If the platform cannot be read.
     """
     if isinstance(options, BatchSweep):
-        return read_platform(options.file_or_name(options.platform), rules=pstate_rules(options.contention))
-    rules = pstate_rules(options.contention, compatibility=options.compatibility)
+        rules = pstate_rules(options.contention, node_power=_node_power(options))
+        return read_platform(options.file_or_name(options.platform), rules=rules)
+    rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
     platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
     if options.nb_resources is not None and options.nb_resources != platform.n_cores:
         raise OptionsError(
@@ -41,6 +42,11 @@ def platform_of(options: Options | BatchSweep) -> Platform:
             f"{platform.n_cores} cores"
         )
     return platform
+
+
+def _node_power(options: Options | BatchSweep) -> NodePower | None:
+    """Return what it takes to switch nodes off, ``None`` if they are always on."""
+    return None if options.node_power is None else NodePower(**options.node_power.model_dump())
 
 
 def workload_of(options: Options, platform: Platform) -> Workload:

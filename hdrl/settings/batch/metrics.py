@@ -59,6 +59,13 @@ def _energy() -> dict[str, MetricInfo]:
         "energy_j": MetricInfo(
             "J", "energy of all hosts from the first submission to the last end of a job", _BATSIM, lower_is_better=True
         ),
+        "wasted_energy_j": MetricInfo(
+            "J",
+            "energy_j less that of jobs and of hosts that are off: what hosts that are on, or on a way, drew for none",
+            "batsim-py 1.0.5, energy_waste",
+            lower_is_better=True,
+            is_of_whole_run=True,
+        ),
         "mean_power_w": MetricInfo("W", "energy_j / makespan_s", OWN, lower_is_better=True),
         "energy_delay_product_js": MetricInfo("J s", "energy_j * makespan_s", _EDP, lower_is_better=True),
     }
@@ -157,6 +164,9 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     result |= describe_times(wait_s, run_s)
     result["user_fairness"] = _user_fairness(jobs["user"][finished], wait_s, run_s)
     result["energy_j"] = energy_j
+    jobs_j = float(np.sum(np.maximum(records["energy_j"], 0.0)))
+    first_s = float(np.min(jobs["submit_s"], initial=math.inf))
+    result["wasted_energy_j"] = energy_j - jobs_j - trace.off_j(first_s, last_end_s)
     result["mean_power_w"] = ratio(energy_j, makespan_s)
     result["energy_delay_product_js"] = energy_delay_product(energy_j, makespan_s)
     result |= _overutilization_numbers(trace.overutilization, trace.end_s)

@@ -153,6 +153,20 @@ class WorkloadOptions(Block):
     )
 
 
+Fraction = Annotated[float, Field(ge=0, le=100)]
+
+
+class NodePowerOptions(Block):
+    """What it takes to switch nodes off and on; powers are fractions of what a core draws at its peak."""
+
+    boot_s: Annotated[float, Field(gt=0, le=1e6)] = Field(default=150.0, description="How long a node boots.")
+    shutdown_s: Annotated[float, Field(gt=0, le=1e6)] = Field(default=30.0, description="How long it shuts down.")
+    boot_power: Fraction = Field(default=0.65, description="What its cores draw while it boots.")
+    shutdown_power: Fraction = Field(default=0.55, description="What they draw while it shuts down.")
+    off_power: Fraction = Field(default=0.05, description="What they draw while it is off.")
+    idle_power: Fraction = Field(default=0.5, description="What cores without a job draw while their node is on.")
+
+
 class RealBatsimOptions(Block):
     """How Batsim is run, where it simulates."""
 
@@ -261,6 +275,9 @@ class Options(OptionsFile):
         default="step", description="What over-committed memory bandwidth does to the speed of cores."
     )
     energy: bool = Field(default=True, description="Whether energy is accounted for.")
+    node_power: NodePowerOptions | None = Field(
+        default=None, description="What it takes to switch nodes off; null: they are always on."
+    )
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
     learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="How to learn.")
     runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
@@ -274,8 +291,9 @@ class Options(OptionsFile):
     def _without_extras_that_there_are_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave the key out where it is empty, so that the files of a run stay as they always were."""
         told: dict[str, Any] = handler(self)
-        if not told["also_write"]:
-            del told["also_write"]
+        for name in ("also_write", "node_power"):
+            if not told[name]:
+                del told[name]
         return told
 
     @model_validator(mode="after")
@@ -288,9 +306,17 @@ class Options(OptionsFile):
     def _no_choices_in_compatibility_mode(self) -> Self:
         if self.compatibility is None:
             return self
+        if self.node_power is not None:
+            raise ValueError(f"node_power is given, but under compatibility {self.compatibility!r} nodes are always on")
         for name, field in WorkloadOptions.model_fields.items():
             if name not in ("custom", "oversized") and getattr(self.workload, name) != field.default:
                 raise ValueError(f"workload.{name} cannot be chosen together with compatibility {self.compatibility!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_draw_power(self) -> Self:
+        if self.node_power is not None and not self.energy:
+            raise ValueError("node_power is given, but energy is false: nodes are switched off to save energy")
         return self
 
     @model_validator(mode="after")

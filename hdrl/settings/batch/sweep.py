@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hdrl.errors import OptionsError
 from hdrl.options.choice import OneOf
 from hdrl.options.file import PathText
 from hdrl.options.sweep import Sweep
 from hdrl.settings.batch.metrics import ENERGY_METRICS
-from hdrl.settings.batch.options import WorkloadOptions
+from hdrl.settings.batch.options import NodePowerOptions, WorkloadOptions
 from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 if TYPE_CHECKING:
@@ -35,9 +35,20 @@ class BatchSweep(Sweep):
     contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
         default="step", description="What over-committed memory bandwidth does to the speed of cores."
     )
+    node_power: NodePowerOptions | None = Field(
+        default=None, description="What it takes to switch nodes off; null: they are always on."
+    )
     energy: bool | None = Field(
         default=None, description="Whether energy is accounted for; by default if the platform says what it draws."
     )
+
+    @model_serializer(mode="wrap")
+    def _without_nodes_that_are_always_on(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave the key out where it is null, so that the files of a comparison stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if told["node_power"] is None:
+            del told["node_power"]
+        return told
 
     @model_validator(mode="after")
     def _takes_all_jobs(self) -> Self:

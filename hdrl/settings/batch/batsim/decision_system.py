@@ -405,7 +405,21 @@ class DecisionSystem:
             raise self._wrong(event, f"nobody asked for P-state {switch[1]} of {shown(event.data['resources'])}")
         self._switches.remove(switch)
         self._hosts_were_looked_at = True
-        self._tell(codes.TOLD_PSTATE, switch[1], event)
+        node = self._switched_node(switch[0][0], switch[1])
+        if node is None:
+            self._tell(codes.TOLD_PSTATE, switch[1], event)
+        else:
+            self._tell(codes.TOLD_NODE, node, event)
+
+    def _switched_node(self, core: int, pstate: int) -> int | None:
+        """Return the node of a core if it was on its way to a P-state; ``None`` if its P-state alone has changed."""
+        node = int(self.platform.node_of_processor[self.platform.processor_of_core[core]])
+        rows = self.state.node_power
+        if len(rows) == 0:
+            return None
+        off = int(self.state.scalars["off_pstate"][0])
+        way = codes.NODE_SHUTTING_DOWN if pstate == off else codes.NODE_BOOTING
+        return node if rows["status"][node] == way else None
 
     def _called(self, event: Event) -> None:
         if self._n_calls == 0:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hdrl.errors import UnknownName
 from hdrl.settings.batch.kernel import observe
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, SERVING
+from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
 from hdrl.settings.batch.workload.model import Workload
 
 OBSERVATIONS: Mapping[str, int] = MappingProxyType(
@@ -24,6 +24,9 @@ ATTRIBUTES = ("requested_time_s", "cores", "memory_mib", "bandwidth_gbps")
 
 QUARTILES = ("min", "q1", "median", "q3", "max")
 """What is observed of each of `ATTRIBUTES`, in this order."""
+
+NODE_VALUES = ("on", "booting", "shutting down")
+"""What is observed of the nodes, as shares of all, where an agent decides how many are on, in this order."""
 
 HDEEPRM_PERCENTILE = 99
 """Percentile of the workload by which HDeepRM divides what is observed of jobs."""
@@ -47,7 +50,7 @@ def read_observation(name: str) -> int:
     return OBSERVATIONS[name]
 
 
-def observation_size(platform: Platform, name: str) -> int:
+def observation_size(platform: Platform, name: str, *, with_nodes: bool = False) -> int:
     """Return how many values an observation has: 21, and nodes + processors, and three for each core.
 
     Parameters
@@ -56,6 +59,8 @@ def observation_size(platform: Platform, name: str) -> int:
         What is observed.
     name
         One of `OBSERVATIONS`.
+    with_nodes
+        Whether the agent decides how many nodes are on.
 
     Raises
     ------
@@ -68,7 +73,7 @@ def observation_size(platform: Platform, name: str) -> int:
         size += platform.n_nodes + platform.n_processors
     if detail == observe.NORMAL:
         size += 3 * platform.n_cores
-    return size
+    return size + (observe.N_NODE_VALUES if with_nodes else 0)
 
 
 def _platform_names(platform: Platform, *, with_cores: bool) -> list[str]:
@@ -86,7 +91,7 @@ def _platform_names(platform: Platform, *, with_cores: bool) -> list[str]:
     return names
 
 
-def observation_names(platform: Platform, name: str) -> list[str]:
+def observation_names(platform: Platform, name: str, *, with_nodes: bool = False) -> list[str]:
     """Return what each value of an observation is, in order.
 
     Parameters
@@ -95,6 +100,8 @@ def observation_names(platform: Platform, name: str) -> list[str]:
         What is observed.
     name
         One of `OBSERVATIONS`.
+    with_nodes
+        Whether the agent decides how many nodes are on.
 
     Raises
     ------
@@ -106,7 +113,8 @@ def observation_names(platform: Platform, name: str) -> list[str]:
     if detail != observe.MINIMAL:
         names = _platform_names(platform, with_cores=detail == observe.NORMAL)
     names += [f"waiting jobs: {quartile} of {attribute}" for attribute in ATTRIBUTES for quartile in QUARTILES]
-    return [*names, "queue: change of its length"]
+    names.append("queue: change of its length")
+    return [*names, *(f"nodes: share {what}" for what in NODE_VALUES)] if with_nodes else names
 
 
 def job_limits(workloads: list[Workload], *, compatible: bool) -> NDArray[np.float64]:
@@ -159,4 +167,6 @@ def pstate_shares(platform: Platform) -> tuple[NDArray[np.float64], NDArray[np.f
             pstate = CONTENDED if level == 0 else FIRST_EXTRA_LEVEL - 1 + level
             speed[pstate] = factor
             power[pstate] = platform.rules.decision_power_factors[CONTENDED]
+        if platform.rules.node_power is not None:
+            power[[FREE, IDLE]] = platform.rules.node_power.idle_power
     return speed, power

@@ -25,6 +25,7 @@ from hdrl.settings.batch.envs.policy_pair_arguments import (
     Actions,
     action_names,
     observation_space,
+    pair_numbers,
     platform_of,
     watch_scalars,
     workloads_of,
@@ -34,11 +35,12 @@ from hdrl.settings.batch.envs.policy_pair_trace import replay
 from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, GivenObjective, read_objective
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
+from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.options import COMPATIBILITY_MODES
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
-from hdrl.settings.batch.simulation.embedded import HDEEPRM, check_platform
+from hdrl.settings.batch.simulation.embedded import HDEEPRM, check_platform, check_switches
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
@@ -174,7 +176,11 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         self.actions = action_names(actions, void=void)
         limits = job_limits(self.workloads, compatible=is_compatible)
         largest = largest_fractions(self.workloads, limits) if is_compatible else None
-        space = observation_space(self.platform, observation, largest)
+        policies = [read_pair(name) for name in self.actions if name != VOID]
+        self._switches = any(one.rule != NO_RULE for one in policies)
+        if self._switches:
+            check_switches(self.platform, energy=energy)
+        space = observation_space(self.platform, observation, largest, with_nodes=self._switches)
         super().__init__(
             num_envs,
             space,
@@ -190,7 +196,6 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             part=part,
             names=[one.name for one in self.workloads],
         )
-        policies = [read_pair(name) for name in self.actions if name != VOID]
         self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
         self._void = len(policies) if void else -1
         self._objective = read_objective(objective)
@@ -205,7 +210,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             watch=watch_scalars(
                 self._void, observation, self._objective, reward, queue_sensitivity, compatibility, energy
             ),
-            pairs=np.array([[one.job_key, one.core_key, one.backfilling] for one in policies], dtype=np.int64),
+            pairs=pair_numbers(policies, self.platform),
+            switches=self._switches,
             limits=limits,
             shares=pstate_shares(self.platform),
         )

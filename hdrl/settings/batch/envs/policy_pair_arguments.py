@@ -22,11 +22,13 @@ from hdrl.settings.batch.envs.rewards import (
     AnyObjective,
     Objective,
 )
+from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
-from hdrl.settings.batch.kernel.rule import NO_RULE
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform import pstate_rules, read_platform
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
 from hdrl.settings.batch.policies.simulation import is_conservative
 from hdrl.settings.batch.workload import check_fits, read_workload
@@ -69,12 +71,38 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
             raise OptionsError(
                 f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
             )
-        if isinstance(one, str) and one != VOID and read_pair(one).rule != NO_RULE:
-            raise OptionsError(f"actions has {one!r}, but predictions and gates are no actions: they outlast them")
+        if isinstance(one, str) and one != VOID and not _is_action(read_pair(one).rule):
+            raise OptionsError(
+                f"actions has {one!r}, but predictions, gates and times without a job are no actions: they outlast them"
+            )
         names += [read_pair(one).name] if isinstance(one, str) else action_table([one], void=False)
     if not 0 < len(names) < _MAX_ACTIONS:
         raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")
     return [*names, VOID] if void else names
+
+
+def _is_action(rule: Rule) -> bool:
+    """Tell whether a rule is one that an action can have: none, or how many nodes are on."""
+    return rule in (NO_RULE, Rule(node_rule=codes.NODES_BY_NUMBER, share_on=rule.share_on))
+
+
+def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[np.int64]:
+    """Return what the actions are made of, see `kernel.observe.Watch`, shape ``(n, 4)``.
+
+    Parameters
+    ----------
+    policies
+        The actions but void.
+    platform
+        The platform.
+    """
+    rows = [[one.job_key, one.core_key, one.backfilling, _n_on(one.rule, platform)] for one in policies]
+    return np.array(rows, dtype=np.int64)
+
+
+def _n_on(rule: Rule, platform: Platform) -> int:
+    """Return how many nodes are to be on, -1 if a rule does not say."""
+    return round(rule.share_on * platform.n_nodes) if rule.node_rule == codes.NODES_BY_NUMBER else -1
 
 
 def _are_pairs(value: object) -> bool:
@@ -131,7 +159,9 @@ def workloads_of(
     return [check_fits(one, platform) for one in read]
 
 
-def observation_space(platform: Platform, observation: str, largest: NDArray[np.float32] | None = None) -> spaces.Box:
+def observation_space(
+    platform: Platform, observation: str, largest: NDArray[np.float32] | None = None, *, with_nodes: bool = False
+) -> spaces.Box:
     """Return the space of an observation.
 
     Parameters
@@ -142,8 +172,10 @@ def observation_space(platform: Platform, observation: str, largest: NDArray[np.
         The name of the observation.
     largest
         The largest value that each attribute of waiting jobs can show; ``None``: 1. HDeepRM's exceed 1.
+    with_nodes
+        Whether the agent decides how many nodes are on.
     """
-    size = observation_size(platform, observation)
+    size = observation_size(platform, observation, with_nodes=with_nodes)
     high = np.ones(size, dtype=np.float32)
     if largest is not None:
         high[size - N_QUEUE_VALUES : -1] = np.repeat(largest, N_QUARTILES)

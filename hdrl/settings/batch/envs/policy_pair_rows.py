@@ -16,7 +16,7 @@ from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.errors import WorkloadError
-from hdrl.settings.batch.kernel import episodes, observe
+from hdrl.settings.batch.kernel import codes, episodes, observe
 from hdrl.settings.batch.kernel.observe import new_watches
 from hdrl.settings.batch.kernel.origin import Origin, Section, new_origin
 from hdrl.settings.batch.kernel.state import State, new_state
@@ -151,6 +151,8 @@ class PairRows:
         As in `kernel.state.new_state`.
     watch
         Scalars of `WATCH_DTYPE` that never change, by name.
+    switches
+        Whether the agent decides how many nodes are on, and so without waiting jobs, too.
     pairs, limits, shares
         ``pairs``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
 
@@ -179,6 +181,7 @@ class PairRows:
         energy: bool,
         compatible: bool,
         watch: dict[str, float],
+        switches: bool,
         pairs: NDArray[np.int64],
         limits: NDArray[np.float64],
         shares: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -196,6 +199,8 @@ class PairRows:
         )
         # Following what is left of each job is a tenth of all work, and one observation alone shows it.
         birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
+        birth.scalars["decides_idle"] = switches
+        birth.scalars["node_rule"] = codes.NODES_BY_NUMBER if switches else codes.NODES_LEFT_ALONE
         self.batch = repeated(birth, n_rows)
         n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
         self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(

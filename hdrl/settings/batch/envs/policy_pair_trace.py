@@ -14,6 +14,7 @@ from hdrl.errors import SimulationError
 from hdrl.settings.batch.envs.policy_pair_rows import JobTable
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch
+from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import grown_for, with_room_for_decisions
@@ -103,7 +104,9 @@ def replay(
     n_kept = watches.history.shape[1]
     if len(actions) > n_kept:
         raise SimulationError(f"row {row}: the episode took {len(actions)} actions, of which {n_kept} are kept")
-    state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility)
+    rule = Rule(node_rule=codes.NODES_BY_NUMBER) if np.any(watches.pairs[:, 3] >= 0) else NO_RULE
+    state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility, rule=rule)
+    state.scalars["decides_idle"] = rule != NO_RULE
     if compatibility == HDEEPRM:
         state = state._replace(pool=np.zeros(len(state.pool) + platform.n_cores, dtype=np.int32))
     rows = watches.rows[row : row + 1].copy()

@@ -28,6 +28,7 @@ from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.cluster import unlock
 from hdrl.settings.batch.kernel.history import note_end, note_start
 from hdrl.settings.batch.kernel.index import holds
+from hdrl.settings.batch.kernel.onoff import end_core_of, first_core_of, gather_coming, on_from_s
 from hdrl.settings.batch.kernel.plan import leave_plan, length_s
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
 from hdrl.settings.batch.kernel.waiting import order_length_s
@@ -132,6 +133,16 @@ def _give_back(state, core, job, head, sign):
 
 
 @jit
+def _come_back(state, node, head):
+    """Add the cores of a node that will be on to what is free at the shadow date; return the room gained."""
+    forecast = state.forecasts[node]
+    forecast.shadow_cores += end_core_of(state, node) - first_core_of(state, node)
+    before = forecast.shadow_room
+    forecast.shadow_room = _room(forecast, head)
+    return forecast.shadow_room - before
+
+
+@jit
 def reserve(state, head_job):
     """Give the first job of the queue its reservation; return the shadow date and the room for the job then."""
     s = state.scalars[0]
@@ -146,9 +157,16 @@ def reserve(state, head_job):
         forecast.shadow_room = _room(forecast, head)
         room += forecast.shadow_room
     shadow_s = s.message_s
+    n_coming, n_come = gather_coming(state), 0
     for i in range(s.n_expected):
         job = state.expected[i]
         row = state.jobs[job]
+        while n_come < n_coming and on_from_s(state, state.coming[n_come]) <= row.expected_end_s:
+            if room >= head.n_requested and on_from_s(state, state.coming[n_come]) > shadow_s:
+                return shadow_s, room
+            shadow_s = max(shadow_s, on_from_s(state, state.coming[n_come]))
+            room += _come_back(state, state.coming[n_come], head)
+            n_come += 1
         if room >= head.n_requested and row.expected_end_s > shadow_s:
             break
         shadow_s = max(shadow_s, row.expected_end_s)
@@ -159,6 +177,10 @@ def reserve(state, head_job):
         for k in range(first, first + n):
             core = state.pool[k] if in_pool else state.allocated[k]
             room += _give_back(state, core, job, head, 1)
+    while n_come < n_coming and room < head.n_requested:
+        shadow_s = max(shadow_s, on_from_s(state, state.coming[n_come]))
+        room += _come_back(state, state.coming[n_come], head)
+        n_come += 1
     return shadow_s, room
 
 

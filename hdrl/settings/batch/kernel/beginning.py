@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     FORECAST_DTYPE,
     JOB_STATE_DTYPE,
     NODE_DTYPE,
+    NODE_POWER_DTYPE,
     OVERCOMMITMENT_DTYPE,
     PROCESSOR_DTYPE,
     RUNG_DTYPE,
@@ -21,6 +24,9 @@ from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
 
+NO_PSTATES = -1, -1, -1
+"""Instead of the P-states off, on the way to it and on the way back, where hosts cannot be switched off."""
+
 
 def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Return the P-states of the distinct kinds of cores, one kind after the other, and of which kind each core is."""
@@ -28,6 +34,10 @@ def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     all_rungs = np.stack(
         [platform.speed_flops, host_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2
     )
+    if platform.switch_pstates is not None:
+        # on a way, a host computes: one flop
+        ways = list(platform.switch_pstates[1:])
+        all_rungs[:, ways, 2] = all_rungs[:, ways, 3] = all_rungs[:, ways, 4]
     flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
     # `np.unique` compares rows as structures, while which NumPy turns Ctrl-C into a TypeError.
     order = np.lexsort(flat.T[::-1])
@@ -79,6 +89,29 @@ def nodes(platform: Platform) -> NDArray[np.void]:
     return rows
 
 
+def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
+    """Return the rows of the nodes that can be switched off, and in which order they are booted; nothing if none can.
+
+    First come those with the most flop per joule, of equal ones those with the lower number.
+    """
+    if platform.switch_pstates is None:
+        return {}
+    _, down, up = platform.switch_pstates
+    first = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
+    rows = np.zeros(platform.n_nodes, dtype=NODE_POWER_DTYPE)
+    rows["on_pstate"] = platform.initial_pstate[first]
+    # a node is off, or on, with the last of its cores
+    rows["shutdown_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, down], first)
+    rows["boot_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, up], first)
+    n_cores = np.diff(platform.first_core_of_processor)
+    of_node = platform.first_processor_of_node[:-1]
+    flops = np.add.reduceat(platform.peak_flops * n_cores, of_node)
+    power_w = np.add.reduceat(platform.peak_power_w * n_cores, of_node)
+    efficiency = np.divide(flops, power_w, out=np.full(platform.n_nodes, np.inf), where=power_w > 0)
+    order = np.lexsort((np.arange(platform.n_nodes), -efficiency))
+    return {"node_power": rows, "boot_order": order.astype(np.int32)}
+
+
 def forecasts(platform: Platform) -> NDArray[np.void]:
     """Return what backfilling knows of the nodes before it has looked at them."""
     rows = np.zeros(platform.n_nodes, dtype=FORECAST_DTYPE)
@@ -128,5 +161,11 @@ def scalars(
     rows["n_submitters_left"] = len(workload.sources)
     rows["predictor"], rows["predicts_ends"] = rule.predictor, rule.predicts_ends
     rows["has_gate"], rows["index_form"] = rule.has_gate, rule.index_form
+    can_switch = energy and platform.switch_pstates is not None
+    off, down, up = (platform.switch_pstates or NO_PSTATES) if can_switch else NO_PSTATES
+    rows["off_pstate"], rows["down_pstate"], rows["up_pstate"] = off, down, up
+    rows["node_rule"], rows["off_after_s"] = rule.node_rule, rule.off_after_s
+    rows["n_wanted_on"] = round(rule.share_on * platform.n_nodes)
+    rows["call_s"], rows["blocked_job"] = np.inf, -1
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0
     return rows

@@ -13,6 +13,7 @@ from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.mail import add_op
+from hdrl.settings.batch.kernel.onoff import is_on, note_idle
 from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
 
 
@@ -224,6 +225,7 @@ def release(state, job):
         while place < last and state.processor_of[state.allocated[place]] == processor:
             relieved_others |= _give_back(state, state.allocated[place], job, processor)
             place += 1
+        note_idle(state, state.processors[processor].node)
         if is_watched:
             _after_release(state, processor, relieved_others)
 
@@ -296,8 +298,9 @@ def add_pstate_ops(state):
         while word != bits.NONE:
             processor = bits.number(i, word)
             word = bits.without_lowest(word)
-            _refresh_processor(state, processor)
-            _gather_switches(state, processor)
+            if is_on(state, state.processors[processor].node):
+                _refresh_processor(state, processor)
+                _gather_switches(state, processor)
     if not is_touched:
         return
     for i in range(len(state.free)):

@@ -43,6 +43,7 @@ OP = 4
 COMPLETED = 5
 CALLED = 6
 KILLED = 7
+SWITCHED = 8
 
 # What the scheduler is told (events) ...
 TOLD_BEGINS = 0
@@ -54,7 +55,8 @@ TOLD_CALLED = 5
 TOLD_NO_MORE_JOBS = 6
 TOLD_ENDS = 7
 TOLD_ENERGY = 8
-TOLD = tuple(range(TOLD_BEGINS, TOLD_ENERGY + 1))
+TOLD_NODE = 9  # a node is off now, or on
+TOLD = tuple(range(TOLD_BEGINS, TOLD_NODE + 1))
 
 # ... and what it answers (ops).
 EXECUTE = 0
@@ -74,6 +76,24 @@ END_TASK = 2
 SLEEP_DELAY = 0  # a delay that is shorter than the walltime
 SLEEP_WALLTIME = 1  # a delay that the walltime cuts
 SLEEP_TIMER = 2  # the walltime of a computation
+
+# What a node does, where nodes can be switched off.
+NODE_ON = 0
+NODE_SHUTTING_DOWN = 1
+NODE_OFF = 2
+NODE_BOOTING = 3
+
+# What a decision is due for.
+NO_NEWS = 0
+NEWS_OF_JOBS = 1  # jobs came or ended
+NEWS_OF_NODES = 2  # nothing but that nodes were booted
+
+# Who switches nodes.
+NODES_LEFT_ALONE = 0  # nobody but decisions from outside the kernel
+NODES_BY_TIMEOUT = 1  # off after some time without a job, on when jobs wait for them
+NODES_BY_NUMBER = 2  # as many are on as is wanted, and more if the first waiting job needs them
+
+NODE_RULES = (NODES_LEFT_ALONE, NODES_BY_TIMEOUT, NODES_BY_NUMBER)
 
 # How the queue is kept, unless as a heap by a job key.
 QUEUE_BY_ARRIVAL = -1
@@ -178,6 +198,8 @@ ERROR_MEMORY = 8
 ERROR_DUPLICATE_CORE = 9
 ERROR_KILL_UNKNOWN = 10
 ERROR_KILL_ENDED = 11
+ERROR_NODE_NOT_FREE = 13
+ERROR_NODE_STATUS = 14  # to be switched off, but not on; to be switched on, but not off
 ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where otherwise the core does
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, expected_run_s
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
@@ -49,7 +50,7 @@ def schedule_conservative(state, job_key, core_key):
     """Start the jobs whose time has come, and give all others reservations."""
     s = state.scalars[0]
     s.n_decisions += 1
-    s.news = 0
+    s.news = codes.NO_NEWS
     _prepare(state, core_key)
     sort_by_priority(state, job_key)
     reason = _settle(state, core_key)

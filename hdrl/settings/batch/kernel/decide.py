@@ -11,6 +11,7 @@ from hdrl.settings.batch.kernel import codes, engine, mail, senders
 from hdrl.settings.batch.kernel.backfill import choose_overtaking, forget_end, gather_candidates, is_held, reserve
 from hdrl.settings.batch.kernel.cluster import add_pstate_ops, lock, release, unlock
 from hdrl.settings.batch.kernel.index import backlog_of, weigh
+from hdrl.settings.batch.kernel.onoff import hear_call, hear_node, manage_nodes
 from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
@@ -25,7 +26,8 @@ def hear(state):
     Returns
     -------
     bool
-        Whether a decision is due: jobs came or ended since the last one, and jobs wait.
+        Whether a decision is due: jobs came or ended, or nodes were booted, since the last one, and jobs wait (or
+        somebody decides on nodes without them, too).
     """
     s = state.scalars[0]
     mail.begin_answer(state)
@@ -33,21 +35,26 @@ def hear(state):
         event = state.events[i]
         if event.kind == codes.TOLD_SUBMITTED:
             enqueue(state, event.subject)
-            s.news = 1
+            s.news = codes.NEWS_OF_JOBS
         elif event.kind == codes.TOLD_COMPLETED:
             release(state, event.subject)
             forget_end(state, event.subject)
-            s.news = 1
+            s.news = codes.NEWS_OF_JOBS
         elif event.kind == codes.TOLD_NO_MORE_JOBS:
             s.no_more_jobs = 1
+        elif event.kind == codes.TOLD_NODE:
+            hear_node(state, event.subject)
+        elif event.kind == codes.TOLD_CALLED:
+            hear_call(state)
         elif event.kind not in codes.TOLD:
             refuse_code(state, event.kind)
-    return s.news == 1 and s.n_queue > 0
+    return s.news != codes.NO_NEWS and (s.n_queue > 0 or s.decides_idle == 1)
 
 
 @jit
 def answer(state):
-    """Add the P-state requests and let the answer take effect."""
+    """Add the requests for nodes and P-states, and let the answer take effect."""
+    manage_nodes(state)
     add_pstate_ops(state)
     senders.reply(state)
 
@@ -59,6 +66,7 @@ def hand_out(state):
     ``ops[:n_ops]`` is what that simulator is to be asked for.
     """
     s = state.scalars[0]
+    manage_nodes(state)
     add_pstate_ops(state)
     for i in range(s.n_ops):
         op = state.ops[i]
@@ -116,7 +124,8 @@ def schedule_pair(state, job_key, core_key):
     """Start jobs in the order of a job key on cores by a core key until the next one does not fit; return how many."""
     s = state.scalars[0]
     s.n_decisions += 1
-    s.news = 0
+    s.news = codes.NO_NEWS
+    s.blocked_job = -1
     n_started = 0
     while s.n_queue > 0:
         place = peek(state, job_key)
@@ -125,6 +134,7 @@ def schedule_pair(state, job_key, core_key):
         outcome = choose_cores(state, job, core_key)
         if outcome != CHOSEN:
             note_failure(state, outcome)
+            s.blocked_job = job
             break
         start_job(state, job, place, first, s.n_pool - first)
         n_started += 1
@@ -170,13 +180,16 @@ def schedule_easy(state, job_key, core_key, order):
     """Start jobs in the order of a job key; then let others overtake the first that does not fit (EASY)."""
     s = state.scalars[0]
     s.n_decisions += 1
-    s.news = 0
+    s.news = codes.NO_NEWS
+    s.blocked_job = -1
     if len(state.weights) > 0:
         _weigh_all(state)
     sort_by_priority(state, job_key)
     head = _first_open(state, 0)
     while head < s.n_queue and _start_at(state, head, core_key):
         head = _first_open(state, head)  # whoever was held before is still held: there are fewer free cores now
+    if head < s.n_queue:
+        s.blocked_job = state.queue[head]
     if head + 1 >= s.n_queue or s.n_free_cores == 0:
         return
     head_job = state.queue[head]

@@ -52,6 +52,17 @@ SCALAR_DTYPE = record_dtype(
         ("n_machine_switches", np.int64),
         ("time_computing_s", np.float64),
         ("time_idle_s", np.float64),
+        # hosts that are off, or on the way: their P-states (-1: there are none), how many they are, for how long
+        ("off_pstate", np.int16),
+        ("down_pstate", np.int16),
+        ("up_pstate", np.int16),
+        ("n_off", np.int64),
+        ("n_shutting_down", np.int64),
+        ("n_booting", np.int64),
+        ("n_switching", np.int64),
+        ("time_off_s", np.float64),
+        ("time_shutting_down_s", np.float64),
+        ("time_booting_s", np.float64),
         # energy
         ("energy", np.int8),
         ("flat_power", np.int8),
@@ -98,6 +109,13 @@ SCALAR_DTYPE = record_dtype(
         ("news", np.int8),
         ("no_more_jobs", np.int8),
         ("n_decisions", np.int64),
+        # who switches nodes, after how long without a job, how many are to be on, the next call that is asked for
+        ("node_rule", np.int8),
+        ("off_after_s", np.float64),
+        ("n_wanted_on", np.int64),
+        ("call_s", np.float64),
+        ("blocked_job", np.int64),
+        ("decides_idle", np.int8),
         # what went wrong
         ("error", np.int64),
         ("error_job", np.int64),
@@ -192,6 +210,24 @@ OVERCOMMITMENT_DTYPE = record_dtype([("open_span", np.int64), ("last_span", np.i
 NODE_DTYPE = record_dtype([("first_processor", np.int32), ("end_processor", np.int32), ("memory_mib", np.float64)])
 """A node; nothing of it changes."""
 
+NODE_POWER_DTYPE = record_dtype(
+    [
+        ("status", np.int8),
+        ("on_pstate", np.int16),
+        ("n_switching", np.int32),
+        ("boot_s", np.float64),
+        ("shutdown_s", np.float64),
+        ("ready_s", np.float64),
+        ("idle_since_s", np.float64),
+    ]
+)
+"""A node that can be switched off, as the decision system knows it.
+
+``status`` is one of ``NODE_*`` of `kernel.codes`; ``on_pstate`` the P-state that its cores have after booting;
+``n_switching`` how many of its hosts have not told yet that they are off, or on; ``ready_s`` when that is expected;
+``idle_since_s`` the date of the message since which no job has held a core of it.
+"""
+
 FORECAST_DTYPE = record_dtype(
     [
         ("slowest_gflops", np.float64),
@@ -227,7 +263,18 @@ SUBMITTER_DTYPE = record_dtype(
     [("next", np.int64), ("end", np.int64), ("batch", np.int64), ("woke_s", np.float64), ("phase", np.int8)]
 )
 FINISHED_DTYPE = record_dtype([("seq", np.int64), ("kind", np.int8), ("subject", np.int64)])
-MACHINE_LOG_DTYPE = record_dtype([("time_s", np.float64), ("idle", np.int32), ("computing", np.int32)])
+MACHINE_LOG_DTYPE = record_dtype(
+    [
+        ("time_s", np.float64),
+        ("sleeping", np.int32),
+        ("switching_on", np.int32),
+        ("switching_off", np.int32),
+        ("idle", np.int32),
+        ("computing", np.int32),
+    ]
+)
+"""How many hosts are in which state, under Batsim's names."""
+
 PSTATE_LOG_DTYPE = record_dtype(
     [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]
 )

@@ -23,7 +23,7 @@ import numpy as np
 
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel import codes, jobs
+from hdrl.settings.batch.kernel import codes, jobs, switches
 from hdrl.settings.batch.kernel.mail import post, tell
 from hdrl.settings.batch.kernel.rounding import round6
 from hdrl.settings.batch.kernel.senders import (
@@ -111,13 +111,30 @@ def _collect_finished(state):
         s.n_sleeps = heap.remove(state.sleeps, s.n_sleeps, slot)
         n = _collect(state, n, state.sleeps[slot].seq, codes.END_SLEEP, slot)
     while s.n_tasks > 0:
-        job = state.tasks[0].heap
-        late_s = state.tasks[job].key - s.engine_s
-        if late_s > 0.0 and late_s * state.jobs[job].rate >= WORK_PRECISION:
+        slot = state.tasks[0].heap
+        late_s = state.tasks[slot].key - s.engine_s
+        if late_s > 0.0 and late_s * _rate_of(state, slot) >= WORK_PRECISION:
             break
-        s.n_tasks = heap.remove(state.tasks, s.n_tasks, job)
-        n = _collect(state, n, state.tasks[job].seq, codes.END_TASK, job)
+        s.n_tasks = heap.remove(state.tasks, s.n_tasks, slot)
+        n = _collect(state, n, state.tasks[slot].seq, codes.END_TASK, slot)
     return n
+
+
+@jit
+def _rate_of(state, slot):
+    """Return at which rate a computation, or a switch, proceeds, in parts of the whole per second."""
+    if slot < len(state.jobs):
+        return state.jobs[slot].rate
+    return switches.rate_of(state, slot - len(state.jobs))
+
+
+@jit
+def _end_task(state, slot):
+    """Go on after a computation, or a switch."""
+    if slot >= len(state.jobs):
+        switches.arrive(state, slot - len(state.jobs))
+    elif state.jobs[slot].state == codes.RUNNING and jobs.after_computation(state, slot):
+        finish(state, slot)
 
 
 @jit
@@ -187,8 +204,8 @@ def _step(state):
             _deliver(state, box_was_empty)
         elif kind == codes.END_SLEEP:
             _wake_sleeper(state, subject, seq)
-        elif state.jobs[subject].state == codes.RUNNING and jobs.after_computation(state, subject):
-            finish(state, subject)
+        else:
+            _end_task(state, subject)
     if s.end_rank == WITH_ANSWER:
         post_late(state, n_before_answer)
     return True

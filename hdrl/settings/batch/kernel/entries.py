@@ -16,11 +16,12 @@ from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
 from hdrl.settings.batch.kernel.jit import entry
+from hdrl.settings.batch.kernel.onoff import switch_off, switch_on
 from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.state import State
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
-_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION = range(6, 12)
+_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION, _SWITCH_NODE = range(6, 13)
 
 
 @jit
@@ -51,6 +52,11 @@ def _reject(state, job):
     state.scalars[0].has_plan = 0
     mail.add_op(state, codes.REJECT, job, 0, 0, 0.0)
     return 0
+
+
+@jit
+def _switch_node(state, node, is_on):
+    return switch_on(state, node) if is_on == 1 else switch_off(state, node)
 
 
 @jit
@@ -104,6 +110,8 @@ def _call(arrays, request, a, b, c, d, value):
         decide.schedule(state, a, b, c)
     elif request == _HAND_OUT:
         decide.hand_out(state)
+    elif request == _SWITCH_NODE:
+        first = _switch_node(state, a, b)
     else:
         real = _other(state, request, a)
     return first, second, real
@@ -145,6 +153,11 @@ def reject(state: State, job: int) -> int:
     return int(_call(state, _REJECT, job, 0, 0, 0, 0.0)[0])
 
 
+def switch_node(state: State, node: int, *, on: bool) -> int:
+    """Begin to boot a node, or to switch it off: see `kernel.onoff`; return an error code (0: none)."""
+    return int(_call(state, _SWITCH_NODE, node, int(on), 0, 0, 0.0)[0])
+
+
 def add_op(state: State, kind: int, subject: int, first: int, n: int, value: float) -> None:
     """Append any other request to the answer; what it names is ``pool[first:first + n]``."""
     _call(state, _ADD_OP, kind, subject, first, n, value)
@@ -164,6 +177,8 @@ def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -
         raise SimulationError(f"the job key is {job_key}, which needs weights and EASY")
     codes.check_code("the core key", core_key, codes.CORE_KEYS)
     codes.check_code("the backfilling", backfilling, codes.BACKFILLINGS)
+    if backfilling == codes.CONSERVATIVE and np.any(state.node_power["status"] != codes.NODE_ON):
+        raise SimulationError("conservative backfilling plans with all nodes on, and some are off")
 
 
 def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:

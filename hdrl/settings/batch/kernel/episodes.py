@@ -98,9 +98,12 @@ def _go_on(state, watch, is_answered):
         due = decide.hear(state)
         if state.scalars[0].ended == 0:
             _pay_present(state, watch)
-        if due or _is_asked_again(state, watch):
-            return codes.MESSAGE
         is_answered = False
+        if due and state.scalars[0].news == codes.NEWS_OF_NODES and watch.rows[0].last_action >= 0:
+            # The last decision holds for what it has booted.
+            _start_jobs(state, watch, watch.rows[0].last_action)
+        elif due or _is_asked_again(state, watch):
+            return codes.MESSAGE
 
 
 @jit
@@ -108,6 +111,8 @@ def _start_jobs(state, watch, action):
     """Start jobs by the policy pair of an action."""
     s = state.scalars[0]
     first_op, n_queue = s.n_ops, s.n_queue
+    if watch.pairs[action, 3] >= 0:
+        s.n_wanted_on = watch.pairs[action, 3]
     decide.schedule(state, watch.pairs[action, 0], watch.pairs[action, 1], watch.pairs[action, 2])
     for i in range(first_op, s.n_ops):
         if state.ops[i].kind == codes.EXECUTE:
@@ -126,12 +131,13 @@ def _carry_out(state, watch, action):
         watch.history[w.n_actions] = action
     w.n_actions += 1
     w.acted = 1
+    w.last_action = -1 if action == w.void_action else action
     if action != w.void_action:
         w.n_voids = 0
         _start_jobs(state, watch, action)
         return False
     s.n_decisions += 1
-    s.news = 0
+    s.news = codes.NO_NEWS
     w.n_voids += 1
     if not _is_asked_again(state, watch):
         return False
@@ -146,6 +152,7 @@ def _begin(state, watch):
     reward.forget(watch)
     w.n_actions = w.n_voids = w.n_queue_seen = 0
     w.acted = w.has_shown = 0
+    w.last_action = -1
     engine.begin(state)
     if w.detail not in observe.DETAILS:
         refuse_code(state, w.detail)

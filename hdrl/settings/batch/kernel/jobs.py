@@ -45,6 +45,9 @@ def log_machines(state):
         return
     row = state.machine_log[s.n_machine_log]
     row.time_s = s.now
+    row.sleeping = s.n_off
+    row.switching_on = s.n_booting
+    row.switching_off = s.n_shutting_down
     row.idle = s.n_idle
     row.computing = s.n_computing
     s.n_machine_log += 1
@@ -178,10 +181,20 @@ def _book_time(state, job, sum_s):
     """Return a sum with the time added that each host of a job has been idle, or busy, until now."""
     row = state.jobs[job]
     for i in range(row.first_core, row.first_core + row.n_cores):
-        host = state.hosts[state.allocated[i]]
-        sum_s += state.scalars[0].now - host.state_time_s
-        host.state_time_s = state.scalars[0].now
+        sum_s += time_in_state_s(state, state.allocated[i])
     return sum_s
+
+
+@jit
+def time_in_state_s(state, core):
+    """Return how long a host has been idle, or busy, or off, or on a way, until now, where it is about to change."""
+    s = state.scalars[0]
+    if s.logging == 0:
+        return 0.0
+    host = state.hosts[core]
+    length_s = s.now - host.state_time_s
+    host.state_time_s = s.now
+    return length_s
 
 
 @jit
@@ -321,6 +334,20 @@ def _retime_jobs(state, first, n):
         if job >= 0 and state.jobs[job].retimed_by != n_switches:
             state.jobs[job].retimed_by = n_switches
             retime(state, job)
+
+
+@jit
+def set_pstate(state, core, pstate):
+    """Give a host without a job another P-state."""
+    s = state.scalars[0]
+    total(state)
+    before_w = power(state, core)
+    charge(state, core, before_w)
+    kind = state.first_rung_of[core]
+    if s.logging == 1:
+        s.epsilon_w += state.rungs[kind + pstate].epsilon_w - state.rungs[kind + state.pstates[core]].epsilon_w
+    state.pstates[core] = pstate
+    s.power_w += power(state, core) - before_w
 
 
 @jit

@@ -16,7 +16,9 @@ from hdrl.compiled import bits
 from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
+from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.cluster import due_pstate, remaining
+from hdrl.settings.batch.kernel.onoff import is_on
 
 NORMAL, SMALL, MINIMAL = DETAILS = tuple(range(3))
 """How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
@@ -33,6 +35,12 @@ N_QUARTILES = 5
 N_QUEUE_VALUES = N_ATTRIBUTES * N_QUARTILES + 1
 """Values that describe the queue: the quartiles and the change of its length."""
 
+N_NODE_VALUES = 3
+"""Values that tell how many nodes are on, booting and shutting down, where an agent decides on them."""
+
+N_NUMBERS = 4
+"""Numbers that make an action: see `Watch`."""
+
 N_SUMS = 6
 """Sums that some objectives need besides those of `WATCH_DTYPE`: see `kernel.reward`."""
 
@@ -48,6 +56,7 @@ WATCH_DTYPE = record_dtype(
         ("n_jobs", np.int64),
         ("n_actions", np.int64),
         ("n_voids", np.int64),
+        ("last_action", np.int64),
         ("acted", np.int8),
         ("status", np.int64),
         # the observation
@@ -71,9 +80,9 @@ WATCH_DTYPE = record_dtype(
 
 ``void_action`` is the number of the action that starts nothing, -1 without one; ``detail`` `NORMAL`, `SMALL` or
 `MINIMAL`; ``objective`` and ``instantaneous`` say which reward is paid (`kernel.reward`). ``n_voids`` counts voids
-in a row, ``acted`` says whether an action waits for its reward, ``n_queue_seen`` is the length of the queue at the last
-observation, ``has_shown`` whether there has been one, so that only what has changed is to be written. The rest are sums
-of `kernel.reward`.
+in a row, ``last_action`` is the last action (-1: void, or none yet), ``acted`` says whether an action waits for its
+reward, ``n_queue_seen`` is the length of the queue at the last observation, ``has_shown`` whether there was one, so
+that only what has changed is to be written. The rest are sums of `kernel.reward`.
 """
 
 
@@ -85,7 +94,7 @@ class Watch(NamedTuple):
     ordered: Annotated[NDArray[np.float64], own(np.float64, "n_attributes", "n_jobs")]
     history: Annotated[NDArray[np.int16], own(np.int16, "n_kept")]  # the actions of the episode, the last ones left out
     sums: Annotated[NDArray[np.float64], own(np.float64, "n_sums")]  # further sums of the reward
-    # Job key, core key and backfilling of each action but void
+    # Job key, core key, backfilling, and how many nodes are to be on (-1: as many as before) of each action but void
     pairs: Annotated[NDArray[np.int64], shared(np.int64, "n_pairs", "n_numbers")]
     limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # what attributes are divided by
     # Speed of a core as a fraction of its peak, by P-state; its power likewise, as the decision system believes it
@@ -108,7 +117,7 @@ def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
         Number of policy pairs.
     """
     sizes = {"one": 1, "n_attributes": N_ATTRIBUTES, "n_jobs": n_jobs, "n_kept": n_kept, "n_sums": N_SUMS}
-    return new_arrays(Watch, sizes | {"n_pairs": n_pairs, "n_numbers": 3, "n_pstates": 1}, {}, n_rows)
+    return new_arrays(Watch, sizes | {"n_pairs": n_pairs, "n_numbers": N_NUMBERS, "n_pstates": 1}, {}, n_rows)
 
 
 @jit
@@ -201,10 +210,14 @@ def _write_processor(state, watch, processor, n_each, out):
     row = state.processors[processor]
     node = state.nodes[row.node]
     place = row.node + node.first_processor + n_each * state.processors[node.first_processor].first_core
+    place_here = row.node + 1 + processor + n_each * row.first_core
+    if not is_on(state, row.node):
+        out[place] = 0.0
+        for i in range(place_here, place_here + 1 + n_each * (row.end_core - row.first_core)):
+            out[i] = 0.0
+        return
     out[place] = _share(state.free_memory_mib[row.node], node.memory_mib)
-    out[row.node + 1 + processor + n_each * row.first_core] = _share(
-        state.free_bandwidth_gbps[processor], row.bandwidth_gbps
-    )
+    out[place_here] = _share(state.free_bandwidth_gbps[processor], row.bandwidth_gbps)
     if n_each > 0:
         for core in range(row.first_core, row.end_core):
             _write_core(state, watch, core, out, _place_of_core(state, core))
@@ -291,6 +304,21 @@ def _queue_variation(n_before, n_now, sensitivity):
 
 
 @jit
+def _write_nodes(state, out, place):
+    """Write which shares of the nodes are on, booting and shutting down."""
+    n_nodes = len(state.node_power)
+    n_on, n_booting, n_down = 0, 0, 0
+    for node in range(n_nodes):
+        status = state.node_power[node].status
+        n_on += 1 if status == codes.NODE_ON else 0
+        n_booting += 1 if status == codes.NODE_BOOTING else 0
+        n_down += 1 if status == codes.NODE_SHUTTING_DOWN else 0
+    out[place] = n_on / n_nodes
+    out[place + 1] = n_booting / n_nodes
+    out[place + 2] = n_down / n_nodes
+
+
+@jit
 def write_observation(state, watch, out):
     """Write what the agent sees now into ``out``, and remember the length of the queue.
 
@@ -302,3 +330,5 @@ def write_observation(state, watch, out):
     place = _write_quartiles(state, watch, out, place)
     out[place] = _queue_variation(w.n_queue_seen, n, w.queue_sensitivity)
     w.n_queue_seen = n
+    if place + N_NODE_VALUES < len(out):
+        _write_nodes(state, out, place + 1)

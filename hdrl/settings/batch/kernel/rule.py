@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,12 @@ class Rule:
         Whether the gate may hold jobs.
     network
         Of ``PREDICT_LEARNED``: the numbers of `kernel.network`; else empty.
+    node_rule
+        ``NODES_*`` of `kernel.codes`: who switches nodes off and on.
+    off_after_s
+        Of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds.
+    share_on
+        Of ``NODES_BY_NUMBER``: which share of the nodes is to be on.
     run_times
         Of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
         seconds.
@@ -50,6 +57,9 @@ class Rule:
     index_form: int = codes.INDEX_LINEAR
     has_gate: bool = False
     network: tuple[float, ...] = ()
+    node_rule: int = codes.NODES_LEFT_ALONE
+    off_after_s: float = math.inf
+    share_on: float = 1.0
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
 
     def __post_init__(self) -> None:
@@ -61,6 +71,7 @@ class Rule:
             If one is in no table.
         """
         codes.check_code("the predictor", self.predictor, codes.PREDICTORS)
+        codes.check_code("the rule for nodes", self.node_rule, codes.NODE_RULES)
         codes.check_code("the form of the index", self.index_form, codes.INDEX_FORMS)
         codes.check_code("the number of weights", len(self.weights), (0, N_WEIGHTS))
         needed = N_NUMBERS if self.predictor == codes.PREDICT_LEARNED else 0

@@ -158,7 +158,7 @@ def rank_of_ends(state, n):
     for i in range(n):
         kind, subject = state.finished[i].kind, state.finished[i].subject
         if kind == codes.END_TASK:
-            n_stale -= state.jobs[subject].n_cores
+            n_stale -= state.jobs[subject].n_cores if subject < len(state.jobs) else 1
         elif kind == codes.END_TRANSFER:
             n_stale -= 1 if state.box[s.box_head].kind == codes.COMPLETED else 0
         elif subject < len(state.jobs):

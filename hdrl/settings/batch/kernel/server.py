@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel import codes, jobs
-from hdrl.settings.batch.kernel.energy import log_energy, look_at_hosts
+from hdrl.settings.batch.kernel import codes, jobs, switches
+from hdrl.settings.batch.kernel.energy import look_at_hosts
 from hdrl.settings.batch.kernel.mail import tell
 from hdrl.settings.batch.kernel.refusal import refuse, refuse_code
 from hdrl.settings.batch.kernel.senders import finish, reply_slot
 
 SHORTEST_CALL_S = 1e-5
-
-_P = ord("p")
-_REQUEST_TO_COMPUTE = -1
 
 
 @jit
@@ -99,49 +96,13 @@ def _call_later(state, op):
 
 
 @jit
-def _log_pstate(state, op, pstate, again):
-    """Append a line to the P-state log; the cores are those of the line before if ``again``."""
-    s = state.scalars[0]
-    if s.logging == 0:
-        return
-    row = state.pstate_log[s.n_pstate_log]
-    row.time_s = s.now
-    row.n_cores = op.n
-    row.pstate = pstate
-    if again == 1:
-        row.first_core = state.pstate_log[s.n_pstate_log - 1].first_core
-    else:
-        row.first_core = s.n_pstate_cores
-        for i in range(op.n):
-            state.pstate_cores[s.n_pstate_cores + i] = state.pool[op.first + i]
-        s.n_pstate_cores += op.n
-    s.n_pstate_log += 1
-
-
-@jit
-def _set_pstate(state, op):
-    s = state.scalars[0]
-    s.n_grouped_switches += 1
-    s.n_machine_switches += op.n
-    if s.energy == 1:
-        log_energy(state, _P)
-        _log_pstate(state, op, _REQUEST_TO_COMPUTE, 0)
-    jobs.set_pstates(state, op.first, op.n, op.subject)
-    if s.energy == 1:
-        _log_pstate(state, op, op.subject, 1)
-        log_energy(state, _P)
-    tell(state, codes.TOLD_PSTATE, op.subject)
-    jobs.log_machines(state)
-
-
-@jit
 def _apply(state, index):
     """Do what one op of the scheduler's answer asks for."""
     op = state.ops[index]
     if op.kind == codes.EXECUTE:
         _execute(state, op)
     elif op.kind == codes.SET_PSTATE:
-        _set_pstate(state, op)
+        switches.set_pstate(state, op)
     elif op.kind == codes.REJECT:
         _reject(state, op)
     elif op.kind == codes.KILL:
@@ -182,6 +143,20 @@ def _receive_submitted(state, submitter):
 
 
 @jit
+def _receive_requested(state, kind, a):
+    """Handle a letter of something that the scheduler has asked for and that takes time."""
+    if kind == codes.CALLED:
+        state.scalars[0].n_timers -= 1
+        tell(state, codes.TOLD_CALLED, 0)
+    elif kind == codes.KILLED:
+        _receive_killed(state, a)
+    elif kind == codes.SWITCHED:
+        switches.receive_switched(state, a)
+    else:
+        refuse_code(state, kind)
+
+
+@jit
 def receive(state, kind, a):
     """Handle one letter at the server."""
     s = state.scalars[0]
@@ -200,13 +175,8 @@ def receive(state, kind, a):
         s.n_submitters_left -= 1
         if s.n_submitters_left == 0:
             tell(state, codes.TOLD_NO_MORE_JOBS, 0)
-    elif kind == codes.CALLED:
-        s.n_timers -= 1
-        tell(state, codes.TOLD_CALLED, 0)
-    elif kind == codes.KILLED:
-        _receive_killed(state, a)
     elif kind != codes.HELLO:
-        refuse_code(state, kind)
+        _receive_requested(state, kind, a)
 
 
 @jit
@@ -218,6 +188,7 @@ def _is_finished(state):
         and s.n_running == 0
         and s.n_timers == 0
         and s.n_killers == 0
+        and s.n_switching == 0
     )
 
 

@@ -31,6 +31,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     LETTER_DTYPE,
     MACHINE_LOG_DTYPE,
     NODE_DTYPE,
+    NODE_POWER_DTYPE,
     OP_DTYPE,
     OVERCOMMITMENT_DTYPE,
     PROCESSOR_DTYPE,
@@ -91,12 +92,18 @@ class State(NamedTuple):
     n_free_on: Annotated[Ints, own(np.int32, "n_nodes", is_restored=True)]  # how many cores of each node no job holds
     free_memory_mib: Annotated[Floats, own(np.float64, "n_nodes", is_restored=True)]
     forecasts: Annotated[Rows, scratch(FORECAST_DTYPE, "n_nodes")]  # scratch of backfilling
+    # Nodes that can be switched off (none where they cannot); in which order they are booted; scratch of backfilling:
+    # those that are not on, by the date at which they can be
+    node_power: Annotated[Rows, own(NODE_POWER_DTYPE, "n_switchable", is_restored=True)]
+    boot_order: Annotated[Ints, shared(np.int32, "n_switchable")]
+    coming: Annotated[Ints, scratch(np.int32, "n_switchable")]
     overcommitments: Annotated[Rows, own(OVERCOMMITMENT_DTYPE, "n_processors")]
     contention: Annotated[Floats, shared(np.float64, "n_levels")]  # contended speeds, falling fractions of the peak
     by_speed: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, fastest first
     by_power: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, most frugal first
     sleeps: Annotated[Rows, own(SLOT_DTYPE, "n_slots", is_heap=True)]
-    tasks: Annotated[Rows, own(SLOT_DTYPE, "n_jobs", is_heap=True)]
+    # A slot for the computation of each job, and one for the switch of each core where nodes can be switched off
+    tasks: Annotated[Rows, own(SLOT_DTYPE, "n_tasks", is_heap=True)]
     box: Annotated[Rows, own(LETTER_DTYPE, "n_letters")]  # a ring
     # Jobs whose last message is posted after everybody else's of the same date
     late: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]
@@ -165,6 +172,8 @@ def sizes_of(
         How many P-states the kinds of cores have altogether.
     """
     n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
+    n_switchable = platform.n_nodes if energy and platform.switch_pstates is not None else 0
+    n_switched_cores = n_cores if n_switchable else 0
     n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
     n_log = 4 * n_jobs + 64 if logging else 0
     # Without memory any free cores will do, and counting them is enough.
@@ -183,18 +192,20 @@ def sizes_of(
         "n_processors": platform.n_processors,
         "n_processor_words": len(bits.none_of(platform.n_processors)),
         "n_nodes": platform.n_nodes,
+        "n_switchable": n_switchable,
         "n_groups": max(platform.n_processors, platform.n_nodes),
         "n_levels": 0 if platform.rules is None else len(platform.rules.contention.speed_factors),
         "n_counts": 2 << (platform.n_nodes - 1).bit_length(),  # twice a power of two that is at least n_nodes
         "n_switching": platform.n_pstates * (n_cores + 1),
         "n_slots": n_slots,
-        "n_letters": n_slots + n_jobs + 8,
-        "n_events": 4 * n_jobs + 4 * N_TIMER_SLOTS + 64,
-        "n_ops": n_jobs + N_TIMER_SLOTS + 64,
+        "n_tasks": n_jobs + n_switched_cores,
+        "n_letters": n_slots + n_jobs + n_switched_cores + 8,
+        "n_events": 4 * n_jobs + 4 * N_TIMER_SLOTS + 64 + n_switchable,
+        "n_ops": n_jobs + N_TIMER_SLOTS + 64 + n_switchable,
         # An answer may name all cores three times where the agent is asked again at once: P-states before the decision,
         # allocations, P-states after it.
-        "n_named": 3 * n_cores + n_jobs + 64,
-        "n_endings": n_slots + n_jobs + 1,
+        "n_named": 3 * n_cores + n_jobs + 64 + n_switched_cores,
+        "n_endings": n_slots + n_jobs + n_switched_cores + 1,
         "n_planned_events": 2 * n_jobs,
         "n_planned": n_places if plans_nodes else 0,
         "n_places": n_places,
@@ -207,7 +218,7 @@ def sizes_of(
         "n_twister": N_TWISTER,
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,
-        "n_logged_cores": 2 * n_cores + n_log if logging and energy else 0,
+        "n_logged_cores": 2 * n_cores + n_switched_cores + n_log if logging and energy else 0,
     }
 
 
@@ -270,6 +281,7 @@ def new_state(
         "free_bandwidth_gbps": np.array(platform.bandwidth_gbps, dtype=np.float64),
         "due_pstates": due_pstates,
         "nodes": beginning.nodes(platform),
+        **(beginning.node_power(platform) if energy else {}),
         "n_free_on": np.add.reduceat(n_free, platform.first_processor_of_node[:-1], dtype=np.int32),
         "free_memory_mib": np.array(platform.memory_mib, dtype=np.float64),
         "forecasts": beginning.forecasts(platform),

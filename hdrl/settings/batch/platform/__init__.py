@@ -2,7 +2,7 @@
 
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
-from hdrl.settings.batch.platform.pstates import PStateRules, contention_model, pstate_rules
+from hdrl.settings.batch.platform.pstates import NodePower, PStateRules, contention_model, pstate_rules
 from hdrl.settings.batch.platform.reader import find_platform, read_platform, shipped_platforms
 from hdrl.settings.batch.platform.simgrid import read_simgrid, write_simgrid
 from hdrl.settings.batch.registries import ContentionModel
@@ -12,6 +12,7 @@ __all__ = [
     "ContentionModel",
     "Link",
     "NodeGroup",
+    "NodePower",
     "NodeType",
     "PStateRules",
     "Platform",

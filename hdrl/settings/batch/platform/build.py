@@ -50,6 +50,17 @@ def wattage_text(idle_w: FloatArray, epsilon_w: FloatArray, full_w: FloatArray) 
     )
 
 
+def sleep_text(n_pstates: int) -> str:
+    """Return Batsim's ``sleep_pstates`` of a host whose last three P-states are off, the way to it and the way back.
+
+    Parameters
+    ----------
+    n_pstates
+        How many P-states the host has.
+    """
+    return f"{n_pstates - 3}:{n_pstates - 2}:{n_pstates - 1}"
+
+
 def core_name(core: int, n_cores: int) -> str:
     """Return the host name of a core, padded so that the order of the names is the order of the ids.
 
@@ -92,7 +103,13 @@ def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, 
     )
     factors = rules.power_factors
     order = [SERVING, CONTENDED, FREE, IDLE] + [CONTENDED] * (len(contended) - 1)
-    powers = np.array([rounded(factors[pstate] * peak_w) for pstate in order])
+    shares = [factors[pstate] for pstate in order]
+    power = rules.node_power
+    if power is not None:
+        shares[FREE] = shares[IDLE] = power.idle_power
+        shares += [power.off_power, power.shutdown_power, power.boot_power]
+        speeds = np.append(speeds, [STOPPED_FLOPS, 1.0 / power.shutdown_s, 1.0 / power.boot_s])
+    powers = np.array([rounded(share * peak_w) for share in shares])
     if not np.all(speeds > 0) or not np.all(np.isfinite(speeds)):
         raise PlatformError(f"processor type {kind.name!r}: {gflops:g} Gflop/s a core is out of range")
     return speeds, powers
@@ -125,8 +142,9 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
     ladders = [pstate_ladder(kind, rules) for kind in kinds]
     speeds = np.array([speed for speed, _ in ladders])
     powers = np.array([power for _, power in ladders])
+    switched = {} if rules.node_power is None else {"sleep_pstates": sleep_text(speeds.shape[1])}
     properties: list[dict[str, str]] = [
-        {"wattage_per_state": wattage_text(power, power, power), "role": ""} for power in powers
+        {"wattage_per_state": wattage_text(power, power, power), **switched, "role": ""} for power in powers
     ]
     times = [_message(cluster.local_link, global_link) for cluster in clusters]
 

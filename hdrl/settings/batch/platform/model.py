@@ -18,6 +18,9 @@ from hdrl.settings.batch.platform.pstates import PStateRules
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 
+N_SWITCH_PSTATES = 3
+"""P-states of a host that can be switched off: off, on the way to it, and on the way back."""
+
 LOOPBACK_S = 1e-10
 """Time of one internal byte from the master host to itself: SimGrid's own loopback of 10 GB/s."""
 
@@ -191,6 +194,16 @@ class Platform:
     def has_power(self) -> bool:
         """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
         return not bool(np.any(np.isnan(self.full_w)))
+
+    @property
+    def switch_pstates(self) -> tuple[int, int, int] | None:
+        """The P-states off, on the way to it and back; ``None`` if hosts have none, several, or different ones."""
+        texts = {properties.get("sleep_pstates", "") for properties in self.properties}
+        numbers = [part.strip() for part in texts.pop().split(":")] if len(texts) == 1 else []
+        if len(numbers) != N_SWITCH_PSTATES or not all(number.isdecimal() for number in numbers):
+            return None
+        off, down, up = (int(number) for number in numbers)
+        return (off, down, up) if len({off, down, up}) == N_SWITCH_PSTATES else None
 
     @property
     def n_units(self) -> int:

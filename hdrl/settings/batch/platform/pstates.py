@@ -15,13 +15,17 @@ P     when                                                       speed      powe
 ====  =========================================================  =========  =========
 
 SimGrid knows no speed of zero, so P2 and P3 run at 0.001 flop/s; nothing is computed on them.
+
+Where nodes may be switched off (`NodePower`), three more follow, the last ones of the ladder: off, on the way to it,
+and on the way back. As in Batsim, a way is a P-state in which one flop takes as long as the way does.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from hdrl.errors import UnknownName
+from hdrl.errors import PlatformError, UnknownName
 from hdrl.settings.batch.registries import CONTENTION_MODELS, ContentionModel
 
 SERVING = 0
@@ -52,6 +56,42 @@ def contention_model(name: str) -> ContentionModel:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePower:
+    """What it takes to switch nodes off and on: seconds, and power as fractions of a core's peak.
+
+    Attributes
+    ----------
+    boot_s, shutdown_s
+        How long booting and shutting down take, in seconds, above 0.
+    boot_power, shutdown_power, off_power
+        What a core of a node draws meanwhile, and while the node is off.
+    idle_power
+        What a core without a job draws while its node is on, in place of the fractions of P2 and P3.
+    """
+
+    boot_s: float = 150.0
+    shutdown_s: float = 30.0
+    boot_power: float = 0.65
+    shutdown_power: float = 0.55
+    off_power: float = 0.05
+    idle_power: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises
+        ------
+        PlatformError
+            If a time is not above 0, or a power below 0.
+        """
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not (0 <= value < math.inf) or (name.endswith("_s") and value == 0):
+                expected = "seconds above 0" if name.endswith("_s") else "a fraction of the peak, at least 0"
+                raise PlatformError(f"{name} of node_power is {value!r}, expected {expected}")
+
+
+@dataclass(frozen=True, slots=True)
 class PStateRules:
     """Speed and power of the P-states, as fractions of a core's peak.
 
@@ -69,6 +109,8 @@ class PStateRules:
         Decimals to which Gflop/s and watts are rounded, or ``None`` for no rounding.
     mib_per_gb
         Megabytes that a "GB" of a node's memory holds.
+    node_power
+        What it takes to switch nodes off; ``None``: they are always on.
     """
 
     name: str
@@ -77,9 +119,12 @@ class PStateRules:
     decision_power_factors: tuple[float, float, float, float] = (1.0, 1.0, 0.15, 0.05)
     decimals: int | None = None
     mib_per_gb: int = 1024
+    node_power: NodePower | None = None
 
 
-def pstate_rules(contention: str = "step", *, compatibility: str | None = None) -> PStateRules:
+def pstate_rules(
+    contention: str = "step", *, compatibility: str | None = None, node_power: NodePower | None = None
+) -> PStateRules:
     """Return the P-state rules of a contention model, today's or HDeepRM's.
 
     HDeepRM 0.3.1 rounds speeds and powers to three decimals on their way into the platform
@@ -90,7 +135,9 @@ def pstate_rules(contention: str = "step", *, compatibility: str | None = None) 
     contention
         The name of a contention model.
     compatibility
-        ``None``, or ``"hdeeprm-0.3.1"``.
+        ``None``, or ``"hdeeprm-0.3.1"``, where nodes are always on.
+    node_power
+        What it takes to switch nodes off; ``None``: they are always on.
 
     Raises
     ------
@@ -99,7 +146,7 @@ def pstate_rules(contention: str = "step", *, compatibility: str | None = None) 
     """
     model = contention_model(contention)
     if compatibility is None:
-        return PStateRules("default", model)
+        return PStateRules("default", model, node_power=node_power)
     if compatibility == "hdeeprm-0.3.1":
         return PStateRules(compatibility, model, power_factors=(1.0, 1.0, 0.25, 0.05), decimals=3, mib_per_gb=1000)
     raise UnknownName("compatibility mode", compatibility, ("hdeeprm-0.3.1",))

@@ -22,7 +22,7 @@ from hdrl.settings.batch.platform.conversion import build_platform, describe_pla
 from hdrl.settings.batch.platform.model import IntArray, Platform
 from hdrl.settings.batch.platform.network import MASTER_HOST, SPLITDUPLEX, SimgridHost, SimgridNetwork
 from hdrl.settings.batch.platform.network_reader import parse_network, require_master
-from hdrl.settings.batch.platform.pstates import PStateRules
+from hdrl.settings.batch.platform.pstates import NodePower, PStateRules
 from hdrl.settings.batch.registries import ContentionModel
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
@@ -92,8 +92,9 @@ def _cluster_zone(main: Any, platform: Platform, cluster: int) -> None:
         speed = ", ".join(f"{value!r}f" for value in platform.speed_flops[core].tolist())
         pstate = str(platform.initial_pstate[core])
         host = etree.SubElement(zone, "host", id=platform.core_names[core], speed=speed, pstate=pstate)
-        watts = platform.properties[core]["wattage_per_state"]
-        etree.SubElement(host, "prop", id="wattage_per_state", value=watts)
+        for name in ("wattage_per_state", "sleep_pstates"):
+            if name in platform.properties[core]:
+                etree.SubElement(host, "prop", id=name, value=platform.properties[core][name])
     for core, node in cores:
         name = platform.core_names[core]
         for source, target, direction in ((f"rou_{cluster}", name, "DOWN"), (name, f"rou_{cluster}", "UP")):
@@ -110,10 +111,18 @@ def _stored_text(platform: Platform) -> str:
     """Return what the comment holds: ASCII without two hyphens in a row, as a comment must be."""
     stored = {
         "name": platform.name,
-        "rules": None if platform.rules is None else asdict(platform.rules),
+        "rules": None if platform.rules is None else _stored_rules(platform.rules),
         "platform": describe_platform(platform),
     }
     return json.dumps(stored, allow_nan=False, indent=1).replace("--", "-\\u002d")
+
+
+def _stored_rules(rules: PStateRules) -> dict[str, Any]:
+    """Return rules as they are stored; where nodes are always on, as files have always said it."""
+    stored = asdict(rules)
+    if rules.node_power is None:
+        del stored["node_power"]
+    return stored
 
 
 def read_simgrid(path: str | Path) -> Platform:
@@ -183,6 +192,7 @@ def _rules(stored: dict[str, Any]) -> PStateRules:
         decision_power_factors=_four(believed),
         decimals=None if decimals is None else int(decimals),
         mib_per_gb=int(stored["mib_per_gb"]),
+        node_power=NodePower(**stored["node_power"]) if "node_power" in stored else None,
     )
 
 

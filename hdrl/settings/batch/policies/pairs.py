@@ -58,19 +58,22 @@ All of them can go by predicted run times instead of requested ones: ``sjf+easy@
 overtake, by a predictor of `predict.PREDICTORS`; reservations still go by requests, and with ``@geo/all`` by
 predictions, too. With ``~gate``, EASY holds jobs back that are expected to be long, so that processors stay free for
 the short ones to come: ``saf+easy@geo~gate``.
+
+Where nodes can be switched off, ``~off600`` does so with those that no job has used for 600 s, and boots them when
+jobs wait for them; ``~on0.5`` keeps half of the nodes on, and more if the first waiting job needs them.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hdrl.errors import DecisionError, UnknownName
+from hdrl.errors import DecisionError, UnknownName, readable
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.index import FIRST_OF_GATE, N_WEIGHTS
-from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.policies.choices import (
     BACKFILLINGS,
     CORE_SELECTIONS,
@@ -111,10 +114,13 @@ PRIORITIES: dict[str, int] = {
 GATE = "gate"
 """The gate by hand."""
 
+NODE_RULES = {"off": "600", "on": "0.5"}
+"""What switches nodes: after which time without a job, in seconds, and how many are on; each with an example."""
+
 GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
 """Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
 
-_OWN_NETWORK = re.compile(r"(?P<before>[^@]*)@(?P<file>.+\.json)(?P<after>(/all)?(~\w+)?(-\w+)?)")
+_OWN_NETWORK = re.compile(r"(?P<before>[^@]*)@(?P<file>.+\.json)(?P<after>(/all)?(~[\w.]+)*(-\w+)?)")
 """The name of a policy that goes by a network of one's own: the name of its file may hold any character."""
 
 VOID = "void"
@@ -156,7 +162,8 @@ def read_pair(name: str) -> PolicyPair:
     UnknownName
         If there is no such policy.
     DecisionError
-        If a gate or predicted reservations are asked for without EASY.
+        If a gate or predicted reservations are asked for without EASY, or nodes are to be switched with reservations
+        for all jobs, or by something that is no number.
     ReadError
         If a network that is named cannot be read.
     """
@@ -168,7 +175,7 @@ def read_pair(name: str) -> PolicyPair:
         network = read_network(asked["file"]).numbers
         return replace(pair, name=name, rule=replace(pair.rule, network=network))
     choice, dash, core = name.partition("-")
-    plain, tilde, gate = choice.partition("~")
+    plain, tilde, more = choice.partition("~")
     plain, at, predictor = plain.partition("@")
     job, plus, kind = plain.partition("+")
     if dash and job in OTHER_JOB_SELECTIONS:
@@ -182,28 +189,52 @@ def read_pair(name: str) -> PolicyPair:
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice
     pair = PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
-    return _with_rule(pair, predictor if at else None, gate if tilde else None)
+    for word in more.split("~") if tilde else ():
+        pair = _with_gate(pair) if word == GATE else _with_nodes(pair, word)
+    return _with_predictor(pair, predictor if at else None)
 
 
-def _with_rule(pair: PolicyPair, predictor: str | None, gate: str | None) -> PolicyPair:
-    """Return a pair that goes by predictions, or whose jobs may be held."""
-    if predictor is None and gate is None:
+def _with_gate(pair: PolicyPair) -> PolicyPair:
+    """Return a pair whose jobs may be held."""
+    if pair.backfilling not in codes.EASY:
+        raise DecisionError(f"policy {pair.name!r}: a gate without EASY, expected for instance 'saf+easy@geo~gate'")
+    return replace(pair, rule=replace(pair.rule, weights=GATE_BY_HAND, has_gate=True))
+
+
+def _with_nodes(pair: PolicyPair, word: str) -> PolicyPair:
+    """Return a pair that switches nodes off: ``off600``, or ``on0.5``."""
+    rule = next((name for name in NODE_RULES if word.startswith(name)), None)
+    if rule is None:
+        raise UnknownName("addition", word, [GATE, *(f"{name}{example}" for name, example in NODE_RULES.items())])
+    text = word.removeprefix(rule)
+    if pair.backfilling == codes.CONSERVATIVE:
+        raise DecisionError(f"policy {pair.name!r}: conservative backfilling plans with all nodes on")
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    most = 1.0 if rule == "on" else 1e9
+    if not 0 <= number <= most:
+        expected = "a share of the nodes, 0 to 1" if rule == "on" else "seconds, at least 0"
+        raise DecisionError(f"policy {pair.name!r}: {rule} is {readable(repr(text))}, expected {expected}")
+    if rule == "on":
+        return replace(pair, rule=replace(pair.rule, node_rule=codes.NODES_BY_NUMBER, share_on=number))
+    return replace(pair, rule=replace(pair.rule, node_rule=codes.NODES_BY_TIMEOUT, off_after_s=number))
+
+
+def _with_predictor(pair: PolicyPair, predictor: str | None) -> PolicyPair:
+    """Return a pair that goes by predictions, by those that are requests if it has a gate."""
+    if predictor is None and not pair.rule.has_gate:
         return pair
     base, slash, what = (predictor or "requested").partition("/")
     if slash and what != "all":
         raise UnknownName("use of predictions", what, ["all"])
-    if gate is not None and gate != GATE:
-        raise UnknownName("gate", gate, [GATE])
-    if pair.backfilling not in codes.EASY and (slash or gate is not None):
-        asked = "a gate" if gate is not None else "reservations by predictions"
-        raise DecisionError(f"policy {pair.name!r}: {asked} without EASY, expected for instance 'saf+easy@geo~gate'")
+    if pair.backfilling not in codes.EASY and slash:
+        raise DecisionError(
+            f"policy {pair.name!r}: reservations by predictions without EASY, expected for instance 'saf+easy@geo/all'"
+        )
     chosen = PREDICTORS[base]
-    rule = Rule(
-        **chosen.asked(),
-        predicts_ends=bool(slash),
-        weights=() if gate is None else GATE_BY_HAND,
-        has_gate=gate is not None,
-    )
+    rule = replace(pair.rule, **chosen.asked(), predicts_ends=bool(slash))
     return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
 
 

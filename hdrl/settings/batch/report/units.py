@@ -11,7 +11,7 @@ from hdrl.errors import HdrlError
 from hdrl.figures.figure import Span
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import pstate_rules
+from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.report.runs import RunData
 
@@ -36,7 +36,12 @@ def platform_of(run: RunData) -> Platform | None:
         return None
     is_file = "/" in named or "." in named
     try:
-        rules = pstate_rules(options.get("contention", "step"), compatibility=options.get("compatibility"))
+        power = options.get("node_power")
+        rules = pstate_rules(
+            options.get("contention", "step"),
+            compatibility=options.get("compatibility"),
+            node_power=None if power is None else NodePower(**power),
+        )
         for place in (run.folder / named, run.folder.parent / named) if is_file else (named,):
             if not isinstance(place, Path) or place.is_file():
                 platform = read_platform(place, rules=rules)

@@ -10,12 +10,14 @@ from hdrl.settings.batch.simulation.decisions import (
     Reject,
     SetPState,
     Start,
+    SwitchOff,
+    SwitchOn,
 )
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.frames import jobs_arrays, jobs_frame, table_arrays, trace_frame
 from hdrl.settings.batch.simulation.outputs import write_batsim_files, write_overutilizations
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
-from hdrl.settings.batch.simulation.view import News, View
+from hdrl.settings.batch.simulation.view import NODE_STATUS, News, View
 
 __all__ = [
     "Annotate",
@@ -26,11 +28,14 @@ __all__ = [
     "EmbeddedSimulator",
     "JobState",
     "Kill",
+    "NODE_STATUS",
     "News",
     "OverUtilization",
     "Reject",
     "SetPState",
     "Start",
+    "SwitchOff",
+    "SwitchOn",
     "Trace",
     "View",
     "jobs_arrays",

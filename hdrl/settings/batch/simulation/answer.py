@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,14 @@ from hdrl.settings.batch.simulation.decisions import (
     Reject,
     SetPState,
     Start,
+    SwitchOff,
+    SwitchOn,
 )
+from hdrl.settings.batch.simulation.view import NODE_STATUS
 from hdrl.settings.batch.workload.model import Workload
+
+CANNOT_SWITCH = "option node_power is not given, nor have the hosts of a SimGrid file one and the same sleep_pstates"
+"""Why nodes are always on."""
 
 
 def job_name(workload: Workload, job: int) -> str:
@@ -125,6 +132,18 @@ class Answer:
         self.may_sleep = may_sleep
         self._platform = platform
         self._workload = workload
+        self._adders: dict[type, Callable[[Any], None]] = {
+            At: self._add_dated,
+            Start: self._add_start,
+            Reject: self._add_reject,
+            Kill: self._add_kill,
+            SetPState: self._add_pstate,
+            SwitchOff: self._switch_nodes,
+            SwitchOn: self._switch_nodes,
+            CallAt: self._add_call,
+            Annotate: self._add_annotation,
+            AskEnergy: self._ask_energy,
+        }
 
     def add_all(self, decisions: Iterable[Decision]) -> None:
         """Append decisions to the answer.
@@ -166,34 +185,31 @@ class Answer:
             codes.ERROR_DUPLICATE_CORE: f"job {name!r}: core {core} is named twice",
             codes.ERROR_KILL_UNKNOWN: f"job {name!r} cannot be killed: it has never run",
             codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: it has been told to have ended",
+            codes.ERROR_NODE_NOT_FREE: f"node {core} cannot be switched off: jobs hold cores of it",
+            codes.ERROR_NODE_STATUS: f"node {core} is {self._status(core)}: "
+            "a node is switched off that is on, and on that is off",
             codes.ERROR_UNKNOWN_CODE: f"no table knows the code {core}",
         }.get(code, f"error {code}")
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 
     def _add(self, decision: Decision) -> None:
-        if isinstance(decision, At):
-            if not math.isfinite(decision.time_s):
-                raise DecisionError(f"a decision is dated {decision.time_s!r}; expected a finite date")
-            self._add(decision.decision)
-            self.state.ops["time_s"][int(self.state.scalars["n_ops"][0]) - 1] = decision.time_s
-        elif isinstance(decision, Start):
-            self._add_start(decision)
-        elif isinstance(decision, Reject):
-            self._add_reject(decision)
-        elif isinstance(decision, Kill):
-            self._add_kill(decision)
-        elif isinstance(decision, SetPState):
-            self._add_pstate(decision)
-        elif isinstance(decision, CallAt):
-            self._add_call(decision)
-        elif isinstance(decision, Annotate):
-            self._add_annotation(decision)
-        elif isinstance(decision, AskEnergy):
-            self._add_op(codes.ASK_ENERGY)
-        else:
+        add = self._adders.get(type(decision))
+        if add is None:
             raise DecisionError(
                 f"{decision!r} is no decision; expected one of hdrl.settings.batch.simulation.decisions"
             )
+        add(decision)
+
+    def _add_dated(self, decision: At) -> None:
+        if not math.isfinite(decision.time_s):
+            raise DecisionError(f"a decision is dated {decision.time_s!r}; expected a finite date")
+        first = int(self.state.scalars["n_ops"][0])
+        self._add(decision.decision)
+        self.state.ops["time_s"][first : int(self.state.scalars["n_ops"][0])] = decision.time_s
+
+    def _ask_energy(self, decision: AskEnergy) -> None:
+        del decision
+        self._add_op(codes.ASK_ENERGY)
 
     def _check_job(self, job: int) -> None:
         if not isinstance(job, int | np.integer):
@@ -247,13 +263,31 @@ class Answer:
         first = self._put_into_pool(cores)
         self._add_op(codes.SET_PSTATE, subject=decision.pstate, first=first, n=len(cores))
 
+    def _switch_nodes(self, decision: SwitchOff | SwitchOn) -> None:
+        nodes = np.unique(_core_ids(decision.nodes))
+        if len(self.state.node_power) == 0:
+            why = CANNOT_SWITCH if self._platform.switch_pstates is None else "energy is not accounted for"
+            raise DecisionError(f"nodes of platform {self._platform.name!r} cannot be switched off: {why}")
+        for node in nodes.tolist():
+            if not 0 <= node < self._platform.n_nodes:
+                raise DecisionError(f"there is no node {node} (0 to {self._platform.n_nodes - 1})")
+            code = entries.switch_node(self.state, node, on=isinstance(decision, SwitchOn))
+            if code:
+                raise self.error(code, -1, node)
+
+    def _status(self, node: int) -> str:
+        """Return in words what a node does, if there is one of that number."""
+        known = 0 <= node < len(self.state.node_power)
+        return NODE_STATUS[int(self.state.node_power["status"][node])] if known else "unknown"
+
     def _refuse_sleep(self, cores: NDArray[np.int64], pstate: int) -> None:
         """Refuse P-states that put hosts to sleep, which take time that the embedded simulator does not know."""
         for core in cores if self._platform.properties else ():
             asleep = self._platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
                 raise DecisionError(
-                    f"P-state {pstate} of core {core} is a sleep state; the embedded simulator has none"
+                    f"P-state {pstate} of core {core} is a sleep state; the embedded simulator switches nodes, by "
+                    "SwitchOff and SwitchOn"
                 )
 
     def _add_call(self, decision: CallAt) -> None:

@@ -31,7 +31,7 @@ def _records(state: State) -> NDArray[np.void]:
 def _machine_states(state: State) -> NDArray[np.void]:
     n = int(state.scalars["n_machine_log"][0])
     rows = np.zeros(n, dtype=MACHINE_STATE_DTYPE)
-    for name in ("time_s", "idle", "computing"):
+    for name in MACHINE_STATE_DTYPE.names or ():
         rows[name] = state.machine_log[name][:n]
     return rows
 
@@ -71,6 +71,15 @@ def _host_energy_j(platform: Platform, state: State) -> NDArray[np.float64]:
     idle_w = platform.idle_w[np.arange(platform.n_cores), state.pstates]
     energy_j = hosts["energy_j"] + idle_w * (s["now"] - hosts["energy_time_s"])
     return np.where(state.cores["owner"] < 0, energy_j, np.nan)
+
+
+def _time_in_state_s(state: State) -> dict[str, float]:
+    """Return how long all hosts together were in each state, under Batsim's names."""
+    s = state.scalars[0]
+    names = {"computing": "computing", "idle": "idle"}
+    if len(state.node_power):
+        names |= {"sleeping": "off", "switching_off": "shutting_down", "switching_on": "booting"}
+    return {name: float(s[f"time_{ours}_s"]) for name, ours in names.items()}
 
 
 def overutilization(state: State) -> OverUtilization:
@@ -122,7 +131,7 @@ def collect_trace(platform: Platform, workload: Workload, state: State, compatib
         n_decisions=int(s["n_decisions"]),
         n_grouped_switches=int(s["n_grouped_switches"]),
         n_machine_switches=int(s["n_machine_switches"]),
-        time_in_state_s={"computing": float(s["time_computing_s"]), "idle": float(s["time_idle_s"])},
+        time_in_state_s=_time_in_state_s(state),
         host_energy_j=_host_energy_j(platform, state),
         info={"compatibility": compatibility, "simulator": "embedded", "engine_steps": int(s["n_engine_steps"])},
     )

@@ -49,6 +49,32 @@ class SetPState:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchOff:
+    """Shut nodes down that are on and run no job; `View.node_status` tells what became of them.
+
+    Attributes
+    ----------
+    nodes
+        Numbers of the nodes.
+    """
+
+    nodes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOn:
+    """Boot nodes that are off.
+
+    Attributes
+    ----------
+    nodes
+        Numbers of the nodes.
+    """
+
+    nodes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class CallAt:
     """Be asked again at a date in the future, whatever happens."""
 
@@ -81,7 +107,7 @@ class At:
     """
 
     time_s: float
-    decision: Start | Reject | Kill | SetPState | CallAt | Annotate | AskEnergy
+    decision: Start | Reject | Kill | SetPState | SwitchOff | SwitchOn | CallAt | Annotate | AskEnergy
 
 
-Decision: TypeAlias = Start | Reject | Kill | SetPState | CallAt | Annotate | AskEnergy | At
+Decision: TypeAlias = Start | Reject | Kill | SetPState | SwitchOff | SwitchOn | CallAt | Annotate | AskEnergy | At

@@ -14,7 +14,7 @@ from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.simulation.answer import Answer, grown_for, why_stuck
+from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.trace import Trace
@@ -56,10 +56,37 @@ def first_state(
         ``None``, or `HDEEPRM`.
     rule
         What a policy adds to its job key and its backfilling.
+
+    Raises
+    ------
+    SimulationError
+        If a policy switches nodes off that cannot be.
     """
     compatible = compatibility == HDEEPRM
+    if rule.node_rule != codes.NODES_LEFT_ALONE:
+        check_switches(platform, energy=energy)
     twister = python_twister_state(seed) if compatible else twister_state(seed, "policy")
     return new_state(platform, workload, twister=twister, energy=energy, compatible=compatible, rule=rule)
+
+
+def check_switches(platform: Platform, *, energy: bool) -> None:
+    """Raise an error if the nodes of a platform cannot be switched off.
+
+    Parameters
+    ----------
+    platform
+        The platform.
+    energy
+        Whether energy is accounted for.
+
+    Raises
+    ------
+    SimulationError
+        If they cannot.
+    """
+    if not energy or platform.switch_pstates is None:
+        why = CANNOT_SWITCH if platform.switch_pstates is None else "energy is not accounted for"
+        raise SimulationError(f"nodes of platform {platform.name!r} cannot be switched off: {why}")
 
 
 def check_platform(platform: Platform, *, energy: bool) -> None:
@@ -275,7 +302,7 @@ class EmbeddedSimulator:
     def is_due(self) -> bool:
         """Whether a policy pair would decide now: jobs came or ended since the last decision, and jobs wait."""
         s = self._state.scalars[0]
-        return bool(s["news"] == 1 and s["n_queue"] > 0)
+        return bool(s["news"] != codes.NO_NEWS and s["n_queue"] > 0)
 
     def start_by(
         self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING

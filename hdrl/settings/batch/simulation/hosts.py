@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hdrl.settings.batch.simulation.outputs import HOST_STATES
 
 if TYPE_CHECKING:
+    from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.simulation.trace import Trace
 
 FloatArray = NDArray[np.float64]
@@ -45,6 +46,9 @@ def format_hosts(columns: Mapping[str, NDArray[Any]]) -> str:
     return "\n".join([*lines, ""])
 
 
+# What stands in the log of P-states for requests, and in the list of events where nothing is told of them.
+_TO_COMPUTE, _TO_SLEEP, _UNKNOWN = -1, -2, -3
+
 _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
 
 
@@ -54,30 +58,73 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     trace
-        What happened. Hosts of a trace compute or are idle.
+        What happened.
 
     Returns
     -------
     dict[str, NDArray]
         ``host`` (its name); ``computing_s``, ``idle_s``, ``sleeping_s``, ``switching_off_s``, ``switching_on_s``,
         ``unavailable_s``, which add up to the length of the simulation; ``energy_j`` and, of it, ``wasted_j``: what
-        was drawn while no job was on the host; ``n_switches``, how many times it changed its P-state. Energies are
-        NaN where they are not known: without energy, of Batsim's own files, of hosts that still compute.
+        was drawn while the host was on, or on a way, and ran no job; ``n_switches``, how many times it changed its
+        P-state, ways left out. Energies are NaN where they are not known: without energy, of Batsim's own files, of
+        hosts that still compute.
     """
     n = trace.platform.n_cores
     time_s, core, change, pstate = _events(trace)
     length_s, is_idle = _segments(trace, time_s, core, change)
+    state = _states(trace.platform, pstate, is_idle)
     columns: dict[str, NDArray[Any]] = {"host": np.array(trace.platform.core_names, dtype=object)}
     columns |= {name: np.zeros(n) for name in _TIMES}
-    columns["idle_s"] = np.bincount(core[is_idle], weights=length_s[is_idle], minlength=n)
-    columns["computing_s"] = np.bincount(core[~is_idle], weights=length_s[~is_idle], minlength=n)
+    for number, name in enumerate(_TIMES):
+        columns[name] = np.bincount(core[state == number], weights=length_s[state == number], minlength=n)
     columns["energy_j"] = trace.host_energy_j.copy() if len(trace.host_energy_j) else np.full(n, np.nan)
-    idle_w = trace.platform.idle_w[core, pstate]
-    wasted_j = np.bincount(core[is_idle], weights=(length_s * idle_w)[is_idle], minlength=n)
+    is_wasted = np.isin(state, [HOST_STATES.index(name) for name in WASTING_STATES])
+    drawn_j = length_s * _power_without_jobs_w(trace.platform)[core, pstate]
+    wasted_j = np.bincount(core[is_wasted], weights=drawn_j[is_wasted], minlength=n)
     columns["wasted_j"] = np.where(np.isnan(columns["energy_j"]), np.nan, wasted_j + _believed_j(trace))
+    aims = ~np.isin(pstate, (trace.platform.switch_pstates or (-1, -1, -1))[1:])
+    core, pstate = core[aims], pstate[aims]
     same_core = core[1:] == core[:-1]
     columns["n_switches"] = np.bincount(core[1:][same_core & (pstate[1:] != pstate[:-1])], minlength=n)
     return columns
+
+
+def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
+    """Return what hosts drew between two dates while they were off, in joules.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    begin_s, end_s
+        The dates, in seconds.
+    """
+    off, _, _ = trace.platform.switch_pstates or (-1, -1, -1)
+    time_s, core, change, pstate = _events(trace)
+    length_s, _ = _segments(trace, time_s, core, change)
+    clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)
+    is_off = (pstate == off) & (clipped_s > 0)
+    return float(np.sum(clipped_s[is_off] * trace.platform.idle_w[core[is_off], pstate[is_off]]))
+
+
+def _states(platform: Platform, pstate: NDArray[np.int64], is_idle: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the number of the state in `HOST_STATES` that each stretch of time is spent in."""
+    number = {name: k for k, name in enumerate(HOST_STATES)}
+    state = np.where(is_idle, number["idle"], number["computing"])
+    ways = zip(("sleeping", "switching_off", "switching_on"), platform.switch_pstates or (), strict=False)
+    for name, way in ways:
+        state[is_idle & (pstate == way)] = number[name]
+    return state
+
+
+def _power_without_jobs_w(platform: Platform) -> FloatArray:
+    """Return what hosts draw in each P-state while they run no job, in watts; on a way they compute one flop."""
+    if platform.switch_pstates is None:
+        return platform.idle_w
+    power_w = platform.idle_w.copy()
+    ways = list(platform.switch_pstates[1:])
+    power_w[:, ways] = platform.full_w[:, ways]
+    return power_w
 
 
 def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -88,11 +135,12 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     held_cores = np.concatenate(held).astype(np.int64) if held else np.zeros(0, dtype=np.int64)
     start_s = np.repeat(stays["start_s"], stays["n_units"])
     end_s = np.repeat(np.where(stays["end_s"] >= 0, stays["end_s"], trace.end_s), stays["n_units"])
-    reached = trace.pstate_changes[(trace.pstate_changes["pstate"] >= 0) & (trace.pstate_changes["time_s"] > 0)]
+    is_told = trace.pstate_changes["pstate"] >= (0 if trace.platform.switch_pstates is None else _TO_SLEEP)
+    reached = trace.pstate_changes[is_told & (trace.pstate_changes["time_s"] > 0)]
     switched = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in reached]
     switched_cores = np.concatenate(switched).astype(np.int64) if switched else np.zeros(0, dtype=np.int64)
     n_held, n_switched = len(held_cores), len(switched_cores)
-    nothing, unknown = np.zeros(n_switched, dtype=np.int64), np.full(2 * n_held, -1)
+    nothing, unknown = np.zeros(n_switched, dtype=np.int64), np.full(2 * n_held, _UNKNOWN)
     time_s = np.concatenate([np.zeros(n), np.repeat(reached["time_s"], reached["n_cores"]), start_s, end_s])
     core = np.concatenate([np.arange(n), switched_cores, held_cores, held_cores])
     ones = np.ones(n_held, dtype=np.int64)
@@ -101,9 +149,21 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     pstate = np.concatenate([trace.platform.initial_pstate, pstates, unknown]).astype(np.int64)
     order = np.lexsort((np.arange(len(core)), time_s, core))
     time_s, core, change, pstate = time_s[order], core[order], change[order], pstate[order]
-    # what is not known is as it was before; the first row of every core is known
-    known = np.maximum.accumulate(np.where(pstate >= 0, np.arange(len(pstate)), 0))
-    return time_s, core, change, pstate[known]
+    return time_s, core, change, _with_ways(trace.platform, pstate)
+
+
+def _with_ways(platform: Platform, pstate: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the P-state after each event: what is not known is as it was before; the first one of a core is known."""
+    if platform.switch_pstates is None:
+        return _filled(pstate)
+    off, down, up = platform.switch_pstates
+    pstate = np.where(pstate == _TO_SLEEP, down, pstate)
+    was_off = np.append(False, _filled(pstate)[:-1] == off) if len(pstate) else np.zeros(0, dtype=bool)
+    return _filled(np.where((pstate == _TO_COMPUTE) & was_off, up, pstate))
+
+
+def _filled(pstate: NDArray[np.int64]) -> NDArray[np.int64]:
+    return pstate[np.maximum.accumulate(np.where(pstate >= 0, np.arange(len(pstate)), 0))]
 
 
 def _segments(

@@ -229,6 +229,20 @@ class Trace:
         first = int(self.records["first_core"][job])
         return self.allocated_cores[first : first + int(self.records["n_cores"][job])]
 
+    def off_j(self, begin_s: float, end_s: float) -> float:
+        """Return what hosts drew between two dates while they were off, in joules.
+
+        Parameters
+        ----------
+        begin_s, end_s
+            The dates, in seconds.
+        """
+        if self.platform.switch_pstates is None:
+            return 0.0
+        from hdrl.settings.batch.simulation.hosts import off_j
+
+        return off_j(self, begin_s, end_s)
+
     def allocation(self, job: int) -> ProcSet:
         """Return the cores on which a job ran as a `procset.ProcSet`.
 

@@ -33,6 +33,12 @@ class News(IntEnum):
     SIMULATION_ENDS = codes.TOLD_ENDS
     ENERGY = codes.TOLD_ENERGY
     """The answer to `AskEnergy`: see `View.energy_j`."""
+    NODE_SWITCHED = codes.TOLD_NODE
+    """Subject: the node, which is off now, or on: see `View.node_status`."""
+
+
+NODE_STATUS = ("on", "shutting down", "off", "booting")
+"""What a node does, by its number in `View.node_status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +145,14 @@ class View:
 
     @property
     def free_cores(self) -> NDArray[np.int64]:
-        """Ids of the free cores, ascending."""
-        return np.flatnonzero(self._state.cores["owner"] < 0)
+        """Ids of the free cores, ascending; those of nodes that are not on are not free."""
+        return np.flatnonzero(self._state.cores["owner"] == -1)
+
+    @property
+    def node_status(self) -> NDArray[np.int64]:
+        """What each node does: 0 on, 1 shutting down, 2 off, 3 booting (`NODE_STATUS`), shape ``(n_nodes,)``."""
+        rows = self._state.node_power
+        return rows["status"].astype(np.int64) if len(rows) else np.zeros(self.platform.n_nodes, dtype=np.int64)
 
     @property
     def n_free_cores(self) -> int:

@@ -42,6 +42,7 @@ rows.moved_to = lambda state, batch, row: checked(plain_row(state, batch, row))
 
 import hdrl  # noqa: E402
 from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv  # noqa: E402
+from hdrl.platform import NodePower, pstate_rules  # noqa: E402
 from hdrl.testing import check_worlds  # noqa: E402
 
 POLICIES = (
@@ -94,6 +95,10 @@ def main():
     n = simulate_worlds()
     for arguments in PAIRS:
         play(PolicyPairVectorEnv(2, platform="learning", workload="learning", **arguments), 20)
+    frugal = hdrl.read_platform("learning", rules=pstate_rules(node_power=NodePower()))
+    for policy in ("fcfs+easy~off60", "fcfs~on0"):
+        hdrl.simulate(frugal, hdrl.read_workload("learning", frugal), policy)
+    play(PolicyPairVectorEnv(2, platform=frugal, workload="learning", actions=["fcfs+easy~on0", "fcfs~on1"]), 20)
     for arguments in POOLS:
         play(JobPickVectorEnv(2, n_procs=64, n_jobs=40, max_jobs=16, **arguments), 60)
     sys.stdout.write(f"{n}\n")

@@ -135,7 +135,7 @@ def test_columns(column: int) -> None:
 
 
 @pytest.mark.parametrize("which", range(5), ids=["op", "letter", "event", "step", "sleep"])
-@pytest.mark.parametrize("code", [-7, 9, 57])
+@pytest.mark.parametrize("code", [-7, 10, 57])
 def test_what_the_kernel_meets(which: int, code: int) -> None:
     state = small_state()
     met(state, which, code)

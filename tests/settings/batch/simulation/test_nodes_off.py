@@ -1,0 +1,340 @@
+"""Nodes that are switched off: by hand, against the exact engine, by decisions, by policies and as actions."""
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
+from hdrl.errors import DecisionError, HdrlError, OptionsError, PlatformError, SimulationError
+from hdrl.launcher.main import cli
+from hdrl.platform import NodePower, pstate_rules, read_platform, write_simgrid
+from hdrl.policies import read_pair, simulate
+from hdrl.settings.batch.metrics import compute_metrics
+from hdrl.settings.batch.options import NodePowerOptions
+from hdrl.settings.batch.simulation.hosts import hosts_arrays
+from hdrl.simulation import CallAt, News, Start, SwitchOff, SwitchOn
+from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
+
+POWER = NodePower(boot_s=100.0, shutdown_s=20.0, boot_power=0.65, shutdown_power=0.55, off_power=0.05, idle_power=0.5)
+
+
+def platform_of(*nodes, power=POWER):
+    return small_platform(*nodes, rules=pstate_rules(node_power=power))
+
+
+def two_nodes():
+    """Return two nodes of one core of 100 W, and a job of one core at once, one of both 300 s later."""
+    platform = platform_of(Node(), Node())
+    return World(platform, small_workload(Job(0.0, 1, 10.0), Job(300.0, 2, 10.0)))
+
+
+def test_a_timeout_by_hand():
+    world = two_nodes()
+    trace = simulate(world.platform, world.workload, "fcfs+easy~off60")
+    # Node 1 is off from 80 s on, node 0 from 90 s; both boot when the second job comes.
+    assert trace.records["start_s"] == pytest.approx([0.0, 400.0], abs=1e-6)
+    jobs_j = 10 * 100.0 + 2 * 10 * 100.0
+    off_j = 5.0 * (300 - 80) + 5.0 * (300 - 90)
+    wasted_j = 50.0 * (60 + 60) + 55.0 * (20 + 20) + 65.0 * (100 + 100)
+    found = compute_metrics(trace)
+    assert found["energy_j"] == pytest.approx(jobs_j + off_j + wasted_j, abs=1e-3)
+    assert found["wasted_energy_j"] == pytest.approx(wasted_j, abs=1e-3)
+    assert trace.time_in_state_s["switching_on"] == pytest.approx(200.0)
+    assert trace.time_in_state_s["switching_off"] == pytest.approx(40.0)
+    assert trace.time_in_state_s["sleeping"] == pytest.approx(430.0)
+    hosts = hosts_arrays(trace)
+    assert hosts["sleeping_s"] == pytest.approx([210.0, 220.0])
+    assert hosts["switching_off_s"] == pytest.approx([20.0, 20.0])
+    assert hosts["switching_on_s"] == pytest.approx([100.0, 100.0])
+    assert hosts["computing_s"] == pytest.approx([20.0, 10.0])
+    states = trace.machine_states
+    assert max(states["sleeping"]) == max(states["switching_on"]) == 2
+    assert (states["sleeping"] + states["switching_on"] + states["switching_off"] + states["idle"]).min() == 0
+
+
+def test_a_number_by_hand():
+    platform = platform_of(Node(), Node(), Node((Processor(1, 1.0, 10.0, 50.0),)))
+    jobs = small_workload(Job(200.0, 1, 10.0), Job(300.0, 2, 10.0), Job(500.0, 1, 10.0))
+    trace = simulate(platform, jobs, "fcfs+easy~on0.34")
+    # One node is on all the time: the one with most flop per joule. The second job has another one booted.
+    assert trace.records["start_s"] == pytest.approx([200.0, 400.0, 500.0], abs=1e-6)
+    assert [trace.cores_of(job).tolist() for job in range(3)] == [[2], [0, 2], [2]]
+
+
+def _random_world(seed, memory_mib=100):
+    """Return some nodes and jobs, no two of one date."""
+    draw = np.random.default_rng(seed)
+    power = NodePower(boot_s=float(draw.choice([1.0, 7.0, 100.0, 150.5])), shutdown_s=float(draw.choice([0.5, 20.25])))
+    nodes = [
+        Node(
+            tuple(Processor(int(draw.integers(1, 4)), float(draw.choice([1.0, 2.0, 3.5]))) for _ in range(n)),
+            memory_gb=float(draw.choice([1.0, 2.0])),
+        )
+        for n in draw.integers(1, 3, size=draw.integers(2, 5))
+    ]
+    platform = platform_of(*nodes, power=power)
+    gaps_s = draw.choice([0.5, 50.0, 300.0, 1000.0], size=12) * draw.random(12) + 0.37
+    jobs = [
+        Job(
+            round(float(date_s), 2),
+            int(draw.integers(1, platform.n_cores + 1)),
+            float(draw.integers(1, 200)),
+            memory_mib=float(draw.choice([0, memory_mib])),
+            bandwidth_gbps=float(draw.choice([0.0, 3.0])),
+            requested_time_s=float(draw.integers(1, 300)),
+            walltime_s=-1.0 if draw.random() < 0.7 else float(draw.integers(5, 100)),
+        )
+        for date_s in np.cumsum(gaps_s)
+    ]
+    return World(platform, small_workload(*jobs))
+
+
+POLICIES = (
+    "fcfs+easy~off60",
+    "sjf+easy_sjbf~off0",
+    "fcfs+easy~on0.3",
+    "smallest~on0-random",
+    "saf+easy@geo~gate~off30",
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_as_the_exact_engine(policy, seed):
+    world = _random_world(seed)
+    ours, exact = (
+        simulate(world.platform, world.workload, policy, simulator=simulator, seed=seed)
+        for simulator in ("embedded", "exact")
+    )
+    for name in ("start_s", "run_s"):
+        assert ours.records[name] == pytest.approx(exact.records[name], abs=2e-6)
+    for name in ours.machine_states.dtype.names:
+        assert ours.machine_states[name] == pytest.approx(exact.machine_states[name], abs=1e-5)
+    for name in ("time_s", "n_cores", "pstate"):
+        assert ours.pstate_changes[name] == pytest.approx(exact.pstate_changes[name], abs=1e-5)
+    assert ours.consumed_j == pytest.approx(exact.consumed_j, rel=1e-9)
+    assert ours.host_energy_j == pytest.approx(exact.host_energy_j, rel=1e-9)
+    for state, spent_s in ours.time_in_state_s.items():
+        assert exact.time_in_state_s[state] == pytest.approx(spent_s, abs=1e-5)
+    assert compute_metrics(ours)["wasted_energy_j"] == pytest.approx(compute_metrics(exact)["wasted_energy_j"], abs=1)
+
+
+def test_a_job_that_needs_memory_gets_nodes_for_it():
+    platform = platform_of(*[Node((Processor(4),), memory_gb=1.0)] * 3)
+    jobs = small_workload(Job(200.0, 3, 10.0, memory_mib=900.0), Job(600.0, 1, 10.0))
+    for policy in ("fcfs+easy~on0", "fcfs~off10"):
+        trace = simulate(platform, jobs, policy)
+        assert trace.records["start_s"] == pytest.approx([300.0, 700.0], abs=1e-6)
+        assert platform.node_of_processor[platform.processor_of_core[trace.cores_of(0)]].tolist() == [0, 1, 2]
+
+
+def test_who_overtakes_does_not_delay_what_a_booting_node_is_for():
+    platform = platform_of(Node(), Node(), Node())
+    jobs = small_workload(
+        Job(100.0, 1, 500.0, requested_time_s=500.0),
+        Job(101.0, 3, 10.0, requested_time_s=10.0),
+        Job(102.0, 1, 20.0, requested_time_s=20.0),
+        Job(103.0, 1, 900.0, requested_time_s=900.0),
+    )
+    trace = simulate(platform, jobs, "fcfs+easy~on0")
+    # One node boots for the first job, two for the second, which the first delays; the short one may go before it.
+    assert trace.records["start_s"][[0, 1]] == pytest.approx([200.0, 700.0], abs=1e-6)
+    assert trace.records["start_s"][2] < 680.0 < 700.0 < trace.records["start_s"][3]
+
+
+def test_decisions_switch_nodes():
+    world = two_nodes()
+    told = []
+
+    def policy(view):
+        told.extend(
+            (view.now_s, node, view.node_status[node]) for kind, node in view.news if kind == News.NODE_SWITCHED
+        )
+        if view.now_s == 0 and not len(view.waiting):
+            return [SwitchOff([1]), CallAt(50.0)]
+        if view.now_s == 50.0:
+            assert view.node_status.tolist() == [0, 2]
+            assert view.free_cores.tolist() == []
+            return [SwitchOn([1])]
+        return [
+            Start(job, view.free_cores[:n])
+            for job in view.waiting
+            if (n := view.workload.jobs["cores"][job]) <= view.n_free_cores
+        ]
+
+    trace = simulate(world.platform, small_workload(Job(10.0, 1, 60.0), Job(300.0, 2, 10.0)), policy)
+    assert told == [(pytest.approx(20.0), 1, 2), (pytest.approx(150.0), 1, 0)]
+    assert trace.records["start_s"] == pytest.approx([10.0, 300.0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [
+        (SwitchOff([0]), "node 0 cannot be switched off: jobs hold cores of it"),
+        (SwitchOn([1]), "node 1 is on: a node is switched off that is on, and on that is off"),
+        (SwitchOff([7]), r"there is no node 7 \(0 to 1\)"),
+    ],
+)
+def test_wrong_decisions_are_told(decision, told):
+    world = two_nodes()
+
+    def policy(view):
+        start = [Start(int(view.waiting[0]), [0])] if len(view.waiting) else []
+        return [*start, decision] if start else []
+
+    with pytest.raises(DecisionError, match=told):
+        simulate(world.platform, world.workload, policy)
+
+
+def test_where_nodes_are_always_on():
+    platform, jobs = small_platform(Node(), Node()), two_nodes().workload
+    with pytest.raises(SimulationError, match="cannot be switched off: option node_power is not given"):
+        simulate(platform, jobs, "fcfs+easy~off60")
+    with pytest.raises(SimulationError, match="cannot be switched off: energy is not accounted for"):
+        simulate(two_nodes().platform, jobs, "fcfs+easy~off60", energy=False)
+    with pytest.raises(DecisionError, match="cannot be switched off: option node_power"):
+        simulate(platform, jobs, lambda view: [SwitchOff([0])])
+    with pytest.raises(SimulationError, match="cannot be switched off"):
+        PolicyPairEnv(platform=platform, workload=jobs, actions=["fcfs~on0.5"])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("fcfs+conservative~off60", "plans with all nodes on"),
+        ("fcfs+easy~off", "off is '', expected seconds"),
+        ("fcfs+easy~offf", "off is 'f', expected seconds"),
+        ("fcfs+easy~on1.5", "on is '1.5', expected a share of the nodes, 0 to 1"),
+        ("fcfs+easy~of60", "did you mean"),
+    ],
+)
+def test_wrong_names_are_told(name, told):
+    with pytest.raises(HdrlError, match=told):
+        read_pair(name)
+
+
+@pytest.mark.parametrize(("name", "value"), [("boot_s", 0.0), ("off_power", -0.1), ("idle_power", math.nan)])
+def test_wrong_numbers_are_told(name, value):
+    with pytest.raises(PlatformError, match=f"{name} of node_power is"):
+        NodePower(**{name: value})
+
+
+def test_a_platform_file_keeps_it(tmp_path):
+    platform = two_nodes().platform
+    write_simgrid(platform, tmp_path / "platform.xml")
+    text = (tmp_path / "platform.xml").read_text()
+    assert 'id="sleep_pstates" value="4:5:6"' in text
+    assert read_platform(tmp_path / "platform.xml") == platform
+    # Without hdrl's comment it is a foreign file, of which the embedded simulator knows the same.
+    foreign = tmp_path / "foreign.xml"
+    foreign.write_text(text[: text.index("<!--hdrl")] + text[text.index("-->") + 3 :])
+    read = read_platform(foreign)
+    assert (read.rules, read.switch_pstates) == (None, (4, 5, 6))
+    jobs = small_workload(Job(0.0, 1, 1e-3), Job(300.0, 1, 1e-3))
+    ours, exact = (
+        simulate(read, jobs, "fcfs~off10", simulator=name, platform_file=foreign) for name in ("embedded", "exact")
+    )
+    assert ours.records["start_s"] == pytest.approx(exact.records["start_s"], abs=2e-6)
+    assert ours.consumed_j == pytest.approx(exact.consumed_j, rel=1e-9)
+    assert exact.time_in_state_s["sleeping"] > 0
+
+
+@pytest.mark.parametrize("observation", ["normal", "small", "minimal"])
+def test_how_many_nodes_are_on_is_an_action(observation):
+    world = _random_world(3)
+    actions = ["fcfs+easy~on0", "fcfs+easy~on1", "sjf~on0.5"]
+    env = PolicyPairVectorEnv(
+        4,
+        platform=world.platform,
+        workload=world.workload,
+        actions=actions,
+        objective="energy_j",
+        observation=observation,
+    )
+    draw = np.random.default_rng(0)
+    _, info = env.reset(seed=5)
+    n_ended = 0
+    while n_ended < 8:
+        masks = info["action_mask"]
+        chosen = np.array([draw.choice(np.flatnonzero(mask)) for mask in masks])
+        observed, _, ended, _, info = env.step(chosen)
+        assert observed[:, -3:].sum(axis=1).max() <= 1.0
+        assert env.single_observation_space.contains(observed[0])
+        for row in np.flatnonzero(ended):
+            n_ended += 1
+            # What compiled code has added up without logs is what a simulation with all of them tells.
+            trace = env.trace(int(row))
+            assert info["episode"]["objective"][row] == pytest.approx(compute_metrics(trace)["energy_j"], rel=1e-9)
+            assert info["episode"]["r"][row] == pytest.approx(-compute_metrics(trace)["energy_j"], rel=1e-9)
+            assert (trace.records["run_s"] > 0).all()
+
+
+def test_an_agent_that_wants_all_nodes_is_the_plain_policy():
+    world = _random_world(1)
+    env = PolicyPairEnv(platform=world.platform, workload=world.workload, actions=["fcfs+easy~on1"], void=False)
+    env.reset(seed=0)
+    while not env.step(0)[2]:
+        pass
+    plain = simulate(world.platform, world.workload, "fcfs+easy")
+    assert env.trace().records["start_s"] == pytest.approx(plain.records["start_s"], abs=1e-9)
+
+
+def test_times_without_a_job_are_no_actions():
+    world = two_nodes()
+    with pytest.raises(OptionsError, match="times without a job are no actions"):
+        PolicyPairEnv(platform=world.platform, workload=world.workload, actions=["fcfs+easy~off60"])
+
+
+def test_the_command_line(tmp_path):
+    options = {
+        "platform_file_path": "das2",
+        "workload_file_path": "lublin_gaia_1000",
+        "nb_jobs": 60,
+        "workload": {"oversized": "drop"},
+        "node_power": {"boot_s": 120},
+        "pybatsim": {"agent": {"policy_pair": "fcfs+easy~off600"}},
+    }
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    run = ["run", "fcfs+easy~off600", str(tmp_path / "options.json"), "--quiet", "--out", str(tmp_path / "run")]
+    told = CliRunner().invoke(cli, run)
+    assert told.exit_code == 0, told.output
+    kept = json.loads((tmp_path / "run" / "options.resolved.json").read_text())
+    assert kept["node_power"]["boot_s"] == 120
+    options["energy"] = False
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    told = CliRunner().invoke(cli, ["options", "check", str(tmp_path / "options.json")])
+    assert (told.exit_code, "node_power is given, but energy is false" in told.output) == (2, True)
+
+
+PAGE = (Path(__file__).parents[4] / "docs" / "node-power.md").read_text(encoding="utf-8")
+
+
+def test_the_policy_of_the_page_runs():
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(code, names)
+    for seed in range(3):
+        world = _random_world(seed, memory_mib=0)
+        trace = simulate(world.platform, world.workload, names["policy"])
+        assert (trace.records["run_s"] > 0).all()
+        assert trace.time_in_state_s["sleeping"] > 0
+
+
+def test_the_page_tells_every_key_and_what_was_claimed():
+    told = {}
+    for names, numbers in re.findall(r"^\| (`\w+`(?:, `\w+`)?) \| ([\d., ]+) \|", PAGE, re.MULTILINE):
+        told |= zip(re.findall(r"`(\w+)`", names), map(float, numbers.split(", ")), strict=True)
+    assert told == {name: field.default for name, field in NodePowerOptions.model_fields.items()}
+    with (Path(__file__).parents[4] / "experiments" / "node-power" / "reference.csv").open() as file:
+        claimed = {(row["row"], row["column"]): row["value"] for row in csv.DictReader(file)}
+    ratios = re.findall(r"^\| `(\S+)` \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+    assert len(ratios) == 5
+    for name, *numbers in ratios:
+        for metric, number in zip(("energy_j", "wasted_energy_j", "mean_wait_s"), numbers, strict=True):
+            assert f"{float(claimed[name, f'ratio of {metric}']):.2f}" == number
