@@ -11,8 +11,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11 python,\
 	$(shell $(name) -c "import sys, venv; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo $(name))))
-# Python compiles what is imported when it is; to compile all that is installed takes a minute longer.
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# The tests run hundreds of processes, which must not compile the sources anew each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The stamps live inside the environment: they go when it goes, and are made anew when what they depend on changes.
 CORE := $(VENV)/installed-core
@@ -86,8 +88,9 @@ $(CORE): $(DEFINITION) | $(BIN)/python
 	@touch $@
 
 # PyBatsim works with the pyzmq of the core; the older one that it asks for cannot be built by Python 3.11.
+# The tests compile what they import; to compile all that is installed would take a minute.
 $(DEV): $(DEFINITION) | $(BIN)/python
-	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --no-compile --editable '.[dev]'
 	$(INSTALL) --no-deps pybatsim
 	@touch $@ $(CORE)
 
