@@ -35,7 +35,7 @@ demo: $(CORE)
 
 # Checks of the sources run beside the tests: alone, neither keeps two cores busy.
 test: $(DEV)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint pytest
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: $(DEV)
 	MAKEFLAGS= $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder

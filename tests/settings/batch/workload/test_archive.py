@@ -452,3 +452,15 @@ def test_the_registry(log):
     assert file.endswith(f"-{log.version}.swf.gz")
     assert log.page == f"https://www.cs.huji.ac.il/labs/parallel/workload/{folder}/index.html"
     assert log.sha256 is None or (len(log.sha256) == 64 and log.size_bytes)
+
+
+LOGS = Path(__file__).parents[4].parent / "shared" / "traces" / "swf"
+
+
+@pytest.mark.parametrize("name", ["CTC-SP2", "SDSC-BLUE"])
+def test_what_is_pinned_is_the_log(name):
+    log = archive_logs()[name]
+    if not (LOGS / log.file).exists():
+        pytest.skip(f"needs {log.file} in ../shared/traces/swf")
+    content = (LOGS / log.file).read_bytes()
+    assert (log.size_bytes, log.sha256) == (len(content), hashlib.sha256(content).hexdigest())
