@@ -88,10 +88,11 @@ $(CORE): $(DEFINITION) | $(BIN)/python
 	@touch $@
 
 # PyBatsim works with the pyzmq of the core; the older one that it asks for cannot be built by Python 3.11.
-# The tests compile what they import; to compile all that is installed would take a minute.
+# What is installed is compiled on all cores afterwards, which pip does on one; packages hold templates that cannot be.
 $(DEV): $(DEFINITION) | $(BIN)/python
 	$(INSTALL) --no-compile --editable '.[dev]'
 	$(INSTALL) --no-deps pybatsim
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@ $(CORE)
 
 $(DOCS): $(DEFINITION) | $(BIN)/python

@@ -25,7 +25,6 @@ from hdrl.envs.seeds import fresh_seed
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
 from hdrl.settings.batch.envs.window_judge import JudgedLog, judge
-from hdrl.settings.batch.kernel.index import N_WEIGHTS
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind
 from hdrl.settings.batch.policies.simulation import simulate
@@ -37,9 +36,9 @@ DEFAULT_N_JOBS = 1024
 DEFAULT_N_WINDOWS = 6
 
 
-def _spaces() -> tuple[spaces.Box, spaces.Box]:
+def _spaces(kind: IndexKind) -> tuple[spaces.Box, spaces.Box]:
     nothing = spaces.Box(0.0, 1.0, (1,), np.float32)
-    return nothing, spaces.Box(-LARGEST_WEIGHT, LARGEST_WEIGHT, (N_WEIGHTS,), np.float64)
+    return nothing, spaces.Box(-LARGEST_WEIGHT, LARGEST_WEIGHT, (kind.n_weights,), np.float64)
 
 
 class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
@@ -48,7 +47,8 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     **Description.** The action is an index of waiting jobs and a gate that holds jobs back (`kernel.index`): EASY with
     that order. It is simulated on windows of one log or several, all rows on the same windows.
 
-    **Action space.** ``Box(-50, 50, (24,))``: by how much the weights differ from those by hand.
+    **Action space.** ``Box(-50, 50, (24,))``, or ``(144,)`` with ``form="network"``: by how much the weights differ
+    from those by hand.
 
     **Observation space.** ``Box(0, 1, (1,))``: nothing is seen, 0.
 
@@ -138,7 +138,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         self.n_windows = checked_count("n_windows", n_windows)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         self._tail = float(tail)
-        self.single_observation_space, self.single_action_space = _spaces()
+        self.single_observation_space, self.single_action_space = _spaces(self.kind)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         given = [pool_inputs(workload, platform, n_procs, needs_identical=False)]
@@ -191,7 +191,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         Parameters
         ----------
         actions
-            Shape ``(num_envs, 24)``.
+            Shape ``(num_envs, 24)``, or as many as the form has weights.
 
         Raises
         ------
@@ -205,9 +205,9 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             self._has_ended[:] = False
             return self._seen(), np.zeros(self.num_envs), never, never, {}
         offsets = np.asarray(actions, dtype=np.float64)
-        if offsets.shape != (self.num_envs, N_WEIGHTS) or not np.isfinite(offsets).all():
+        if offsets.shape != self.action_space.shape or not np.isfinite(offsets).all():
             raise DecisionError(
-                f"actions of shape {offsets.shape}, expected finite numbers of shape {(self.num_envs, N_WEIGHTS)}"
+                f"actions of shape {offsets.shape}, expected finite numbers of shape {self.action_space.shape}"
             )
         rewards, info = self._judge(offsets)
         self._episode += 1
@@ -279,7 +279,8 @@ class JobIndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 
     def __init__(self, **arguments: Any) -> None:
         self.batch = JobIndexVectorEnv(1, autoreset_mode=AutoresetMode.SAME_STEP, **arguments)
-        self.observation_space, self.action_space = _spaces()
+        self.observation_space = self.batch.single_observation_space
+        self.action_space = self.batch.single_action_space
         self.render_mode = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
@@ -300,7 +301,7 @@ class JobIndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         Parameters
         ----------
         action
-            Shape ``(24,)``.
+            As many weights as the form has.
         """
         observations, rewards, _, _, info = self.batch.step(np.asarray(action)[None])
         told = info["final_info"]["episode"]
@@ -343,7 +344,7 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self.kind = IndexKind(form, gate, predictor, backfilling, core_selection)
         self.platform, self.workload = platform, check_fits(workload, platform)
         self._energy = platform.has_power if energy is None else energy
-        self.observation_space, self.action_space = _spaces()
+        self.observation_space, self.action_space = _spaces(self.kind)
         self.render_mode = None
         self._seed = 0
         self._trace: Trace | None = None
@@ -369,7 +370,7 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         Parameters
         ----------
         action
-            Shape ``(24,)``.
+            As many weights as the form has.
         """
         policy = self.kind.policy(action)
         self._trace = simulate(self.platform, self.workload, policy, seed=self._seed, energy=self._energy)

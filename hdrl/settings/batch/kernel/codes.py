@@ -152,8 +152,9 @@ PREDICTORS = tuple(range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
 # What the weights of an index mean.
 INDEX_LINEAR = 0
 INDEX_ADDITIVE = 1
+INDEX_NETWORK = 2  # linear, and what a small network adds
 
-INDEX_FORMS = (INDEX_LINEAR, INDEX_ADDITIVE)
+INDEX_FORMS = (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK)
 
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0

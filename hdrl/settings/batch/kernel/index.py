@@ -1,10 +1,11 @@
 """An index of waiting jobs and a gate that holds jobs back, from a few weights, in compiled code.
 
 The *index* is a weighted sum of 13 features of a job, its user and the machine; the lowest is served first. *Additive*,
-it is what the weighted features say of the job's worth, less a reward for each hour waited. The *gate* keeps a share of
-the machine free for what may come: a job is held, and then neither first of the queue nor a candidate for backfilling,
-if less than that share would be left. The longer it waits, the smaller the share, and on an empty machine nothing is
-held. What they look at is as it was when the scheduler was asked; whether a job is held is looked at after every start.
+it is what the weighted features say of the job's worth, less a reward for each hour waited. As a *network*, it is the
+linear one plus what 8 neurons (tanh) make of the same features. The *gate* keeps a share of the machine free for what
+may come: a job is held, and then neither first of the queue nor a candidate for backfilling, if less than that share
+would be left. The longer it waits, the smaller the share, and on an empty machine nothing is held. What they look at is
+as it was when the scheduler was asked; whether a job is held is looked at after every start.
 
 References
 ----------
@@ -28,17 +29,37 @@ N_GATE = 10
 N_WEIGHTS = FIRST_OF_GATE + N_GATE
 """Weights: of the features; the logarithm of what an hour waited is worth (additive); of the gate."""
 
+N_HIDDEN = 8
+N_WEIGHTS_OF_NETWORK = N_WEIGHTS + N_HIDDEN * (N_FEATURES + 2)
+"""With a network, these follow, for each neuron: its weight in the index, its bias, its weights of the features."""
+
 LARGEST_RESERVE = 0.6
 SMALLEST_RESERVE = 0.004
 _DAY_S = 86400.0
 
 
 @jit
-def _index(weights, form, fixed, waiting, waited_s):
+def _index(state, form, fixed, waiting, waited_s):
     """Return the index, given the weighted sums of the features that waiting does not change and of those it does."""
+    weights = state.weights
     if form == codes.INDEX_LINEAR:
         return fixed + waiting
+    if form == codes.INDEX_NETWORK:
+        return fixed + waiting + _of_neurons(weights, state.features)
     return math.exp(min(20.0, max(-20.0, fixed))) - math.exp(weights[AGING]) * waited_s / 3600.0
+
+
+@jit
+def _of_neurons(weights, features):
+    """Return what the neurons add to the index."""
+    total, at = 0.0, N_WEIGHTS
+    for _ in range(N_HIDDEN):
+        z = weights[at + 1]
+        for k in range(N_FEATURES):
+            z += weights[at + 2 + k] * features[k]
+        total += weights[at] * math.tanh(z)
+        at += N_FEATURES + 2
+    return total
 
 
 @jit
@@ -67,20 +88,17 @@ def weigh(state, job, backlog):
     stretch = math.log1p(waited_s / max(prediction.harmonic_s, SHORT_S))
     wait = (math.log1p(waited_s / 60.0) - 4.0) / 2.0
     here, differs = math.log1p(float(user.n_here)), spread(user) - 1.0
-    fixed = (
-        w[0] * (prediction.log_request - 8.0) / 2.0
-        + w[1] * share
-        + w[2] * length
-        + w[3] * harmonic
-        + w[4] * (prediction.log_last_two - 6.0) / 2.0
-        + w[8] * user.n / (user.n + 2.0)
-        + w[9] * differs
-        + w[10] * here
-        + w[11] * math.log1p(float(user.n_waiting))
-        + w[12] * (1.0 if row.n_requested <= s.n_free_cores else 0.0)
-    )
-    waiting = w[5] * stretch + w[6] * wait + w[7] * math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
-    prediction.index = _index(w, s.index_form, fixed, waiting, waited_s)
+    x = state.features
+    x[0], x[1], x[2], x[3] = (prediction.log_request - 8.0) / 2.0, share, length, harmonic
+    x[4], x[5], x[6] = (prediction.log_last_two - 6.0) / 2.0, stretch, wait
+    x[7] = math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
+    x[8], x[9], x[10] = user.n / (user.n + 2.0), differs, here
+    x[11] = math.log1p(float(user.n_waiting))
+    x[12] = 1.0 if row.n_requested <= s.n_free_cores else 0.0
+    waiting = w[5] * x[5] + w[6] * x[6] + w[7] * x[7]
+    fixed = w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3] + w[4] * x[4]
+    fixed = fixed + w[8] * user.n / (user.n + 2.0) + w[9] * x[9] + w[10] * x[10] + w[11] * x[11] + w[12] * x[12]
+    prediction.index = _index(state, s.index_form, fixed, waiting, waited_s)
     prediction.reserve = 0.0
     if s.has_gate == 0:
         return

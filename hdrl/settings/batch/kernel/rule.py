@@ -14,12 +14,23 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE, end_in
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
-from hdrl.settings.batch.kernel.index import N_WEIGHTS
+from hdrl.settings.batch.kernel.index import N_WEIGHTS, N_WEIGHTS_OF_NETWORK
 from hdrl.settings.batch.kernel.jit import entry
 from hdrl.settings.batch.kernel.network import N_NUMBERS
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.history import Past, past_of
 from hdrl.settings.batch.workload.model import Workload
+
+
+def n_weights_of(form: int) -> int:
+    """Return how many weights an index and its gate have.
+
+    Parameters
+    ----------
+    form
+        ``INDEX_*`` of `kernel.codes`.
+    """
+    return N_WEIGHTS_OF_NETWORK if form == codes.INDEX_NETWORK else N_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ class Rule:
         codes.check_code("the predictor", self.predictor, codes.PREDICTORS)
         codes.check_code("the rule for nodes", self.node_rule, codes.NODE_RULES)
         codes.check_code("the form of the index", self.index_form, codes.INDEX_FORMS)
-        codes.check_code("the number of weights", len(self.weights), (0, N_WEIGHTS))
+        codes.check_code("the number of weights", len(self.weights), (0, n_weights_of(self.index_form)))
         needed = N_NUMBERS if self.predictor == codes.PREDICT_LEARNED else 0
         codes.check_code("the number of weights of the network", len(self.network), (needed,))
 

@@ -44,6 +44,7 @@ from hdrl.settings.batch.kernel.dtypes import (
 )
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
+from hdrl.settings.batch.kernel.index import N_FEATURES
 from hdrl.settings.batch.kernel.network import N_NEURONS
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.platform.model import Platform
@@ -137,6 +138,7 @@ class State(NamedTuple):
     sums: Annotated[Rows, own(SUMS_DTYPE, "n_sums")]
     predictions: Annotated[Rows, own(PREDICTION_DTYPE, "n_predicted")]
     weights: Annotated[Floats, shared(np.float64, "n_weights")]  # of the index and the gate
+    features: Annotated[Floats, scratch(np.float64, "n_features")]  # of a job, for the index
     network: Annotated[Floats, shared(np.float64, "n_network")]  # that predicts run times, and its neurons
     neurons: Annotated[Floats, scratch(np.float64, "n_neurons")]
     twister: Annotated[NDArray[np.uint32], own(np.uint32, "n_twister")]  # Mersenne twister, position last
@@ -213,6 +215,7 @@ def sizes_of(
         "n_levels_of_groups": N_LEVELS,
         "n_sums": len(ruled["sums"]),
         "n_weights": len(ruled["weights"]),
+        "n_features": N_FEATURES if len(ruled["weights"]) else 0,
         "n_network": len(ruled["network"]),
         "n_neurons": N_NEURONS if len(ruled["network"]) else 0,
         "n_twister": N_TWISTER,

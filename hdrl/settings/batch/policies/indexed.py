@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE, N_WEIGHTS
-from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE
+from hdrl.settings.batch.kernel.rule import Rule, n_weights_of
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
-FORMS = {"linear": codes.INDEX_LINEAR, "additive": codes.INDEX_ADDITIVE}
+FORMS = {"linear": codes.INDEX_LINEAR, "additive": codes.INDEX_ADDITIVE, "network": codes.INDEX_NETWORK}
 """What the weights of an index mean: see `kernel.index`."""
 
 _FIRST = {
     "linear": {1: 1.0, 2: 1.0, 5: -0.5},
     "additive": {1: 2.0, 2: 1.0, AGING: -3.5},
+    "network": {1: 1.0, 2: 1.0, 5: -0.5},
 }
 _FIRST_GATE = {FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}
 
@@ -39,7 +40,7 @@ class IndexKind:
     Attributes
     ----------
     form
-        ``"linear"`` or ``"additive"``.
+        ``"linear"``, ``"additive"`` or ``"network"``.
     gate
         Whether it holds jobs back.
     predictor
@@ -76,6 +77,11 @@ class IndexKind:
         if PREDICTORS[self.predictor].run_times is not None:
             raise OptionsError(f"predictor is {self.predictor!r}, expected one that learns from ended jobs")
 
+    @property
+    def n_weights(self) -> int:
+        """How many weights the index and the gate have."""
+        return n_weights_of(FORMS[self.form])
+
     def policy(self, offsets: Sequence[float] | NDArray[np.float64], name: str = "index") -> PolicyPair:
         """Return the policy with some weights.
 
@@ -84,7 +90,7 @@ class IndexKind:
         name
             What it is called.
         offsets
-            By how much the weights differ from those of the policy by hand; shape ``(N_WEIGHTS,)``.
+            By how much the weights differ from those of the policy by hand; as many as `n_weights`.
         """
         weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         core_key, backfilling = read_choices(self.backfilling, self.core_selection)
@@ -105,7 +111,7 @@ def first_weights(form: str) -> NDArray[np.float64]:
     form
         A name of `FORMS`.
     """
-    weights = np.zeros(N_WEIGHTS)
+    weights = np.zeros(n_weights_of(FORMS[form]))
     for place, value in {**_FIRST[form], **_FIRST_GATE}.items():
         weights[place] = value
     return weights

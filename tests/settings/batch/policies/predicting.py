@@ -175,7 +175,9 @@ class PredictedEasy(Easy):
                 float(cores <= self.n_free),
             ]
             self.index[job] = float(np.dot(features, self.weights[:13]))
-            v = self.weights[14:]
+            for out, bias, *inner in self.weights[24:].reshape(-1, 15):
+                self.index[job] += out * math.tanh(bias + np.dot(features, inner))
+            v = self.weights[14:24]
             z = v[0] + v[1] * length + v[2] * harmonic + v[3] * share + v[4] * stretch + v[5] * wait
             z += v[6] * backlog + v[7] * math.log(1 + n_here) + v[8] * (self.oracle.spread(user) - 1)
             rho = 0.6 / (1 + math.exp(-z)) * max(0.0, 1 - waited_s / (86400 * math.exp(v[9])))

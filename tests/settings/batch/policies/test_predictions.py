@@ -61,8 +61,8 @@ def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_the_index_and_the_gate_are_those_of_plain_python(world, seed):
+@pytest.mark.parametrize(("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network")])
+def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     draw = np.random.default_rng(seed)
     made = random_world(seed, max_jobs=40, **WORLDS[world])
     platform, workload = made.platform, made.workload
@@ -70,11 +70,11 @@ def test_the_index_and_the_gate_are_those_of_plain_python(world, seed):
     jobs["user"] = draw.integers(0, 3, len(jobs))
     jobs["requested_time_s"] = draw.choice((5.0, 20.0, 60.0), len(jobs))
     workload = replace(workload, jobs=jobs)
-    offsets = draw.normal(0, 0.7, 24)
+    offsets = draw.normal(0, 0.7, IndexKind(form).n_weights)
     offsets[14] = 4.0  # so that jobs are held now and then
-    weights = first_weights("linear") + offsets
+    weights = first_weights(form) + offsets
     oracle = PredictedEasy(workload, platform.n_cores, "geo", order="priority", weights=weights, gate=True)
-    assert schedule(platform, workload, IndexKind().policy(offsets)) == schedule(platform, workload, oracle)
+    assert schedule(platform, workload, IndexKind(form).policy(offsets)) == schedule(platform, workload, oracle)
 
 
 def test_the_gate_by_hand_is_that_of_plain_python_and_holds_jobs():
