@@ -215,7 +215,7 @@ def sizes_of(
         "n_levels_of_groups": N_LEVELS,
         "n_sums": len(ruled["sums"]),
         "n_weights": len(ruled["weights"]),
-        "n_features": N_FEATURES if len(ruled["weights"]) else 0,
+        "n_features": N_FEATURES,
         "n_network": len(ruled["network"]),
         "n_neurons": N_NEURONS if len(ruled["network"]) else 0,
         "n_twister": N_TWISTER,

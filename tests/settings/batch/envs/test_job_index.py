@@ -47,20 +47,21 @@ def test_gymnasium_accepts_it() -> None:
     env_checker.check_env(env.unwrapped, skip_render_check=True)
 
 
-def test_rewards_are_those_of_the_simulated_windows() -> None:
-    envs = JobIndexVectorEnv(3, **(SMALL | {"n_windows": 1, "n_jobs": "all"}))
+@pytest.mark.parametrize("form", ["additive", "network", "linear"])
+def test_rewards_are_those_of_the_simulated_windows(form: str) -> None:
+    envs = JobIndexVectorEnv(3, **(SMALL | {"n_windows": 1, "n_jobs": "all", "form": form}))
     envs.reset(seed=4)
-    actions = weights(3)
+    actions = np.random.default_rng(0).normal(0, 0.5, envs.action_space.shape)
     _, rewards, terminated, _, info = envs.step(actions)
 
     def simulated(policy: Any) -> float:
         return float(compute_metrics(hdrl.simulate(PLATFORM, LOAD, policy))["mean_bounded_slowdown"])
 
-    found = np.array([simulated(IndexKind().policy(action)) for action in actions])
+    found = np.array([simulated(IndexKind(form).policy(action)) for action in actions])
     assert info["episode"]["objective"] == pytest.approx(found, rel=1e-6)
     assert rewards == pytest.approx(-np.log(found / simulated("fcfs+easy")), rel=1e-6)
     assert terminated.all()
-    player = JobIndexPlayer(platform=PLATFORM, workload=LOAD, n_windows=7)
+    player = JobIndexPlayer(platform=PLATFORM, workload=LOAD, n_windows=7, form=form)
     player.reset(seed=1)
     player.step(actions[0])
     assert compute_metrics(player.trace())["mean_bounded_slowdown"] == pytest.approx(found[0], rel=1e-9)
