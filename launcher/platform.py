@@ -50,11 +50,12 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
     metavar="NAME",
     help="What over-committed memory bandwidth does: step (default), proportional, none.",
 )
-def export(name: str, out: Path, compatibility: str | None, contention: str | None) -> None:
+@click.option("--boot-s", type=float, metavar="SECONDS", help="Nodes can be switched off: how long one boots.")
+def export(name: str, out: Path, compatibility: str | None, contention: str | None, boot_s: float | None) -> None:
     """Write PLATFORM as SimGrid XML that Batsim loads."""
     from hdrl.settings.batch.platform import read_platform, write_simgrid
 
-    machine = read_platform(name, rules=_rules(contention, compatibility))
+    machine = read_platform(name, rules=_rules(contention, compatibility, boot_s))
     write_simgrid(machine, out)
     click.echo(f"wrote {out}: {machine.n_nodes} nodes, {machine.n_cores} cores")
 
@@ -101,13 +102,17 @@ def list_() -> None:
     console.print(table)
 
 
-def _rules(contention: str | None, compatibility: str | None) -> PStateRules | None:
+def _rules(contention: str | None, compatibility: str | None, boot_s: float | None = None) -> PStateRules | None:
     """Return the P-state rules that are asked for; ``None`` if none are, so that an XML file keeps its own."""
-    from hdrl.settings.batch.platform import pstate_rules
+    from hdrl.errors import OptionsError
+    from hdrl.settings.batch.platform import NodePower, pstate_rules
 
-    if contention is None and compatibility is None:
+    if contention is None and compatibility is None and boot_s is None:
         return None
-    return pstate_rules(contention or "step", compatibility=compatibility)
+    if compatibility is not None and boot_s is not None:
+        raise OptionsError(f"--boot-s is given, but under compatibility {compatibility!r} nodes are always on")
+    power = None if boot_s is None else NodePower(boot_s=boot_s)
+    return pstate_rules(contention or "step", compatibility=compatibility, node_power=power)
 
 
 def _width() -> int | None:

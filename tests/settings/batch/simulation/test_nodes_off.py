@@ -306,6 +306,10 @@ def test_the_command_line(tmp_path):
     assert told.exit_code == 0, told.output
     kept = json.loads((tmp_path / "run" / "options.resolved.json").read_text())
     assert kept["node_power"]["boot_s"] == 120
+    export = ["platform", "export", "das2", "--out", str(tmp_path / "das2.xml"), "--boot-s"]
+    told = CliRunner().invoke(cli, [*export, "120"])
+    assert (told.exit_code, read_platform(tmp_path / "das2.xml").switch_pstates) == (0, (4, 5, 6)), told.output
+    assert CliRunner().invoke(cli, [*export, "0"]).exit_code == 2
     options["energy"] = False
     (tmp_path / "options.json").write_text(json.dumps(options))
     told = CliRunner().invoke(cli, ["options", "check", str(tmp_path / "options.json")])
