@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.formulas import ratio, summary
 from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, STATISTICS, count_states, is_finished
+from hdrl.settings.gpu.bounds import jct_bound_s
 from hdrl.settings.gpu.load import WHOLE_GPU
 from hdrl.trace.model import TaskTrace
 
 _THEMIS = "Mahajan et al., Themis, NSDI 2020, with the mean number of jobs of the cluster"
+_GOEMANS = "mean busy times of Goemans et al., SIAM J. Discrete Math. 15(2), 2002"
 _GAVEL = "Narayanan et al., Gavel, OSDI 2020"
 
 Floats = NDArray[np.float64]
@@ -54,6 +56,13 @@ def _own() -> dict[str, MetricInfo]:
             OWN,
             lower_is_better=True,
         ),
+        "jct_bound_s": MetricInfo(
+            "s",
+            "what the mean jct of all jobs cannot be less than, whoever schedules",
+            _GOEMANS,
+            lower_is_better=None,
+        ),
+        "jct_over_bound": MetricInfo("1", "mean_censored_jct_s / jct_bound_s", OWN, lower_is_better=True),
         "priority_jct_s": MetricInfo(
             "s", "mean jct of finished jobs, weighted by their priorities", OWN, lower_is_better=True
         ),
@@ -121,8 +130,11 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
     ):
         result |= {f"{name}_{kind}{suffix}": value for name, value in summary(values).items()}
     total = cluster.n_units * makespan_s
+    bound_s = jct_bound_s(load, cluster)  # type: ignore[arg-type]
     result |= {
         "mean_censored_jct_s": float(censored_s.mean()),
+        "jct_bound_s": bound_s,
+        "jct_over_bound": ratio(float(censored_s.mean()), bound_s),
         "priority_jct_s": ratio(
             float((jct_s * jobs["priority"][finished]).sum()), float(jobs["priority"][finished].sum())
         ),
