@@ -209,6 +209,10 @@ class EnvironmentSpec(Protocol):
         """Arguments that follow from options elsewhere, so that ``learning.arguments`` has no such keys."""
 
     @property
+    def physics(self) -> frozenset[str]:
+        """Those of `given` that say by which rules is simulated: model files tell with which ones they were trained."""
+
+    @property
     def file_arguments(self) -> Sequence[str]:
         """Arguments that are lists of files, which options name from their own folder."""
 
@@ -280,6 +284,15 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
+    def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether observations show what no real scheduler sees, such as run times that users do not request.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+
     def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
@@ -308,6 +321,7 @@ class PlainEnvironment:
     policies run on, and its models can be played.
     """
 
+    physics: frozenset[str] = frozenset()
     file_arguments: Sequence[str] = ()
 
     def arguments(self, options: Any) -> dict[str, Any]:
@@ -364,6 +378,17 @@ class PlainEnvironment:
         """
         del arguments
         return None
+
+    def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
+        """Return that they do not.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return False
 
 
 class Simulated(Protocol):

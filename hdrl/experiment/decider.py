@@ -140,9 +140,13 @@ class ModelDecider:
         return self.model.play(machine, load, seed=seed, options=self.options)
 
     def knows(self) -> Knowledge:
-        """Return on what it was trained."""
+        """Return whether its environment shows too much, and on what it was trained."""
         record = self.model.trained_on
-        return Knowledge(trained_on=record if isinstance(record, Mapping) else {}, is_trained=True)
+        return Knowledge(
+            sees_too_much=self.model.knows_too_much,
+            trained_on=record if isinstance(record, Mapping) else {},
+            is_trained=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)

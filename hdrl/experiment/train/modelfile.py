@@ -177,7 +177,7 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
         raise ReadError(
             path, f"is a damaged model file (environment: id is {found.id!r}, expected {' or '.join(known)})"
         )
-    given = sorted(set(found.arguments) & known[found.id].given)
+    given = sorted(set(found.arguments) & (known[found.id].given - known[found.id].physics))
     if given:
         text = f"environment: arguments is an object, expected no {given[0]}: what is simulated says that"
         raise ReadError(path, f"is a damaged model file ({text})")

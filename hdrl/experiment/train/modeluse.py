@@ -76,6 +76,11 @@ class Model:
         """The environment that it was trained in, as its file describes it."""
         return self._spec.as_json()
 
+    @property
+    def knows_too_much(self) -> bool:
+        """Whether its observations show what no real scheduler sees."""
+        return self._spec.spec.knows_too_much(self._spec.arguments)
+
     def check_can_play(self) -> None:
         """Refuse a model that cannot be played in the world of the policies that hdrl simulates.
 

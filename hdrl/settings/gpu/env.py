@@ -22,9 +22,11 @@ from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import World, blank
 from hdrl.settings.gpu.load import GpuLoad, check_runs_on
 from hdrl.settings.gpu.machine import Cluster, read_cluster
-from hdrl.settings.gpu.policies import PLACEMENTS
+from hdrl.settings.gpu.metrics import compute_metrics
+from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, Policy, read_policy
 from hdrl.settings.gpu.readers import read_trace
-from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, order_nodes
+from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
+from hdrl.settings.gpu.shares import SHARES
 from hdrl.settings.gpu.simulation import (
     classes_of,
     columns_of,
@@ -32,6 +34,7 @@ from hdrl.settings.gpu.simulation import (
     no_classes,
     put_jobs,
     rank_types,
+    simulate,
     trace_of,
 )
 from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
@@ -66,12 +69,14 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
     again and again at the same date, until it waits or nothing can be done.
 
     **Action space.** ``Discrete(max_jobs * n_placements + max_running + 2)``: start a waiting job of the page (in the
-    order of arrival) by a placement; let a running job give way; ``wait`` for the next event; turn to the next page of
-    the queue. Only what can be done is legal. A job that has just started does not give way, and one that has just
-    given way does not start before something else happens.
+    ``order`` of the queue) by a placement; let a running job give way; ``wait`` for the next event; turn to the next
+    page of the queue. Only what can be done is legal. If the order preempts, a job that does not fit starts by its
+    first placement where running jobs behind it in that order give way, as few of the last as it needs: who always
+    takes the first legal action decides like the policy of that name. A job that the agent has let give way by itself
+    has run for a while, and does not start again before something else happens.
 
-    **Observation space.** ``Box(0, 1, (max_jobs * n_placements + max_running, 14), float32)``: a row for each action
-    but the last two. Times ``t`` are shown as ``t / (t + 1 h)``.
+    **Observation space.** ``Box(0, 1, (max_jobs * n_placements + max_running, 16), float32)``: a row for each action
+    but the last two. Times ``t`` are shown as ``t / (t + 1 h)``. Columns 2, 9 and 13 are 0 without ``sees_durations``.
 
     ======  =================================================================================
     column  meaning
@@ -85,14 +90,17 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
     6       its speed there relative to its best, 0: it cannot start by this placement now
     7       1: it would lie on more nodes than it needs
     8       idle share of the GPUs of the type that it would get
-    9       share of its work that is done
+    9       share of its work that is done, as it is estimated
     10      1: it runs, and the action preempts it
     11      idle share of all GPUs
     12      waiting jobs n as n / (n + 16)
-    13      time to the next event
+    13      time until the first running job ends, as it is estimated; 1: none runs
+    14      time that the job has run
+    15      1: running jobs give way to it
     ======  =================================================================================
 
-    **Rewards.** Minus what the step adds to the objective, so that the return is minus the objective.
+    **Rewards.** Minus what the step adds to the objective, so that the return is minus the objective; with a
+    ``reference`` in units of what that policy reaches with the same jobs, so that all windows count alike.
 
     **Starting state.** The first job of the episode has arrived at an empty cluster.
 
@@ -112,13 +120,23 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
     max_jobs
         Waiting jobs on a page.
+    max_pages
+        Pages of the queue that can be looked at; ``None``: all. Jobs behind them wait until they come forward.
     max_running
         Running jobs that can be preempted; 0: none.
+    may_wait
+        Whether ``wait`` is legal where a job of the page could start.
+    order
+        In which order jobs wait, ``order[+preempt]`` as in names of policies (all but ``drf`` and ``gittins``).
+    reference
+        Name of a policy in whose objective rewards are counted; ``None``: in the objective's own unit.
     placements
         Names of `hdrl.settings.gpu.policies.PLACEMENTS`.
     objective
         A name of `OBJECTIVES`.
-    restart_s, checkpoint_s, tie, node_order
+    sees_durations
+        Whether the agent sees how long jobs take: what users requested, and the truth in traces where they did not.
+    restart_s, checkpoint_s, tie, node_order, levels
         See `hdrl.settings.gpu.rules.Rules`.
     seed_of_rules
         Seed of what `hdrl.settings.gpu.rules.Rules` draw.
@@ -151,13 +169,19 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         start: Start = None,
         part: Part = "all",
         max_jobs: int = 16,
+        max_pages: int | None = None,
         max_running: int = 0,
+        may_wait: bool = True,
+        order: str = "fifo",
+        reference: str | None = None,
         placements: Sequence[str] = ("consolidated",),
         objective: str = "mean_jct_s",
+        sees_durations: bool = True,
         restart_s: Sequence[float] = (0.0, 0.0),
         checkpoint_s: float = 0.0,
         tie: str = "first",
         node_order: str = "file",
+        levels: Sequence[float] = Rules().levels,
         seed_of_rules: int = 0,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
@@ -183,7 +207,10 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
             checkpoint_s=checkpoint_s,
             tie=tie,  # type: ignore[arg-type]
             node_order=node_order,  # type: ignore[arg-type]
+            levels=tuple(float(bound) for bound in levels),
         )
+        self.order = _order_of(order, sees_durations=sees_durations)
+        self.reference = None if reference is None else _reference_of(reference)
         self.plan = plan_episodes(
             [one.n_items for one in self.loads],
             n_jobs=n_jobs,
@@ -194,9 +221,14 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         n_rows = checked_count("max_jobs", max_jobs) * len(placements) + max_running
         layout = RowLayout(n_rows, acting.N_COLUMNS, (WAIT, NEXT_PAGE))
         super().__init__(num_envs, layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
-        self._sizes = np.array([max_jobs, max_running, len(placements), OBJECTIVES[objective]], dtype=np.int64)
+        sizes = [max_jobs, max_running, len(placements), OBJECTIVES[objective], int(sees_durations)]
+        sizes.append(np.iinfo(np.int64).max if max_pages is None else checked_count("max_pages", max_pages))
+        sizes.append(int(may_wait))
+        self._sizes = np.array(sizes, dtype=np.int64)
         self._placements = np.array([PLACEMENTS[name] for name in placements], dtype=np.int64)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
+        self._units = np.ones(self.num_envs)
+        self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
         self._columns, self._state = self._new_world(seed_of_rules, "fgd" in placements)
 
@@ -213,6 +245,9 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         columns["job_class"] = job_class
         rules = np.zeros(codes.N_RULES, dtype=np.int64)
         rules[codes.TIE], rules[codes.RECORDS] = TIES[self.rules.tie], self._records
+        rules[codes.ORDER], rules[codes.PREEMPTS] = ORDERS[self.order.order].code, self.order.preempts
+        rules[codes.PLACEMENT] = self._placements[0]
+        bounds, keys = levels_of(self.rules, self.order.order, cluster, whole)
         rules[codes.NEEDS_GPUS] = bool((whole.jobs["n_gpus"] > 0).all())
         shared = machine_arrays(cluster, order_nodes(cluster, self.rules.node_order, seed)) | classes
         shared |= {
@@ -221,8 +256,8 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
             "type_rank": rank_types(rates),
             "round_s": np.zeros(1),
             "checkpoint_s": np.array([self.rules.checkpoint_s]),
-            "level_bounds": np.zeros(0),
-            "level_keys": np.zeros(1),
+            "level_bounds": bounds,
+            "level_keys": keys,
         }
         sums = np.concatenate([[0], np.cumsum(whole.jobs["n_gpus"])])
         width = min(self.plan.max_jobs, whole.n_items)
@@ -240,6 +275,18 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         first = sum(one.n_items for one in self.loads[: window.workload]) + window.start
         put_jobs(self._state, row, self._columns, first, window.n_jobs)
         self._state.random[row] = 1 + seed % 2147483645
+        self._units[row] = self._unit_of(window)
+
+    def _unit_of(self, window: Window) -> float:
+        """Return the objective that the reference policy reaches with the jobs of a window; 1 without one."""
+        if self.reference is None:
+            return 1.0
+        if window not in self._found_units:
+            load = self.loads[window.workload].window(window.start, window.n_jobs)
+            trace = simulate(self.machine, load, self.reference, rules=self.rules)
+            value = compute_metrics(trace)[self.objective]
+            self._found_units[window] = value if value > 0.0 else 1.0
+        return self._found_units[window]
 
     def _reset_rows(self, chosen: BoolArray) -> None:
         self._serve(acting.RESET, LEADER, chosen, self._actions)
@@ -257,6 +304,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
             self._team,
             self._sizes,
             self._placements,
+            self._units,
             self._observations,
             self._row_masks,
             request,
@@ -275,7 +323,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
     def _state_arrays(self) -> StateDict:
         shared = set(World._fields[: World._fields.index("n_jobs")])
         found: StateDict = {name: array for name, array in self._state._asdict().items() if name not in shared}
-        return {**found, "windows": self._windows}
+        return {**found, "windows": self._windows, "objective_units": self._units}
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
@@ -306,6 +354,26 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
             raise OptionsError("stays were not recorded: make a batch of one row with records=True")
         window = self.window(0)
         return trace_of(self.machine, self.loads[window.workload].window(window.start, window.n_jobs), self._state)
+
+
+def _order_of(text: str, *, sees_durations: bool) -> Policy:
+    """Return the order of the queue as a policy; refuse those that are no order of jobs by themselves."""
+    policy = read_policy(text)
+    plain = Policy(policy.order, rule=ORDERS[policy.order].rule, preempts=policy.preempts)
+    if policy != plain:
+        raise OptionsError(f"order is {text!r}, expected an order alone: placements and rules are the agent's choice")
+    if policy.order in ("drf", "gittins"):
+        known = [name for name in ORDERS if name not in ("drf", "gittins")]
+        raise OptionsError(f"order is {text!r}, which is not one of single jobs; expected one of {', '.join(known)}")
+    if policy.needs_durations and not sees_durations:
+        raise OptionsError(f"order is {text!r}, which goes by how long jobs take, but sees_durations is false")
+    return policy
+
+
+def _reference_of(text: str) -> Policy:
+    if text in SHARES:
+        raise OptionsError(f"reference is {text!r}, which runs in rounds of its own: expected a policy without shares")
+    return read_policy(text)
 
 
 def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:

@@ -14,10 +14,10 @@ class GpuClusterSpec(PlainEnvironment):
     """Starting and preempting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/GpuCluster-v0"
-    given = frozenset(
+    physics = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
+    given = physics | frozenset(
         (
             *("machine", "load", "n_jobs", "start", "part", "records", "seed_of_rules"),
-            *("restart_s", "checkpoint_s", "tie", "node_order"),
             *("num_envs", "autoreset_mode", "copy", "render_mode"),
         )
     )
@@ -30,11 +30,14 @@ class GpuClusterSpec(PlainEnvironment):
         options
             The options of an experiment.
         """
-        if self.is_compatible(options.learning.arguments):
-            return {}
+        return {} if self.is_compatible(options.learning.arguments) else self._rules(options)
+
+    @staticmethod
+    def _rules(options: Any) -> dict[str, Any]:
+        """Return the rules of options or of a sweep."""
         rules = options.rules
-        names = ("checkpoint_s", "tie", "node_order")
-        return {"restart_s": list(rules.restart_s), **{name: getattr(rules, name) for name in names}}
+        same = {name: getattr(rules, name) for name in ("checkpoint_s", "tie", "node_order")}
+        return {"restart_s": list(rules.restart_s), "levels": list(rules.levels), **same}
 
     @staticmethod
     def is_compatible(arguments: Mapping[str, Any]) -> bool:
@@ -79,6 +82,16 @@ class GpuClusterSpec(PlainEnvironment):
             return "compatibility 'drl-gpu' starts at most one job in a second, so that its world is not the policies'"
         return None
 
+    def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether agents see how long jobs take: traces of GPU clusters hold no requested times.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return bool(arguments.get("sees_durations", True))
+
     def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all jobs.
 
@@ -89,5 +102,7 @@ class GpuClusterSpec(PlainEnvironment):
         """
         from hdrl.settings.gpu.env import GpuClusterEnv
 
-        rules = {} if options is None else self.arguments(options)
-        return GpuClusterEnv(machine=machine, load=load, n_jobs="all", records=True, **{**arguments, **rules})
+        rules = {} if options is None else self._rules(options)
+        # Rewards are not looked at, so that their unit need not be simulated.
+        chosen = {**arguments, **rules, "reference": None}
+        return GpuClusterEnv(machine=machine, load=load, n_jobs="all", records=True, **chosen)

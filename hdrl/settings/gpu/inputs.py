@@ -9,7 +9,7 @@ from hdrl.errors import OptionsError
 from hdrl.settings.gpu.gavel_jobs import gavel_load
 from hdrl.settings.gpu.load import GpuLoad, check_runs_on, without_unrunnable
 from hdrl.settings.gpu.machine import Cluster
-from hdrl.settings.gpu.options import LoadOptions
+from hdrl.settings.gpu.options import AnyLoadOptions
 from hdrl.settings.gpu.readers import read_trace
 from hdrl.settings.gpu.synthetic import Poisson, poisson_load
 from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
@@ -23,7 +23,7 @@ N_GENERATED = 1000
 """How many jobs are generated unless ``nb_jobs`` says so."""
 
 
-def poisson_model(options: LoadOptions) -> Poisson:
+def poisson_model(options: AnyLoadOptions) -> Poisson:
     """Return what generated jobs are like.
 
     Parameters
@@ -36,7 +36,7 @@ def poisson_model(options: LoadOptions) -> Poisson:
     return Poisson(**values, speeds=options.speeds or "flops")
 
 
-def load_of(options: Any, text: str, cluster: Cluster) -> GpuLoad:
+def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) -> GpuLoad:
     """Return the load that an experiment or a comparison names, and check that the cluster can run it.
 
     Parameters
@@ -47,8 +47,10 @@ def load_of(options: Any, text: str, cluster: Cluster) -> GpuLoad:
         A workload of it.
     cluster
         The cluster.
+    offered
+        Offered load to which arrivals are stretched; ``None``: as they are.
     """
-    load: LoadOptions = options.load
+    load: AnyLoadOptions = options.load
     found = _source(options, text)
     if load.unrunnable == "leave out":
         found = without_unrunnable(found, cluster)
@@ -56,8 +58,8 @@ def load_of(options: Any, text: str, cluster: Cluster) -> GpuLoad:
         found = found.window(0, options.nb_jobs)
     if load.spread_speed != 1.0:
         found = replace(found, spread_speed=load.spread_speed)
-    if load.offered is not None:
-        found = found.scaled(cluster, load.offered)
+    if offered is not None:
+        found = found.scaled(cluster, offered)
     check_runs_on(found, cluster)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hdrl.options.block import Block
 from hdrl.options.file import ExperimentOptions, PathText, Seed
@@ -12,6 +12,7 @@ from hdrl.options.sweep import SettingSweep
 from hdrl.settings.gpu.rules import Rules
 
 Positive = Annotated[float, Field(gt=0, le=1e12)]
+Offered = Annotated[float, Field(gt=0, le=1000)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 
@@ -68,8 +69,8 @@ class GavelOptions(Block):
     multi_priority: bool = Field(default=False, description="Whether a fifth of the jobs have a priority of 5.")
 
 
-class LoadOptions(Block):
-    """How the workload becomes jobs."""
+class AnyLoadOptions(Block):
+    """How workloads become jobs, but for how many of them arrive when."""
 
     form: str = Field(default="auto", description="Format of a trace; auto: by its first line.")
     throughputs: PathText | None = Field(
@@ -81,9 +82,6 @@ class LoadOptions(Block):
     spread_speed: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1.0, description="Speed of gangs on more nodes than they would need, without throughputs."
     )
-    offered: Annotated[float, Field(gt=0, le=1000)] | None = Field(
-        default=None, description="Offered load to which arrivals are stretched; null: as they are."
-    )
     unrunnable: Literal["refuse", "leave out"] = Field(
         default="refuse", description="What becomes of jobs that the cluster can never run, wider ones for instance."
     )
@@ -93,6 +91,30 @@ class LoadOptions(Block):
     seed: Seed = Field(default=0, description="Seed of generated jobs.")
     poisson: PoissonOptions = Field(default_factory=PoissonOptions, description="Generated jobs: poisson.")
     gavel: GavelOptions = Field(default_factory=GavelOptions, description="Generated jobs: gavel.")
+
+
+class LoadOptions(AnyLoadOptions):
+    """How the workload becomes jobs."""
+
+    offered: Offered | None = Field(
+        default=None, description="Offered load to which arrivals are stretched; null: as they are."
+    )
+
+
+class SweepLoadOptions(AnyLoadOptions):
+    """How the workloads of a comparison become jobs."""
+
+    offered: Offered | Annotated[list[Offered], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Offered load to which arrivals are stretched, or several: each workload at each; null: as it is.",
+    )
+
+    @field_validator("offered")
+    @classmethod
+    def _each_once(cls, offered: float | list[float] | None) -> float | list[float] | None:
+        if isinstance(offered, list) and len({f"{one:g}" for one in offered}) < len(offered):
+            raise ValueError("load.offered holds one load twice: the same jobs would count as several windows")
+        return offered
 
 
 class GpuOptions(ExperimentOptions):
@@ -107,5 +129,5 @@ class GpuOptions(ExperimentOptions):
 class GpuSweep(SettingSweep):
     """A comparison of schedulers of GPU clusters: candidates x windows x seeds."""
 
-    load: LoadOptions = Field(default_factory=LoadOptions, description="How workloads become jobs.")
+    load: SweepLoadOptions = Field(default_factory=SweepLoadOptions, description="How workloads become jobs.")
     rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")

@@ -79,17 +79,21 @@ class GpuSetting:
         options, machine
             The options and the cluster.
         """
-        return load_of(options, options.workload, machine)
+        return load_of(options, options.workload, machine, options.load.offered)
 
     def loads(self, sweep: GpuSweep, machine: Cluster) -> list[GpuLoad]:
-        """Read the loads of a comparison.
+        """Read the loads of a comparison; each at several offered loads if the sweep names several.
 
         Parameters
         ----------
         sweep, machine
             The sweep and the cluster.
         """
-        return [load_of(sweep, text, machine) for text in sweep.workloads]
+        offered = sweep.load.offered
+        if not isinstance(offered, list):
+            return [load_of(sweep, text, machine, offered) for text in sweep.workloads]
+        found = [(load_of(sweep, text, machine, one), one) for text in sweep.workloads for one in offered]
+        return [replace(load, name=f"{load.name} at {one:g}") for load, one in found]
 
     def generate(self, sweep: GpuSweep, machine: Cluster, n_items: int, *, offered_load: float, seed: int) -> GpuLoad:
         """Make jobs by the Poisson generator.

@@ -11,6 +11,7 @@ import pytest
 import hdrl.envs  # noqa: F401 - registers the environments
 from hdrl.errors import DecisionError, HdrlError
 from hdrl.settings.gpu.env import OBJECTIVES, GpuClusterEnv, GpuClusterVectorEnv
+from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import read_cluster
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies import read_policy
@@ -131,6 +132,12 @@ def test_it_passes_the_checks_of_all_environments_and_refuses_nonsense() -> None
         env.step(int(np.argmin(info["action_mask"])))
     for arguments, message in (
         ({"objective": "mean_jct"}, "mean_jct_s"),
+        ({"order": "sjff"}, "did you mean 'sjf'"),
+        ({"order": "sjf+fgd"}, "placements and rules are the agent's choice"),
+        ({"order": "drf"}, "expected one of fifo"),
+        ({"order": "srtf", "sees_durations": False}, "sees_durations is false"),
+        ({"reference": "gavel-las"}, "a policy without shares"),
+        ({"max_pages": 0}, "max_pages"),
         ({"placements": ["fdg"]}, "fgd"),
         ({"placements": []}, "one at least"),
         ({"max_running": -1}, "0 or more"),
@@ -160,3 +167,111 @@ def test_loads_that_are_joined_keep_their_jobs() -> None:
         if load is other:
             np.testing.assert_allclose(length, expected.tasks["end_s"] - expected.tasks["release_s"])
             assert trace.stay_units.tolist() == expected.stay_units.tolist()
+
+
+@pytest.mark.parametrize(
+    ("order", "policy"),
+    [
+        ("sjf", "sjf+skip"),
+        ("srsf", "srsf"),
+        ("srtf", "srtf"),
+        ("sjf+preempt", "sjf+preempt+skip"),
+        ("priority+preempt", "priority+preempt+skip"),
+        ("las", "las"),
+        ("las-2d", "las-2d"),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_who_follows_the_order_of_the_queue_is_the_policy_of_that_name(order: str, policy: str, seed: int) -> None:
+    load = at_offered_load(Poisson(), 120, CLUSTER, 1.2, seed=seed)
+    rules = Rules(restart_s=(20.0, 20.0))
+    expected = simulate(CLUSTER, load, read_policy(policy), rules=rules)
+    env = GpuClusterEnv(
+        machine=CLUSTER, load=load, n_jobs="all", max_jobs=120, order=order, restart_s=rules.restart_s, records=True
+    )
+    play(env, first)
+    trace = env.trace()
+    np.testing.assert_array_equal(trace.tasks["end_s"], expected.tasks["end_s"])
+    assert trace.counts["n_preemptions"] == expected.counts["n_preemptions"]
+    assert trace.stay_units.tolist() == expected.stay_units.tolist()
+
+
+def test_rewards_count_in_what_the_reference_reaches_with_the_same_jobs() -> None:
+    arguments = {"machine": CLUSTER, "load": LOAD, "n_jobs": 30, "start": "random", "max_jobs": 30}
+    env = GpuClusterEnv(**arguments, order="srtf", reference="srtf")
+    for seed in range(3):
+        assert play(env, first, seed)[0] == pytest.approx(-1.0)
+    env = GpuClusterEnv(**arguments, reference="srtf", objective="mean_slowdown")
+    total, results, _ = play(env, first)
+    window = env.batch.window(0)
+    metrics = compute_metrics(simulate(CLUSTER, LOAD.window(window.start, window.n_jobs), read_policy("srtf")))
+    assert total == pytest.approx(-results["mean_slowdown"] / metrics["mean_slowdown"])
+
+
+def observations_of(load: GpuLoad, n_steps: int, **arguments: Any) -> list[Any]:
+    """Return what is seen at the first steps of an episode in which the first legal action is always taken."""
+    env = GpuClusterEnv(machine=CLUSTER, load=load, n_jobs="all", **arguments)
+    observation, info = env.reset(seed=0)
+    seen = [observation.copy()]
+    for _ in range(n_steps - 1):
+        observation, *_, info = env.step(first(info))
+        seen.append(observation.copy())
+    return seen
+
+
+def test_it_does_not_see_what_arrives_later() -> None:
+    jobs = LOAD.jobs.copy()
+    jobs["arrival_s"][40:] = jobs["arrival_s"][40:] * 1.5 + 7.0
+    until_s = LOAD.jobs["arrival_s"][40] - LOAD.jobs["arrival_s"][0]
+    envs = [
+        GpuClusterEnv(machine=CLUSTER, load=load, n_jobs="all", max_running=4)
+        for load in (LOAD, replace(LOAD, jobs=jobs))
+    ]
+    shown = [env.reset(seed=0) for env in envs]
+    n = 0
+    while envs[0].batch._state.now_s[0] < until_s:
+        np.testing.assert_array_equal(shown[0][0], shown[1][0])
+        n += 1
+        shown = [env.step(first(shown[0][-1]))[::4] for env in envs]
+    assert n > 40
+
+
+def test_it_sees_no_durations_where_it_must_not() -> None:
+    jobs = LOAD.jobs.copy()
+    # Nothing ends while it is looked at, so that only the observation could tell how long jobs take.
+    jobs["work"] += 1e9
+    longer = jobs.copy()
+    longer["work"] *= 2.0
+    blind = [observations_of(replace(LOAD, jobs=some), 12, sees_durations=False) for some in (jobs, longer)]
+    seeing = [observations_of(replace(LOAD, jobs=some), 12) for some in (jobs, longer)]
+    assert all(np.array_equal(one, other) for one, other in zip(*blind, strict=True))
+    assert not any(step[:, (2, 9, 13)].any() for step in blind[0])
+    assert any(not np.array_equal(one, other) for one, other in zip(*seeing, strict=True))
+
+
+@pytest.mark.parametrize("max_pages", [1, 3, None])
+def test_whoever_turns_pages_comes_to_the_last(max_pages: int | None) -> None:
+    load = at_offered_load(Poisson(), 60, CLUSTER, 40.0, 0)
+    env = GpuClusterEnv(machine=CLUSTER, load=load, max_jobs=2, n_jobs=60, max_pages=max_pages)
+    page = env.layout.action("next_page")
+    turned = [0]
+
+    def choose(info: dict[str, Any]) -> int:
+        may_turn = bool(info["action_mask"][page])
+        turned.append(turned[-1] + 1 if may_turn else 0)
+        return page if may_turn else first(info)
+
+    play(env, choose)
+    assert max(turned) > 10 if max_pages is None else max(turned) == max_pages - 1
+
+
+def test_who_may_not_wait_starts_what_fits() -> None:
+    env = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs="all", may_wait=False)
+    wait = env.layout.action("wait")
+
+    def choose(info: dict[str, Any]) -> int:
+        mask = info["action_mask"]
+        assert mask[wait] <= (not mask[:wait].any())
+        return first(info)
+
+    play(env, choose)

@@ -115,3 +115,37 @@ def test_metrics_of_a_world_solved_by_hand() -> None:
 def test_what_is_summarised_can_be_told_of_windows() -> None:
     setting = SETTINGS["gpu"]
     assert not [name for name in setting.default_metrics if setting.metrics[name].is_of_whole_run]
+
+
+def test_each_workload_is_judged_at_each_offered_load(tmp_path: Path) -> None:
+    sweep = write(
+        tmp_path / "s.json", workloads=["poisson"], nb_jobs=60, load={"offered": [0.5, 0.9]},
+        windows={"length": 20, "count": 2}, candidates=["fifo", "srtf"],
+    )  # fmt: skip
+    run("compare", sweep, "--out", tmp_path / "c", command=cli)
+    rows = (tmp_path / "c" / "results.csv").read_text()
+    assert "poisson at 0.5" in rows
+    assert "poisson at 0.9" in rows
+    sweep = write(tmp_path / "s.json", workloads=["poisson"], load={"offered": [0.5, 0.5]}, candidates=["fifo", "srtf"])
+    shown = run("compare", sweep, "--out", tmp_path / "d", command=cli, code=2)
+    assert "holds one load twice" in shown.output
+
+
+@pytest.mark.parametrize("shown", ["durations", "no durations"])
+def test_what_was_trained_is_judged_by_the_rules_of_the_comparison(shown: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    sees_durations = shown == "durations"
+    learning = {
+        "iterations": 1, "n_envs": 2, "settings": {"n_steps": 16, "n_epochs": 1},
+        "episodes": {"n_jobs": 12},
+        "arguments": {"sees_durations": sees_durations, "max_jobs": 8, "order": "las", "reference": "fifo"},
+    }  # fmt: skip
+    options = write(tmp_path / "o.json", workload="poisson", nb_jobs=60, learning=learning, rules={"restart_s": [1, 2]})
+    run("ppo", options, "--out", tmp_path / "t")
+    sweep = write(
+        tmp_path / "s.json", workloads=["poisson"], nb_jobs=60, load={"seed": 1, "offered": 0.9},
+        windows={"length": 20, "count": 2}, rules={"restart_s": [30, 30], "levels": [100.0]},
+        candidates=["las", "mine=t/model.pt"],
+    )  # fmt: skip
+    told = " ".join(run("compare", sweep, "--out", tmp_path / "c", command=cli).output.split())
+    assert ("mine sees true run times" in told) == sees_durations, told

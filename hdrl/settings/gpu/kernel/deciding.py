@@ -202,8 +202,11 @@ def _can_go_back(w, e, j):
 
 
 @jit
-def _start_by_preempting(w, e, j):
-    """Release running jobs that are behind, the latest first, until a waiting one fits; tell whether it started."""
+def _release(w, e, j):
+    """Give back the GPUs of running jobs that are behind a waiting one, the latest first, until it fits.
+
+    Returns the node where it does, and where in ``scratch`` the released jobs begin, which still count as running.
+    """
     _heap_running(w, e, BY_KEY)
     most, size = _n_to_release(w, e, j), w.counts[e, state.N_RUNNING]
     last, node = size, NOWHERE
@@ -212,12 +215,29 @@ def _start_by_preempting(w, e, j):
         size -= 1
         if may_fit(w, e, j):
             node = find_place(w, e, j, w.rules[codes.PLACEMENT])
+    return node, size
+
+
+@jit
+def find_by_preempting(w, e, j):
+    """Return the node on which a waiting job would start if running ones that are behind it gave way."""
+    node, first = _release(w, e, j)
+    for i in range(first, w.counts[e, state.N_RUNNING]):
+        move(w, e, w.scratch[e, i], -1)
+    return node
+
+
+@jit
+def start_by_preempting(w, e, j):
+    """Start a waiting job for which running ones that are behind it give way; tell whether it started."""
+    last = w.counts[e, state.N_RUNNING]
+    node, first = _release(w, e, j)
     if node == NOWHERE:
-        for i in range(size, last):
+        for i in range(first, last):
             move(w, e, w.scratch[e, i], -1)
         return False
     start(w, e, j, node)
-    for i in range(size, last):
+    for i in range(first, last):
         victim = w.scratch[e, i]
         if not _can_go_back(w, e, victim):
             preempt(w, e, victim)
@@ -225,7 +245,7 @@ def _start_by_preempting(w, e, j):
 
 
 @jit
-def _latest_key(w, e):
+def latest_key(w, e):
     """Return the largest key of a running job."""
     latest = -float("inf")
     for i in range(w.counts[e, state.N_RUNNING]):
@@ -236,7 +256,7 @@ def _latest_key(w, e):
 @jit
 def _start_preempting(w, e):
     """Start waiting jobs in order; running ones that are behind them give way."""
-    i, failed, latest = 0, -1, _latest_key(w, e)
+    i, failed, latest = 0, -1, latest_key(w, e)
     while i < w.counts[e, state.N_WAITING]:
         j = waiting_at(w, e, i)
         is_behind_all = w.key[e, j] >= latest
@@ -246,7 +266,7 @@ def _start_preempting(w, e):
         if failed < 0 or not is_at_least(w, e, j, failed):
             starts = _try_to_start(w, e, j)
             if not starts and not is_behind_all:
-                starts = _start_by_preempting(w, e, j)
+                starts = start_by_preempting(w, e, j)
         if starts:
             latest = max(latest, w.key[e, j])
             continue

@@ -81,11 +81,17 @@ def worked(w, e, j):
 
 
 @jit
+def served_s(w, e, j):
+    """Return the time that a job has run by now, what was lost included."""
+    if w.status[e, j] != codes.RUNNING:
+        return w.service_s[e, j]
+    return w.service_s[e, j] + w.now_s[e] - w.since_s[e, j]
+
+
+@jit
 def attained(w, e, j):
     """Return the time, or the GPU time, that a job has had by now: what its order goes by."""
-    time_s = w.service_s[e, j]
-    if w.status[e, j] == codes.RUNNING:
-        time_s += w.now_s[e] - w.since_s[e, j]
+    time_s = served_s(w, e, j)
     return time_s if w.rules[codes.ORDER] == codes.LAS else time_s * _width(w, e, j)
 
 
