@@ -48,6 +48,14 @@ def team(name: str, scheme: str, *, on: str = "local", envs: Any = make_envs, **
     return DistributedTrainer(agent(name), envs, 4, given, seed=1, on=on)
 
 
+def large_team(scheme: str, n: int, **delays: Any) -> DistributedTrainer:
+    """Return n workers, each of which has one environment, and two of the transitions of a batch."""
+    backup = {"backup": 1} if scheme == "sync_backup" else {}
+    given = DistributedOptions.model_validate({"scheme": scheme, "workers": n, "delays": delays, **backup})
+    learner = agent("d3qn", warm_up=2 * n, batch_size=2 * n, capacity=32 * n, updates_per_iteration=2)
+    return DistributedTrainer(learner, make_envs, n, given, seed=1)
+
+
 def fingerprint(trainer: DistributedTrainer | Trainer, path: Path) -> str:
     """Hash everything that may be saved, byte by byte."""
     save_checkpoint(path, checkpoint_of(trainer.agent, "any", training=trainer.state_dict()))

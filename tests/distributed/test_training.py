@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import importlib.util
+import math
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,32 @@ def test_everybody_s_delays_are_a_stream_of_their_own() -> None:
 
     assert dates(2) == dates(5)
     assert len(set(dates(2))) == 2
+
+
+@pytest.mark.parametrize("scheme", ["sync", "sync_backup", "async", "gorila", "apex"])
+def test_virtual_time_holds_for_many_workers(scheme: str) -> None:
+    told = []
+    team = teams.large_team(scheme, 64, spread=0.2, stragglers=1, slowdown=10.0)
+    team.run(3, on_iteration=told.append)
+    logs = [one.losses for one in told]
+    n_updates = sum(one["n_server_updates"] for one in logs)
+    n_dropped = sum(one["n_dropped_gradients"] for one in logs)
+    s_per_update = logs[-1]["virtual_time_s"] / n_updates
+    if scheme == "sync":
+        assert (n_updates, n_dropped) == (6, 0)
+        assert 7.0 < s_per_update < 14.0  # the straggler
+    elif scheme == "sync_backup":
+        assert n_updates == 6
+        assert 1.0 < s_per_update < 2.2  # the slowest of 64 good ones
+    elif scheme == "apex":
+        seconds = [one["virtual_time_s"] for one in logs]
+        assert seconds[2] - seconds[1] == pytest.approx(2 * 0.25)  # the learner waits for nobody once it has begun
+        assert max(one["max_actor_lag"] for one in logs) > 4  # weights that the straggler acted by
+    else:
+        assert n_updates + n_dropped == 6 * 64
+        assert s_per_update < 1.2 / 63
+        assert 50.0 < logs[-1]["mean_staleness"] < 70.0  # the others send one gradient each meanwhile
+        assert max(one["max_staleness"] for one in logs) <= (100 if scheme == "gorila" else math.inf)
 
 
 @pytest.mark.parametrize(("scheme", "name"), PAIRS)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from hdrl.errors import WorkloadError
 from hdrl.files import expanded
 from hdrl.seeding import stream
 from hdrl.settings.pipelines.generate import Model, generate
 from hdrl.settings.pipelines.load import PipelineLoad, Times
+from hdrl.settings.pipelines.options import GENERATED
 from hdrl.settings.pipelines.readers import PipelineSet, read_set
-from hdrl.settings.pipelines.releases import Context, release
-
-GENERATED = "generated"
-"""The text that asks for pipelines by a model."""
+from hdrl.settings.pipelines.releases import MAX_INSTANCES, Context, release
 
 
 def load_of(
@@ -91,6 +92,75 @@ def generated_load(
         length_us = int(n_items / sum(1 / period for period in periods)) + max(periods)
     load = load_of(found, [Context(periods, length_us)], times=times, name=found.name)
     return load.window(0, n_items) if n_items > 0 else load
+
+
+def generated_loads(
+    model: Model,
+    *,
+    seed: int,
+    n_sets: int,
+    utilizations: Sequence[float] = (),
+    shortest: float = 1.0,
+    length_us: int = 0,
+) -> list[PipelineLoad]:
+    """Return several loads by a model: sets of consecutive seeds, each at all utilisations before the next one comes.
+
+    So a share of them holds whole seeds at all utilisations: whoever learns on the first ones is judged by other sets.
+
+    Parameters
+    ----------
+    model
+        What the pipelines are like.
+    seed
+        Seed of the first set.
+    n_sets
+        How many seeds.
+    utilizations
+        What each set needs; none: that of the model.
+    shortest
+        Smallest share of the worst case that a kernel takes, see `hdrl.settings.pipelines.load.Times`.
+    length_us
+        How long instances of each are released; 0: one hyperperiod.
+    """
+    return [
+        generated_load(replace(model, utilization=one), seed=number, times=Times(shortest, number), length_us=length_us)
+        for number in range(seed, seed + n_sets)
+        for one in utilizations or (model.utilization,)
+    ]
+
+
+def in_a_row(loads: Sequence[PipelineLoad], name: str, times: Times | None = None) -> PipelineLoad:
+    """Return one load in which others follow each other: each begins when the last period of the one before has ended.
+
+    Parameters
+    ----------
+    loads
+        The loads.
+    name
+        What the whole is called.
+    times
+        How long kernels really take; ``None``: their worst cases.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many instances.
+    """
+    n_instances = sum(load.n_items for load in loads)
+    if n_instances > MAX_INSTANCES:
+        raise WorkloadError(f"{len(loads)} sets release {n_instances:,} instances, more than {MAX_INSTANCES:,}")
+    tables, first_us, first_pipeline = [], 0, 0
+    for load in loads:
+        table = load.instances.copy()
+        table["release_us"] += first_us
+        table["deadline_us"] += first_us
+        table["pipeline"] += first_pipeline
+        tables.append(table)
+        first_us = int((table["release_us"] + table["period_us"]).max())
+        first_pipeline += len(load.pipelines)
+    pipelines = [replace(one, name=f"{load.name}.{one.name}") for load in loads for one in load.pipelines]
+    origin = {"sets": [load.name for load in loads]}
+    return PipelineLoad(name, tuple(pipelines), np.concatenate(tables), times or Times(), origin)
 
 
 def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:

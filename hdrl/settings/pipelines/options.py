@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,6 +13,31 @@ from hdrl.options.sweep import Sweep
 
 Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Utilization = Annotated[float, Field(gt=0, le=100)]
+
+GENERATED = "generated"
+"""The workload that asks for pipelines by a model."""
+
+_ONE_PERIOD = "sets in files: generated pipelines have one period each; several configurations: load.sets"
+_FOR_FILES = {
+    "configuration": _ONE_PERIOD,
+    "contexts": _ONE_PERIOD,
+    "tour": _ONE_PERIOD,
+    "spread": "sets in files: generated pipelines are strictly periodic",
+    "graphs": "period files: generated pipelines need no graphs",
+    "times_in": "period files: times of generated pipelines have no unit to be told",
+}
+"""Why generated pipelines know no such keys."""
+
+_FOR_GENERATED = dict.fromkeys(("sets", "utilizations"), f"workload '{GENERATED}', not for files")
+"""Why files know no such keys."""
+
+_FOR_WORKLOADS = {
+    "sets": f"workload '{GENERATED}': of loads, windows.count says how many sets there are",
+    "utilizations": f"workload '{GENERATED}': loads are utilisations themselves",
+    "horizon_ms": "workloads: of loads, windows.length says how long they are",
+}
+"""Why a comparison by utilisations alone knows no such keys."""
 
 
 class ContextOptions(Block):
@@ -25,7 +51,7 @@ class ModelOptions(Block):
     """What generated pipelines are like, see `hdrl.settings.pipelines.generate.Model`."""
 
     n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="How many pipelines.")
-    utilization: Annotated[float, Field(gt=0, le=100)] = Field(
+    utilization: Utilization = Field(
         default=0.5, description="Least unit time that they need per time, as a share of all units."
     )
     split: Literal["uunifast_discard", "drs"] = Field(
@@ -83,6 +109,21 @@ class LoadOptions(Block):
     shortest: Share = Field(default=1.0, description="Smallest share of the worst case that a kernel takes.")
     seed: Seed = Field(default=0, description="Seed of execution times, of sporadic releases and of generated sets.")
     model: ModelOptions = Field(default_factory=ModelOptions, description="Generated pipelines.")
+    sets: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=1, description="How many sets are generated, of consecutive seeds: one after the other in a training."
+    )
+    utilizations: list[Utilization] = Field(
+        default_factory=list, description="Utilisations that each generated set has in turn, instead of the model's."
+    )
+
+    @model_validator(mode="after")
+    def _says_utilizations_once(self) -> Self:
+        if self.utilizations and self.model.utilization != ModelOptions().utilization:
+            raise ValueError("load.utilizations takes the place of load.model.utilization: one of them")
+        names = [f"{one:g}" for one in self.utilizations]
+        if len(set(names)) < len(names):
+            raise ValueError(f"load.utilizations holds {max(names, key=names.count)} more than once")
+        return self
 
     @model_validator(mode="after")
     def _says_periods_once(self) -> Self:
@@ -91,6 +132,24 @@ class LoadOptions(Block):
             raise ValueError("load.contexts and load.tour say periods and lengths: one of them, without the others")
         return self
 
+    def refused(self, reasons: Mapping[str, str]) -> None:
+        """Refuse keys that would be ignored.
+
+        Parameters
+        ----------
+        reasons
+            Why, by key.
+
+        Raises
+        ------
+        ValueError
+            If one of them is not as it is by default.
+        """
+        defaults = LoadOptions()
+        for key, why in reasons.items():
+            if getattr(self, key) != getattr(defaults, key):
+                raise ValueError(f"load.{key} is for {why}")
+
 
 class PipelineOptions(ExperimentOptions):
     """The options of an experiment with pipelines: ``platform`` the units, ``workload`` the file or ``"generated"``."""
@@ -98,6 +157,11 @@ class PipelineOptions(ExperimentOptions):
     load: LoadOptions = Field(default_factory=LoadOptions, description="How pipelines become instances.")
 
     path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.graphs")
+
+    @model_validator(mode="after")
+    def _ignores_nothing(self) -> Self:
+        self.load.refused(_FOR_FILES if self.workload == GENERATED else _FOR_GENERATED)
+        return self
 
 
 class PipelineSweep(Sweep):
@@ -111,6 +175,14 @@ class PipelineSweep(Sweep):
     configurations: Literal["all", "one"] = Field(
         default="all", description="Whether all combinations of periods are compared, or load.configuration alone."
     )
+
+    @model_validator(mode="after")
+    def _ignores_nothing(self) -> Self:
+        if GENERATED in self.workloads or not self.workloads:
+            self.load.refused(_FOR_FILES)
+        if GENERATED not in self.workloads:
+            self.load.refused(_FOR_GENERATED if self.workloads else _FOR_WORKLOADS)
+        return self
 
     @property
     def setting_name(self) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from hdrl.files import expanded
 from hdrl.settings.pipelines.environments import PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
-from hdrl.settings.pipelines.inputs import GENERATED, generated_load, load_of
+from hdrl.settings.pipelines.inputs import generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
-from hdrl.settings.pipelines.options import LoadOptions, PipelineOptions, PipelineSweep
+from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.policybook import PipelinePolicies
 from hdrl.trace.files import TraceFile
 
@@ -99,7 +99,7 @@ class PipelineSetting:
         return found
 
     def loads(self, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad]:
-        """Read the loads of a comparison: every configuration of each file, or one.
+        """Read the loads of a comparison: every configuration of each file, or one, and every generated set.
 
         Parameters
         ----------
@@ -110,19 +110,9 @@ class PipelineSetting:
         """
         found = []
         for text in sweep.workloads:
-            n = 1
-            if (
-                sweep.configurations == "all"
-                and not sweep.load.contexts
-                and sweep.load.tour == "none"
-                and text != GENERATED
-            ):
-                n = len(_set(text, sweep.folder, sweep.load).configurations())
-            for number in range(n):
-                chosen = sweep.load if n == 1 else sweep.load.model_copy(update={"configuration": number})
-                load = _load(text, sweep.folder, chosen, machine)
-                if sweep.nb_jobs is not None and sweep.nb_jobs < load.n_items:
-                    load = load.window(0, sweep.nb_jobs)
+            for read in _loads(text, sweep, machine):
+                n_items = min(read.n_items, sweep.nb_jobs or read.n_items)
+                load = read.window(0, n_items)
                 check_runs_on(load, machine)
                 found.append(load)
         return found
@@ -272,15 +262,55 @@ def _model(options: LoadOptions, machine: Units, utilization: float | None = Non
     return Model(**values, n_units=machine.n_units)
 
 
+def _loads(text: str, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad]:
+    """Return the loads of a comparison that a workload stands for."""
+    options = sweep.load
+    if text == GENERATED:
+        return _sets(options, machine)
+    n = 1
+    if sweep.configurations == "all" and not options.contexts and options.tour == "none":
+        n = len(_set(text, sweep.folder, options).configurations())
+    if n == 1:
+        return [_load(text, sweep.folder, options, machine)]
+    chosen = [options.model_copy(update={"configuration": number}) for number in range(n)]
+    return [_load(text, sweep.folder, one, machine) for one in chosen]
+
+
+def _sets(options: LoadOptions, machine: Units) -> list[PipelineLoad]:
+    """Return the sets that are generated."""
+    return generated_loads(
+        _model(options, machine, options.utilizations[0] if options.utilizations else None),
+        seed=options.seed,
+        n_sets=options.sets,
+        utilizations=options.utilizations,
+        shortest=options.shortest,
+        length_us=_length_us(options),
+    )
+
+
+def _generated(options: LoadOptions, machine: Units) -> PipelineLoad:
+    """Return all sets that are generated, one after the other."""
+    loads = _sets(options, machine)
+    if len(loads) == 1:
+        return loads[0]
+    utilizations = "/".join(f"{one:g}" for one in options.utilizations or [options.model.utilization])
+    last = options.seed + options.sets - 1
+    seeds = f"{options.seed}" if options.sets == 1 else f"{options.seed}..{last}"
+    return in_a_row(loads, f"{GENERATED}-{utilizations}-{seeds}", Times(options.shortest, options.seed))
+
+
+def _length_us(options: LoadOptions) -> int:
+    return 0 if options.horizon_ms is None else round(1000 * options.horizon_ms)
+
+
 def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> PipelineLoad:
     from hdrl.errors import OptionsError
     from hdrl.seeding import stream
     from hdrl.settings.pipelines.releases import Context
 
-    times = Times(options.shortest, options.seed)
-    length_us = 0 if options.horizon_ms is None else round(1000 * options.horizon_ms)
     if text == GENERATED:
-        return generated_load(_model(options, machine), seed=options.seed, times=times, length_us=length_us)
+        return _generated(options, machine)
+    times = Times(options.shortest, options.seed)
     found = _set(text, folder, options)
     if options.tour != "none":
         contexts = [Context(periods) for periods in found.configurations()]
@@ -301,7 +331,7 @@ def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> Pipe
             raise OptionsError(
                 f"{text}: load.configuration is {options.configuration}, expected 0 to {len(all_periods) - 1}"
             )
-        contexts = [Context(all_periods[options.configuration], length_us)]
+        contexts = [Context(all_periods[options.configuration], _length_us(options))]
     name = f"{found.name}@{options.tour}" if options.tour != "none" else ""
     return load_of(found, contexts, times=times, spread=options.spread, seed=options.seed, name=name)
 

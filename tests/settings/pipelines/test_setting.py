@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from hdrl.errors import DecisionError, HdrlError, OptionsError, ReadError
+from hdrl.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
 from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.files import write_split
 from hdrl.settings.pipelines.generate import Model
@@ -195,6 +195,72 @@ def test_wrong_decisions_are_refused():
 
 def options(**values: object) -> PipelineOptions:
     return PipelineOptions(setting="pipelines", platform="1cpu+1gpu", **{"workload": "generated", **values})
+
+
+def test_sets_that_follow_each_other():
+    drawn = {"sets": 2, "utilizations": [0.6, 0.9], "seed": 3, "horizon_ms": 3000, "shortest": 0.5}
+    whole = SETTING.load(options(load=drawn), BOTH)
+    sweep = PipelineSweep(
+        setting="pipelines", platform="1cpu+1gpu", workloads=["generated"], candidates=["edf"], load=drawn
+    )
+    single = SETTING.loads(sweep, BOTH)
+    assert whole.name == "generated-0.6/0.9-3..4"
+    # Seeds come one after the other, each at all utilisations: the first half is that of seed 3 alone.
+    names = ["generated-0.6-3", "generated-0.9-3", "generated-0.6-4", "generated-0.9-4"]
+    assert [one.name for one in single] == whole.origin["sets"] == names
+    assert [one.offered(BOTH) for one in single] == pytest.approx([0.6, 0.9, 0.6, 0.9], abs=0.1)
+    assert whole.n_items == sum(one.n_items for one in single)
+    assert len(whole.pipelines) == len({one.name for one in whole.pipelines}) == 16
+    n, next_us = 0, 0
+    for number, one in enumerate(single):
+        part = whole.instances[n : n + one.n_items]
+        assert np.array_equal(part["pipeline"] - 4 * number, one.instances["pipeline"])
+        for field in ("release_us", "deadline_us"):
+            assert np.array_equal(part[field] - next_us, one.instances[field])
+        n, next_us = n + one.n_items, int((part["release_us"] + part["period_us"]).max())
+    alone = SETTING.load(options(load={"seed": 3}), BOTH)
+    assert (alone.name, len(alone.pipelines)) == ("generated-0.5-3", 4)
+
+
+CHANGED = {
+    "configuration": 1,
+    "contexts": [{"periods_ms": [40]}],
+    "tour": "shuffled",
+    "spread": 0.5,
+    "graphs": "graphs",
+    "times_in": "ms",
+}
+
+
+@pytest.mark.parametrize("key", CHANGED)
+def test_keys_that_generated_pipelines_do_not_know_are_refused(key: str):
+    message = rf"load\.{key} is for .*: (generated pipelines|times of generated)"
+    with pytest.raises(ValueError, match=message):
+        options(load={key: CHANGED[key]})
+    for where in ({"workloads": ["generated"]}, {"loads": [0.8], "windows": {"length": 10}}):
+        with pytest.raises(ValueError, match=message):
+            PipelineSweep(
+                setting="pipelines", platform="1cpu+1gpu", candidates=["edf"], load={key: CHANGED[key]}, **where
+            )
+
+
+def test_keys_of_sets_that_would_be_ignored_are_refused():
+    with pytest.raises(ValueError, match=r"load\.sets is for workload 'generated', not for files"):
+        options(workload="p.stats", load={"sets": 2})
+    given = {"setting": "pipelines", "platform": "1cpu+1gpu", "candidates": ["edf"]}
+    for key, value, message in (
+        ("sets", 2, "windows.count says how many"),
+        ("utilizations", [0.8], "loads are utilisations"),
+        ("horizon_ms", 5.0, "windows.length says how long"),
+    ):
+        with pytest.raises(ValueError, match=rf"load\.{key} is for .*{message}"):
+            PipelineSweep(**given, loads=[0.8], windows={"length": 10}, load={key: value})
+    with pytest.raises(ValueError, match=r"takes the place of load\.model\.utilization: one of them"):
+        options(load={"utilizations": [0.8], "model": {"utilization": 0.7}})
+    with pytest.raises(ValueError, match=r"load\.utilizations holds 0\.8 more than once"):
+        options(load={"utilizations": [0.8, 0.8]})
+    with pytest.raises(WorkloadError, match=r"3 sets release 1,[\d,]+ instances, more than 1,000,000"):
+        SETTING.load(options(load={"sets": 3, "horizon_ms": 40_000_000}), BOTH)
 
 
 def test_loads_as_options_say_them(tmp_path: Path):
