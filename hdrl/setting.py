@@ -293,6 +293,17 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
+    def configurations(self, load: Load) -> Sequence[int]:
+        """Return where the configurations of a load begin: places of first items, the first of which is 0.
+
+        They follow each other, and workers may have some of them each (``learning.distributed.allotment``).
+
+        Parameters
+        ----------
+        load
+            The load.
+        """
+
     def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
@@ -334,6 +345,17 @@ class PlainEnvironment:
         """
         del options
         return {}
+
+    def configurations(self, load: Load) -> Sequence[int]:
+        """Return one place: the load is of one piece.
+
+        Parameters
+        ----------
+        load
+            Not looked at.
+        """
+        del load
+        return (0,)
 
     def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return none: actions have no lasting meaning.

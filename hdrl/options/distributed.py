@@ -61,6 +61,11 @@ class DistributedOptions(Block):
         default=0, description="sync_backup: further workers, so that the slowest are not waited for."
     )
     servers: Count = Field(default=1, description="How many servers share the weights.")
+    allotment: Literal["simulations", "configurations"] = Field(
+        default="simulations",
+        description="simulations: every worker simulates all that is learned from; configurations: each has some of the"
+        " load's configurations to itself.",
+    )
     push_every: Count = Field(
         default=1,
         description="async: batches of a worker between two messages; apex: steps in a message.",

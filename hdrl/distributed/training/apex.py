@@ -70,7 +70,7 @@ class Actor:
         plan = dataclasses.replace(plan, config=plan.config.model_copy(update=own))
         with torch_threads(1):
             self._agent = plan.agent()
-            self._interaction = Interaction(plan.make_envs(plan.n_envs))
+            self._interaction = Interaction(plan.envs())
         self._weights = all_weights(self._agent)
         self._number, self._n_envs, self._seed = plan.number, plan.n_envs, plan.env_seed()
         self._is_reset = False

@@ -254,6 +254,7 @@ class DistributedTrainer:
             self.seed,
             self._first,
             number=0,
+            n_shares=self.options.workers if self.options.allotment == "configurations" else 1,
         )
         if self.options.scheme == "apex":
             company: Any = ApexCompany(crew, clock, self.options, plan)

@@ -23,8 +23,8 @@ from hdrl.seeding import seed_sequence
 Weights = Sequence[Mapping[int, Tensor]]
 """The weights of all servers, by place."""
 
-MakeEnvs = Callable[[int], gym.vector.VectorEnv[Any, Any, Any]]
-"""Makes a number of environments."""
+MakeEnvs = Callable[..., gym.vector.VectorEnv[Any, Any, Any]]
+"""Makes a number of environments; ``share=(i, n)``: those of the i-th of n who have some configurations each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Plan:
         Which worker.
     life
         How often one with this number has died.
+    n_shares
+        Among how many the configurations of the load are shared; 1: each worker has all of them.
     """
 
     agent_class: type[Agent]
@@ -58,6 +60,13 @@ class Plan:
     first: Mapping[str, Any]
     number: int
     life: int = 0
+    n_shares: int = 1
+
+    def envs(self) -> gym.vector.VectorEnv[Any, Any, Any]:
+        """Make the environments; a backup worker has the configurations of the one that it may stand in for."""
+        if self.n_shares == 1:
+            return self.make_envs(self.n_envs)
+        return self.make_envs(self.n_envs, share=(self.number % self.n_shares, self.n_shares))
 
     def agent(self) -> Agent:
         """Make the agent: worker 0 continues the random numbers of the first state, the others have their own."""
@@ -112,7 +121,7 @@ class Worker:
 
     def __init__(self, plan: Plan) -> None:
         with torch_threads(1):
-            self._trainer = Trainer(plan.agent(), plan.make_envs(plan.n_envs), seed=plan.env_seed(), n_threads=1)
+            self._trainer = Trainer(plan.agent(), plan.envs(), seed=plan.env_seed(), n_threads=1)
         self._agent = self._trainer.agent
         self._weights = weights_of(self._agent)
         self._steps: Generator[Descent, None, dict[str, float]] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,10 @@ class Environment:
     def is_compatible(self) -> bool:
         """Whether it is in a compatibility mode, which is a simulator of its own."""
         return self.arguments.get("compatibility") is not None
+
+    def configurations(self, load: Load) -> Sequence[int]:
+        """Return where the configurations of a load begin."""
+        return self.spec.configurations(load)
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""

@@ -271,6 +271,8 @@ class TrainingRun:
             raise OptionsError(f"{self.choice.path}: other processes do not know its class, expected --on local")
         # What travels to other processes are options; worlds hold what need not travel.
         make_envs = TrainingEnvs(self.world, options)
+        if distributed.allotment == "configurations":
+            self.world.check_shares(distributed.workers)
         return DistributedTrainer(
             agent,
             make_envs,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,6 +14,9 @@ from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine, find_setting
 from hdrl.windows import Places, range_of_shares
+
+Share = tuple[int, int]
+"""Whose configurations: the number of a worker from 0, and how many there are."""
 
 
 class World:
@@ -44,7 +49,7 @@ class World:
         self.load = setting.load(options, self.machine) if load is None else load
         self.spec = environment_of(options)
 
-    def batch(self, part: str, n_envs: int) -> Any:
+    def batch(self, part: str, n_envs: int, share: Share | None = None) -> Any:
         """Make a batch of environments.
 
         Parameters
@@ -53,6 +58,8 @@ class World:
             On which jobs: ``"train"`` or ``"validation"``.
         n_envs
             How many environments.
+        share
+            Which of the configurations of the part; ``None``: all of them.
 
         Raises
         ------
@@ -61,8 +68,50 @@ class World:
         """
         self.spec.check_exact(self.machine, self.load, self._options.where)
         arguments = _episode_arguments(self._options, part, self.load)
+        if share is not None:
+            arguments |= {"part": self._shares(share[1])[share[0]]}
         with self._asked_for():
             return self.spec.batch(n_envs, self.machine, self.load, **arguments)
+
+    def check_shares(self, n: int) -> None:
+        """Refuse to share the configurations to train on among more workers than there are, or in pieces too short.
+
+        Parameters
+        ----------
+        n
+            How many workers there are.
+
+        Raises
+        ------
+        OptionsError
+            If each cannot have one.
+        """
+        options, episodes = self._options, self._options.learning.episodes
+        shares = self._shares(n)
+        if isinstance(episodes.start, int):
+            raise OptionsError(
+                f"{options.where}: learning.episodes.start is {episodes.start:,}, a place in one configuration alone, "
+                "expected 'random' or 'consecutive' with learning.distributed.allotment 'configurations'"
+            )
+        for number, (first, last) in enumerate(shares):
+            if last - first < (episodes.most_jobs or 1):
+                raise OptionsError(
+                    f"{options.where}: learning.distributed.allotment is 'configurations', but those of worker "
+                    f"{number} hold {last - first:,} jobs, expected at least learning.episodes.n_jobs = "
+                    f"{episodes.most_jobs:,}"
+                )
+
+    def _shares(self, n: int) -> list[Places]:
+        """Return the part to train on in n pieces, each of which begins where a configuration does."""
+        first, last = part_of(self._options, "train", self.load)
+        begins = [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
+        if len(begins) < n:
+            raise OptionsError(
+                f"{self._options.where}: learning.distributed.allotment is 'configurations', but there "
+                f"{'is' if len(begins) == 1 else 'are'} {len(begins)} of {self.load.name} to train on for {n} workers, "
+                f"expected at least as many, or allotment 'simulations'"
+            )
+        return _in_pieces([*begins, last], n)
 
     def check_test(self) -> None:
         """Refuse a test without jobs, which would be found after the training.
@@ -134,24 +183,33 @@ class TrainingEnvs:
         self._world: World | None = world
         self._given = (options.model_dump(mode="json"), options.where, options.folder)
 
-    def __call__(self, n_envs: int) -> Any:
+    def __call__(self, n_envs: int, share: Share | None = None) -> Any:
         """Make a number of environments.
 
         Parameters
         ----------
         n_envs
             How many.
+        share
+            Which of the configurations to train on; ``None``: all of them.
         """
         if self._world is None:
             from hdrl.experiment.run.inputs import parse_options
 
             values, where, folder = self._given
             self._world = World(parse_options(values, where=where, folder=folder))
-        return self._world.batch("train", n_envs)
+        return self._world.batch("train", n_envs, share)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what travels: options, no world."""
         return {"_world": None, "_given": self._given}
+
+
+def _in_pieces(bounds: Sequence[int], n: int) -> list[Places]:
+    """Return n ranges that follow each other, each with about as many of the pieces that lie between bounds."""
+    n_pieces = len(bounds) - 1
+    cuts = [bounds[number * n_pieces // n] for number in range(n + 1)]
+    return list(itertools.pairwise(cuts))
 
 
 def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
+from hdrl.settings.pipelines.options import GENERATED
 
 if TYPE_CHECKING:
     from hdrl.settings.pipelines.load import PipelineLoad
@@ -25,6 +26,31 @@ class PipelinesSpec(PlainEnvironment):
             *("num_envs", "autoreset_mode", "copy", "render_mode"),
         )
     )
+
+    def arguments(self, options: Any) -> dict[str, Any]:
+        """Return that of several generated sets all sizes are seen that any set of the model could have.
+
+        So a model can be played on sets that it has not seen.
+
+        Parameters
+        ----------
+        options
+            The options.
+        """
+        load = options.load
+        is_one = options.workload != GENERATED or (load.sets == 1 and len(load.utilizations) < 2)
+        return {} if is_one else {"n_depths": load.model.n_kernels[1]}
+
+    def configurations(self, load: Any) -> tuple[int, ...]:
+        """Return where sets, or periods, that follow each other begin.
+
+        Parameters
+        ----------
+        load
+            The load.
+        """
+        found: tuple[int, ...] = load.first_items
+        return found
 
     def places(self, machine: Units, load: PipelineLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.

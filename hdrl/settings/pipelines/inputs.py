@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
 from hdrl.files import expanded
@@ -15,7 +16,7 @@ from hdrl.settings.pipelines.generate import Model, generate
 from hdrl.settings.pipelines.load import PipelineLoad, Times
 from hdrl.settings.pipelines.options import GENERATED
 from hdrl.settings.pipelines.readers import PipelineSet, read_set
-from hdrl.settings.pipelines.releases import MAX_INSTANCES, Context, release
+from hdrl.settings.pipelines.releases import MAX_INSTANCES, Context, ends_us, release
 
 
 def load_of(
@@ -44,6 +45,7 @@ def load_of(
     """
     random = stream(seed, "releases") if spread > 0.0 else None
     instances = release(found.pipelines, contexts, spread=spread, random=random)
+    firsts = np.searchsorted(instances["release_us"], [0, *ends_us(contexts)[:-1]])
     periods = [[period / 1000 for period in context.periods_us] for context in contexts]
     shown = "/".join("-".join(f"{period:g}" for period in one) for one in periods)
     return PipelineLoad(
@@ -52,7 +54,13 @@ def load_of(
         instances,
         times or Times(),
         {"set": found.name, "periods_ms": periods, "spread": spread, "seed": seed},
+        _firsts(firsts.tolist(), len(instances)),
     )
+
+
+def _firsts(places: Sequence[int], n_items: int) -> tuple[int, ...]:
+    """Return each of the places once; a context that is too short to release anything has none."""
+    return tuple(sorted({0, *(place for place in places if place < n_items)}))
 
 
 def all_configurations(found: PipelineSet, times: Times | None = None) -> list[PipelineLoad]:
@@ -149,18 +157,22 @@ def in_a_row(loads: Sequence[PipelineLoad], name: str, times: Times | None = Non
     n_instances = sum(load.n_items for load in loads)
     if n_instances > MAX_INSTANCES:
         raise WorkloadError(f"{len(loads)} sets release {n_instances:,} instances, more than {MAX_INSTANCES:,}")
-    tables, first_us, first_pipeline = [], 0, 0
+    tables: list[NDArray[np.void]] = []
+    firsts: list[int] = []
+    n_before, first_us, first_pipeline = 0, 0, 0
     for load in loads:
         table = load.instances.copy()
         table["release_us"] += first_us
         table["deadline_us"] += first_us
         table["pipeline"] += first_pipeline
+        firsts += [n_before + first for first in load.first_items]
+        n_before += load.n_items
         tables.append(table)
         first_us = int((table["release_us"] + table["period_us"]).max())
         first_pipeline += len(load.pipelines)
     pipelines = [replace(one, name=f"{load.name}.{one.name}") for load in loads for one in load.pipelines]
     origin = {"sets": [load.name for load in loads]}
-    return PipelineLoad(name, tuple(pipelines), np.concatenate(tables), times or Times(), origin)
+    return PipelineLoad(name, tuple(pipelines), np.concatenate(tables), times or Times(), origin, tuple(firsts))
 
 
 def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:

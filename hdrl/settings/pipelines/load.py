@@ -87,6 +87,8 @@ class PipelineLoad:
         How long kernels really take.
     origin
         What it was made from, as JSON.
+    first_items
+        Places of the first instances of its configurations, which follow each other: sets, or contexts.
 
     Raises
     ------
@@ -99,6 +101,7 @@ class PipelineLoad:
     instances: NDArray[np.void]
     times: Times = field(default_factory=Times)
     origin: Mapping[str, Any] = field(default_factory=dict)
+    first_items: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:
         table = self.instances
@@ -153,8 +156,12 @@ class PipelineLoad:
             return self
         origin = {**self.origin, "first_item": self.origin.get("first_item", 0) + start}
         place = self.origin.get("first_kernel", 0) + int(self.first_kernels[start])
+        inside = {0, *(first - start for first in self.first_items if start < first < start + n_items)}
         return replace(
-            self, instances=self.instances[start : start + n_items], origin={**origin, "first_kernel": place}
+            self,
+            instances=self.instances[start : start + n_items],
+            origin={**origin, "first_kernel": place},
+            first_items=tuple(sorted(inside)),
         )
 
     def shares(self, seed: int | None = None) -> NDArray[np.int64]:

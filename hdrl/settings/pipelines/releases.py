@@ -61,6 +61,30 @@ def hyperperiod_us(periods_us: Sequence[int]) -> int:
     return hyperperiod
 
 
+def ends_us(contexts: Sequence[Context]) -> list[int]:
+    """Return when contexts end that follow each other from date 0 on, in microseconds.
+
+    Parameters
+    ----------
+    contexts
+        The contexts.
+
+    Raises
+    ------
+    WorkloadError
+        If one makes no sense.
+    """
+    ends: list[int] = []
+    for context in contexts:
+        if min(context.periods_us, default=1) < 1:
+            raise WorkloadError(f"a period is {min(context.periods_us)} us, expected at least 1")
+        length = context.length_us or hyperperiod_us(context.periods_us)
+        if not 1 <= length <= MAX_US:
+            raise WorkloadError(f"a context lasts {length} us, expected 1 to {MAX_US}")
+        ends.append((ends[-1] if ends else 0) + length)
+    return ends
+
+
 def release(
     pipelines: Sequence[Pipeline],
     contexts: Sequence[Context],
@@ -94,16 +118,10 @@ def release(
         raise WorkloadError("no context, expected the periods of at least one")
     if not 0.0 <= spread <= 100.0 or (spread > 0.0 and random is None):
         raise WorkloadError(f"spread of releases is {spread}, expected 0 to 100, and something to draw from")
-    ends: list[int] = []
     for context in contexts:
         if len(context.periods_us) != len(pipelines):
             raise WorkloadError(f"{len(context.periods_us)} periods for {len(pipelines)} pipelines")
-        if min(context.periods_us, default=1) < 1:
-            raise WorkloadError(f"a period is {min(context.periods_us)} us, expected at least 1")
-        length = context.length_us or hyperperiod_us(context.periods_us)
-        if not 1 <= length <= MAX_US:
-            raise WorkloadError(f"a context lasts {length} us, expected 1 to {MAX_US}")
-        ends.append((ends[-1] if ends else 0) + length)
+    ends = ends_us(contexts)
     n_expected = sum(
         length / period
         for context, length in zip(contexts, np.diff([0, *ends]), strict=True)

@@ -218,7 +218,11 @@ def test_sets_that_follow_each_other():
         for field in ("release_us", "deadline_us"):
             assert np.array_equal(part[field] - next_us, one.instances[field])
         n, next_us = n + one.n_items, int((part["release_us"] + part["period_us"]).max())
+    sizes = [one.n_items for one in single]
+    assert whole.first_items == (0, sizes[0], sum(sizes[:2]), sum(sizes[:3]))
+    assert whole.window(5, sizes[0]).first_items == (0, sizes[0] - 5)
     alone = SETTING.load(options(load={"seed": 3}), BOTH)
+    assert alone.first_items == (0,)
     assert (alone.name, len(alone.pipelines)) == ("generated-0.5-3", 4)
 
 
@@ -286,6 +290,8 @@ def test_loads_as_options_say_them(tmp_path: Path):
         load(configuration=4)
     ordered, shuffled = load(tour="ordered"), load(tour="shuffled", seed=1)
     assert (ordered.name, ordered.n_items, len(ordered.origin["periods_ms"])) == ("p@ordered", shuffled.n_items, 4)
+    assert len(ordered.first_items) == 4
+    assert ordered.instances["release_us"][list(ordered.first_items)].tolist() == [0, 200_000, 400_000, 800_000]
     assert ordered.origin["periods_ms"] != shuffled.origin["periods_ms"]
     assert sorted(ordered.origin["periods_ms"]) == sorted(shuffled.origin["periods_ms"])
     for more in ({"configuration": 1}, {"tour": "ordered"}):
