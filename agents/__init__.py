@@ -88,6 +88,15 @@ ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
 """All algorithms and presets by name."""
 
 _DUELING = {"is_double": True, "is_dueling": True, "is_prioritised": True, "is_shared": True}
+_RAINBOW = {
+    **_DUELING,
+    "n_return_steps": 3,
+    "is_noisy": True,
+    "n_atoms": 51,
+    "alpha": 0.5,
+    "epsilon_first": 0.0,
+    "epsilon_last": 0.0,
+}
 _RLSCHEDULER = {
     "network": "kernel",
     "n_steps": 256,
@@ -112,6 +121,7 @@ for _name, _module, _class, _summary, _settings in (
     ("ppo", "ppo", "PPO", "proximal policy optimisation", {}),
     ("dqn", "dqn", "DQN", "deep Q-learning", {}),
     ("d3qn", "dqn", "DQN", "double, dueling, prioritised deep Q-learning", _DUELING),
+    ("rainbow", "dqn", "DQN", "the same with three steps, noisy weights and distributions of returns", _RAINBOW),
     ("sac", "sac", "SAC", "soft actor-critic for discrete actions", {}),
     ("cma_es", "cma_es", "CMAES", "evolution of weights by CMA-ES, for JobIndex", {}),
     ("openai_es", "openai_es", "OpenAIES", "evolution of weights by OpenAI's strategy, for JobIndex", {}),

@@ -1,9 +1,11 @@
-"""DQN and its family: double, dueling, prioritised and n-step learning, each of which can be switched on.
+"""DQN and its family: double, dueling, prioritised, n-step, noisy and distributional, each by a setting.
 
 Mnih et al., "Human-level control through deep reinforcement learning", Nature 518, 2015; van Hasselt et al., "Deep
 Reinforcement Learning with Double Q-learning", AAAI 2016; Wang et al., "Dueling Network Architectures", ICML 2016;
-Schaul et al., "Prioritized Experience Replay", ICLR 2016; n steps as in Hessel et al., "Rainbow", AAAI 2018. The
-preset ``d3qn`` is double, dueling and prioritised.
+Schaul et al., "Prioritized Experience Replay", ICLR 2016; Fortunato et al., "Noisy Networks for Exploration", ICLR
+2018; Bellemare et al., "A Distributional Perspective on Reinforcement Learning" (C51), ICML 2017; n steps and all of it
+together as in Hessel et al., "Rainbow", AAAI 2018. The preset ``d3qn`` is double, dueling and prioritised; ``rainbow``
+is all of it.
 
 What differs from the papers, and why:
 
@@ -12,26 +14,37 @@ What differs from the papers, and why:
 3. Importance weights multiply the loss of each transition before the mean is taken.
 4. An episode that was cut off counts the value of its last observation; near the end of an episode or of the buffer,
    transitions go over fewer than n steps.
+5. Noise: all environments that act at once share one draw. The means begin as weights without noise do.
+6. Distributions of illegal actions are left out of everything. A loss is a divergence, not a cross-entropy, which has
+   the same gradient; it is the error that priorities go by, as in Rainbow.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, Self
 
 import gymnasium as gym
 import torch
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from torch import Tensor
 from torch.nn import functional
 
 from hdrl.learn.agent import Acted, Agent, Descent
+from hdrl.learn.atoms import atoms_of, project
 from hdrl.learn.config import ReplayConfig
-from hdrl.learn.masking import ILLEGAL, log_prob_of, random_legal
+from hdrl.learn.masking import ILLEGAL, log_prob_of, mask_logits, random_legal
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
+from hdrl.learn.networks.noisy import make_noisy, noise_in
 from hdrl.learn.policy import descend
 from hdrl.learn.replay import Replay, Schedule, Transitions
+
+N_DRAWS = 32
+"""Draws of noise from which probabilities of actions are estimated."""
+
+Return = Annotated[float, Field(ge=-1e9, le=1e9)]
 
 
 class DQNConfig(ReplayConfig):
@@ -75,6 +88,61 @@ class DQNConfig(ReplayConfig):
     max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
         default=10.0, description="Largest norm of the gradient; usual 1 to 10; null: any."
     )
+    is_noisy: bool = Field(
+        default=False,
+        description="Whether noise on the weights explores, as much of it as is learned to be good; epsilon_first and"
+        " epsilon_last are usually 0 then.",
+    )
+    noise: Annotated[float, Field(gt=0, le=100)] = Field(
+        default=0.5,
+        description="Noisy: deviation of the weights at first, times the root of the number of inputs of their layer;"
+        " usual 0.1 to 0.5.",
+    )
+    n_atoms: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="Atoms of the distribution of returns that is learned in place of their mean; 1: the mean; usual"
+        " 51.",
+    )
+    value_range: Annotated[tuple[Return, Return], Field(strict=False)] = Field(
+        default=(-10.0, 10.0),
+        description="Several atoms: the smallest and the largest return, in units of `reward_scale` if rewards are"
+        " scaled.",
+    )
+
+    @model_validator(mode="after")
+    def _atoms_differ(self) -> Self:
+        if not self.value_range[0] < self.value_range[1]:
+            raise ValueError(f"value_range is {list(self.value_range)}, expected the smaller number first")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out noise and atoms that there are not: model files stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        unused = [] if self.is_noisy else ["is_noisy", "noise"]
+        unused += [] if self.n_atoms > 1 else ["n_atoms", "value_range"]
+        return {name: value for name, value in told.items() if name not in unused}
+
+
+class _Judged(NamedTuple):
+    """What was expected of transitions, and how wrong that was; each of shape ``(n,)``.
+
+    Attributes
+    ----------
+    losses
+        What is to be made smaller, with gradients.
+    errors
+        How surprising they were, at least 0.
+    values
+        The mean return that was expected.
+    edges
+        Several atoms: how likely the return is to lie at one of the ends of the range, or beyond.
+    """
+
+    losses: Tensor
+    errors: Tensor
+    values: Tensor
+    edges: Tensor | None = None
 
 
 class DQN(Agent):
@@ -92,6 +160,8 @@ class DQN(Agent):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, generator)
+        n_atoms = self.config.n_atoms
+        self.atoms = atoms_of(self.config.value_range, n_atoms) if n_atoms > 1 else None
         self.network = self._build()
         self.target = self._build()
         self.target.copy_from(self.network)
@@ -120,23 +190,28 @@ class DQN(Agent):
         return self._epsilon.at(self.n_explored)
 
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
-        """Take the action of the highest value; while exploring, sometimes a random one."""
+        """Take the action of the highest value; while exploring, by noisy weights, and sometimes a random one."""
         with torch.inference_mode():
-            best = self.action_values(self.network, observations, mask).argmax(-1)
             if not explore:
-                return Acted(best, {})
+                return Acted(self._best(observations, mask), {})
+            with self._noise_in(self.network):
+                best = self._best(observations, mask)
             is_random = torch.rand(len(best), generator=self.generator) < self.epsilon
             self.n_explored += len(best)
             other = random_legal(self._legal(best, mask), self.generator)
             return Acted(torch.where(is_random, other, best), {})
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return how likely each action is while training."""
+        """Return how likely each action is while training; with noisy weights, how often some draws choose it."""
         with torch.inference_mode():
-            best = self.action_values(self.network, observations, mask).argmax(-1)
-            legal = self._legal(best, mask).float()
-            chances = self.epsilon * legal / legal.sum(-1, keepdim=True)
-            return chances.scatter_add_(1, best.unsqueeze(-1), torch.full((len(best), 1), 1.0 - self.epsilon))
+            if not self.config.is_noisy:
+                return self._chances(self._best(observations, mask), mask)
+            drawn = torch.Generator().manual_seed(0)  # asking changes nothing
+            chances = []
+            for _ in range(N_DRAWS):
+                with noise_in(self.network, drawn):
+                    chances.append(self._chances(self._best(observations, mask), mask))
+            return torch.stack(chances).mean(0)
 
     def learn(self, batch: Transitions) -> dict[str, float]:
         """Make one step of gradient descent on a batch of transitions."""
@@ -144,25 +219,26 @@ class DQN(Agent):
 
     def gradients(self, batch: Transitions) -> Generator[Descent, None, dict[str, float]]:
         """Compute the gradient on a batch of transitions."""
-        values, targets = self._values_and_targets(batch)
-        loss = (batch.weights * functional.smooth_l1_loss(values, targets, reduction="none")).mean()
+        judged = self._judged(batch)
+        loss = (batch.weights * judged.losses).mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         yield Descent(self.optimizer, self.config.max_grad_norm)
-        batch.errors = (values.detach() - targets).abs()
+        batch.errors = judged.errors
         self.n_updates += 1
         if self.n_updates % self.config.target_every == 0:
             self.target.copy_from(self.network, self.config.tau)
         return {
             "loss": float(loss.detach()),
-            "mean_value": float(values.detach().mean()),
+            "mean_value": float(judged.values.mean()),
             "mean_error": float(batch.errors.mean()),
             "epsilon": self.epsilon,
             "reward_scale": batch.scale,
+            **({} if judged.edges is None else {"edge_share": float(judged.edges.mean())}),
         }
 
     def errors(self, batch: Transitions) -> Tensor:
-        """Return how far the values of transitions are from what they should be, shape ``(n,)``, without learning.
+        """Return how surprising transitions are, shape ``(n,)``, without learning.
 
         Parameters
         ----------
@@ -170,14 +246,30 @@ class DQN(Agent):
             The transitions.
         """
         with torch.no_grad():
-            values, targets = self._values_and_targets(batch)
-            return (values - targets).abs()
+            return self._judged(batch).errors
 
-    def _values_and_targets(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+    def _judged(self, batch: Transitions) -> _Judged:
+        return self._judged_by_means(batch) if self.atoms is None else self._judged_by_atoms(batch, self.atoms)
+
+    def _judged_by_means(self, batch: Transitions) -> _Judged:
         with torch.no_grad():
-            next_values = self._next_values(batch)
-        values = log_prob_of(self.action_values(self.network, batch.observations, batch.masks), batch.actions)
-        return values, batch.returns + batch.discounts * next_values
+            targets = batch.returns + batch.discounts * self._next_values(batch)
+        with self._noise_in(self.network):
+            all_values = self.action_values(self.network, batch.observations, batch.masks)
+        values = log_prob_of(all_values, batch.actions)
+        losses = functional.smooth_l1_loss(values, targets, reduction="none")
+        return _Judged(losses, (values.detach() - targets).abs(), values.detach())
+
+    def _judged_by_atoms(self, batch: Transitions, atoms: Tensor) -> _Judged:
+        with torch.no_grad():
+            targets = project(self._next_chances(batch), batch.returns, batch.discounts, atoms)
+        with self._noise_in(self.network):
+            outputs = self._outputs(self.network, batch.observations, batch.masks)
+        log_chances = torch.log_softmax(_of_actions(outputs, batch.actions), -1)
+        losses = (torch.xlogy(targets, targets) - targets * log_chances).sum(-1)
+        values = log_chances.detach().exp() @ atoms
+        # Rounding may take a divergence a little below 0.
+        return _Judged(losses, losses.detach().clamp(min=0.0), values, targets[:, 0] + targets[:, -1])
 
     def action_values(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each action, shape ``(n, n_actions)``; those of illegal ones are `masking.ILLEGAL`.
@@ -189,14 +281,26 @@ class DQN(Agent):
         observations, mask
             As in `act`.
         """
+        outputs = self._outputs(network, observations, mask)
+        return outputs if self.atoms is None else self._means(outputs, mask)
+
+    def _outputs(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return what the network says of each action: a value, or the logits of its atoms, on an axis of their own."""
         if not self.config.is_dueling:
             return network.logits(observations, mask)
         advantages, values = network.both(observations, mask)
         if mask is None:
-            return values.unsqueeze(-1) + advantages - advantages.mean(-1, keepdim=True)
-        legal = advantages.masked_fill(~mask, 0.0)
-        means = legal.sum(-1, keepdim=True) / mask.sum(-1, keepdim=True)
-        return (values.unsqueeze(-1) + legal - means).masked_fill(~mask, ILLEGAL)
+            return values.unsqueeze(1) + advantages - advantages.mean(1, keepdim=True)
+        seen = mask if self.atoms is None else mask.unsqueeze(-1)
+        legal = advantages.masked_fill(~seen, 0.0)
+        means = legal.sum(1, keepdim=True) / seen.sum(1, keepdim=True)
+        return (values.unsqueeze(1) + legal - means).masked_fill(~seen, ILLEGAL)
+
+    def _means(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the mean of each action's distribution."""
+        if self.atoms is None:
+            raise TypeError("there are no distributions")
+        return mask_logits(torch.softmax(outputs, -1) @ self.atoms, mask)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the agent needs to continue, including how far it has explored."""
@@ -208,16 +312,55 @@ class DQN(Agent):
         self.n_explored = int(state.get("n_explored", 0))
 
     def _build(self) -> ActorCritic:
-        return build_network(
-            self.config, self.observation_shape, self.n_actions, self.generator, has_critic=self.config.is_dueling
+        config = self.config
+        network = build_network(
+            config,
+            self.observation_shape,
+            self.n_actions,
+            self.generator,
+            has_critic=config.is_dueling,
+            n_atoms=config.n_atoms,
         )
+        if config.is_noisy:
+            make_noisy(network, config.noise)
+        return network
+
+    def _noise_in(self, network: ActorCritic) -> contextlib.AbstractContextManager[None]:
+        """Let a network be noisy for a while, by noise that is drawn now, if noise is asked for."""
+        return noise_in(network, self.generator) if self.config.is_noisy else contextlib.nullcontext()
+
+    def _best(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        return self.action_values(self.network, observations, mask).argmax(-1)
+
+    def _chances(self, best: Tensor, mask: Tensor | None) -> Tensor:
+        """Return how likely each action is where one is the best, and some are drawn at random."""
+        legal = self._legal(best, mask).float()
+        chances = self.epsilon * legal / legal.sum(-1, keepdim=True)
+        return chances.scatter_add_(1, best.unsqueeze(-1), torch.full((len(best), 1), 1.0 - self.epsilon))
 
     def _legal(self, actions: Tensor, mask: Tensor | None) -> Tensor:
         return torch.ones((len(actions), self.n_actions), dtype=torch.bool) if mask is None else mask
 
     def _next_values(self, batch: Transitions) -> Tensor:
-        judged = self.action_values(self.target, batch.next_observations, batch.next_masks)
+        with self._noise_in(self.target):
+            judged = self.action_values(self.target, batch.next_observations, batch.next_masks)
+        return log_prob_of(judged, self._next_actions(batch, judged))
+
+    def _next_chances(self, batch: Transitions) -> Tensor:
+        """Return how likely each atom is after the best next action, shape ``(n, n_atoms)``."""
+        with self._noise_in(self.target):
+            outputs = self._outputs(self.target, batch.next_observations, batch.next_masks)
+        chosen = self._next_actions(batch, self._means(outputs, batch.next_masks))
+        return torch.softmax(_of_actions(outputs, chosen), -1)
+
+    def _next_actions(self, batch: Transitions, judged: Tensor) -> Tensor:
+        """Return the best next actions by the values of the network that judges, or of the one that learns."""
         if not self.config.is_double:
-            return judged.amax(-1)
-        chosen = self.action_values(self.network, batch.next_observations, batch.next_masks).argmax(-1)
-        return log_prob_of(judged, chosen)
+            return judged.argmax(-1)
+        with self._noise_in(self.network):
+            return self._best(batch.next_observations, batch.next_masks)
+
+
+def _of_actions(outputs: Tensor, actions: Tensor) -> Tensor:
+    """Return what is said of one action in each row, shape ``(n, n_atoms)``."""
+    return outputs[torch.arange(len(actions), device=actions.device), actions]

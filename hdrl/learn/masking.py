@@ -15,11 +15,13 @@ def mask_logits(logits: Tensor, mask: Tensor | None) -> Tensor:
     Parameters
     ----------
     logits
-        Shape ``(..., n_actions)``.
+        Shape ``(..., n_actions)``, or ``(..., n_actions, n_atoms)``.
     mask
-        Which actions are legal, of the same shape, bool; ``None``: all of them.
+        Which actions are legal, shape ``(..., n_actions)``, bool; ``None``: all of them.
     """
-    return logits if mask is None else logits.masked_fill(~mask, ILLEGAL)
+    if mask is None:
+        return logits
+    return logits.masked_fill(~mask if mask.ndim == logits.ndim else ~mask.unsqueeze(-1), ILLEGAL)
 
 
 def sample(logits: Tensor, generator: torch.Generator) -> Tensor:

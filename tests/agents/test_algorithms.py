@@ -21,6 +21,7 @@ LEARNERS = {
     "ppo": {"lr": 1e-2, "n_steps": 16, "minibatch_size": 64},
     "dqn": Q_LEARNING,
     "d3qn": Q_LEARNING,
+    "rainbow": {**Q_LEARNING, "epsilon_steps": 0},
     "sac": {**REPLAY, "lr": 1e-2, "tau": 0.05, "target_entropy": 0.2},
 }
 VARIANTS = {
@@ -29,6 +30,8 @@ VARIANTS = {
     "dqn dueling": {**Q_LEARNING, "is_dueling": True},
     "dqn prioritised": {**Q_LEARNING, "is_prioritised": True},
     "dqn n-step": {**Q_LEARNING, "n_return_steps": 3},
+    "dqn noisy": {**Q_LEARNING, "is_noisy": True, "epsilon_first": 0.0, "epsilon_last": 0.0},
+    "dqn distributional": {**Q_LEARNING, "n_atoms": 51},
 }
 ALL = {**LEARNERS, **VARIANTS}
 TASKS = [(name, seed) for name in LEARNERS for seed in (1, 2, 3)] + [(name, 1) for name in VARIANTS]
@@ -76,10 +79,11 @@ def test_it_learns_nothing_where_rewards_have_nothing_to_do_with_actions(name: s
 
 
 @pytest.mark.parametrize("network", ["kernel", "attention"])
-@pytest.mark.parametrize("name", ["reinforce", "a2c", "ppo", "d3qn", "sac"])
+@pytest.mark.parametrize("name", ["reinforce", "a2c", "ppo", "d3qn", "rainbow", "sac"])
 def test_it_learns_to_pick_the_shortest_job(name: str, network: str) -> None:
     envs = ShortestRowEnvs(16, n_rows=6, n_jobs=(2, 6), length=10)
     sizes = {"attention_heads": 1, "attention_width": 16} | ({} if network == "kernel" else {"hidden": (32,)})
+    sizes |= {"lr": 1e-3} if name == "rainbow" else {}  # noise and steps that large would take it off its way
     trainer = train(name, envs, 1, 4000, network=network, **sizes)
     guess = float(np.mean([1 / n for n in range(2, 7)]))
     assert mean_return(trainer, envs, 40) >= 8.0 > 10 * guess
@@ -96,6 +100,8 @@ NEXT_STEP, SAME_STEP = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
         ("ppo", NEXT_STEP),
         ("dqn", NEXT_STEP),
         ("dqn n-step", SAME_STEP),
+        ("dqn noisy", SAME_STEP),
+        ("dqn distributional", NEXT_STEP),
         ("sac", SAME_STEP),
     ],
 )
@@ -125,7 +131,7 @@ class PricedEnvs(IdentityEnvs):
         return self.unit * super().rewards_of(actions)
 
 
-@pytest.mark.parametrize("name", ["a2c", "ppo", "dqn", "d3qn", "dqn n-step", "sac"])
+@pytest.mark.parametrize("name", ["a2c", "ppo", "dqn", "d3qn", "rainbow", "dqn n-step", "sac"])
 def test_the_unit_of_rewards_does_not_matter(name: str) -> None:
     plain, priced = (train(name, envs(8, length=3), 1, 600).agent for envs in (IdentityEnvs, PricedEnvs))
     for module, other in zip(plain.modules.values(), priced.modules.values(), strict=True):
@@ -153,7 +159,7 @@ def test_masks_are_never_broken(name: str) -> None:
     if name == "rlscheduler" or name.startswith("advisor"):
         pytest.skip("its network takes other observations; the tests of their environments watch it")
     envs = Watched(4, n_actions=6, is_masked=True, length=7)
-    extra = {"warm_up": 20, "batch_size": 8} if name in ("dqn", "d3qn", "sac") else {}
+    extra = {"warm_up": 20, "batch_size": 8} if name in ("dqn", "d3qn", "rainbow", "sac") else {}
     agent = make_agent(name, envs.single_observation_space, envs.single_action_space, seed=3, **extra)
     Trainer(agent, envs, seed=3).run(n_steps=200)
     evaluate(agent, envs, 8)

@@ -25,6 +25,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "target_every": 3,
     },
 }
+SETTINGS["rainbow"] = SETTINGS["d3qn"]
 SCHEMES: dict[str, dict[str, Any]] = {
     "sync": {},
     "sync_backup": {"backup": 1},

@@ -30,6 +30,7 @@ _spec.loader.exec_module(teams)
 PAIRS = [("sync", name) for name in ("a2c", "ppo", "d3qn")] + [
     (scheme, "d3qn") for scheme in teams.SCHEMES if scheme != "sync"
 ]
+PAIRS += [(scheme, "rainbow") for scheme in ("sync", "gorila", "apex")]
 
 
 @pytest.fixture(autouse=True, scope="module")

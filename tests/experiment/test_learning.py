@@ -29,7 +29,7 @@ _spec.loader.exec_module(worlds)
 REPLAY = {"warm_up": 16, "updates_per_iteration": 4, "batch_size": 16, "capacity": 256}
 """Settings of algorithms that replay, for a world of two jobs."""
 
-SETTINGS = {"ppo": {"n_steps": 4}, "d3qn": REPLAY, "sac": REPLAY}
+SETTINGS = {"ppo": {"n_steps": 4}, "d3qn": REPLAY, "rainbow": REPLAY, "sac": REPLAY}
 """Settings of algorithms that would otherwise do too much in a test."""
 
 train, refused = worlds.train, worlds.refused
@@ -66,6 +66,7 @@ def stops_after(n: int) -> Progress:
         ("a2c", {}, 80),
         ("ppo", {"n_steps": 8, "minibatch_size": 32}, 30),
         ("d3qn", REPLAY | {"updates_per_iteration": 8, "epsilon_steps": 200, "target_every": 20}, 30),
+        ("rainbow", REPLAY | {"updates_per_iteration": 8, "target_every": 20}, 40),
     ],
 )
 def test_built_in_agents_find_the_best_pair(tmp_path: Path, algorithm: str, settings: dict, iterations: int):
@@ -112,7 +113,7 @@ def test_equal_seeds_give_equal_bytes(tmp_path: Path, algorithm: str):
     assert {name for name in first if first[name] != other[name]} >= {"model.pt", "training.csv", "rewards.log"}
 
 
-@pytest.mark.parametrize("algorithm", ["reinforce", "ppo", "d3qn", "sac"])
+@pytest.mark.parametrize("algorithm", ["reinforce", "ppo", "d3qn", "rainbow", "sac"])
 def test_what_is_interrupted_and_resumed_is_what_was_never_interrupted(tmp_path: Path, algorithm: str):
     settings = SETTINGS.get(algorithm, {})
     changes = {"algorithm": algorithm, "settings": settings, "validation_every": 3, "checkpoint_every": 5}

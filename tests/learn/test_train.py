@@ -21,6 +21,7 @@ CASES = {
     "a2c": {"n_steps": 7},
     "ppo": {"n_steps": 7, "minibatch_size": 10},
     "d3qn": {**REPLAY, "n_return_steps": 2, "target_every": 3},
+    "rainbow": {**REPLAY, "target_every": 3},
     "sac": REPLAY,
 }
 

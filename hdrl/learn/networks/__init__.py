@@ -7,11 +7,13 @@ example agents.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
+from hdrl.errors import LearningError
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.networks.attention import AttentionActorCritic
 from hdrl.learn.networks.base import ActorCritic
@@ -34,8 +36,9 @@ class Builder(Protocol):
         generator: torch.Generator,
         *,
         has_critic: bool,
+        n_atoms: int = 1,
     ) -> ActorCritic:
-        """Make a network."""
+        """Make a network; ``n_atoms`` is given only where it is not 1."""
 
 
 NETWORKS: Registry[Builder] = Registry("network")
@@ -49,6 +52,7 @@ def build_network(
     generator: torch.Generator,
     *,
     has_critic: bool = True,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     """Make the network that settings name.
 
@@ -62,15 +66,25 @@ def build_network(
         Source of the first weights.
     has_critic
         Whether a critic is needed.
+    n_atoms
+        Numbers for each action, and of the critic.
 
     Raises
     ------
     UnknownName
         If there is no such network.
     LearningError
-        If the network cannot take such observations.
+        If the network cannot take such observations, or knows one number for each action alone.
     """
-    return NETWORKS[config.network](config, observation_shape, n_actions, generator, has_critic=has_critic)
+    builder = NETWORKS[config.network]
+    if n_atoms == 1:  # networks of users need not know of atoms
+        return builder(config, observation_shape, n_actions, generator, has_critic=has_critic)
+    if "n_atoms" not in inspect.signature(builder).parameters:
+        raise LearningError(
+            f"network {config.network!r} gives one number for each action, not {n_atoms} atoms: its function would"
+            " have to take n_atoms"
+        )
+    return builder(config, observation_shape, n_actions, generator, has_critic=has_critic, n_atoms=n_atoms)
 
 
 def _register(name: str) -> Callable[[Builder], Builder]:
@@ -85,6 +99,7 @@ def _mlp(
     generator: torch.Generator,
     *,
     has_critic: bool,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     return MlpActorCritic(
         observation_shape,
@@ -95,6 +110,7 @@ def _mlp(
         activation=config.activation,
         is_shared=config.is_shared and has_critic,
         has_critic=has_critic,
+        n_atoms=n_atoms,
     )
 
 
@@ -106,6 +122,7 @@ def _kernel(
     generator: torch.Generator,
     *,
     has_critic: bool,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     return KernelActorCritic(
         observation_shape,
@@ -113,6 +130,7 @@ def _kernel(
         generator,
         has_critic=has_critic,
         sees_all_rows=config.visible_rows == "all",
+        n_atoms=n_atoms,
     )
 
 
@@ -124,6 +142,7 @@ def _attention(
     generator: torch.Generator,
     *,
     has_critic: bool,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     return AttentionActorCritic(
         observation_shape,
@@ -135,6 +154,7 @@ def _attention(
         activation=config.activation,
         has_critic=has_critic,
         sees_all_rows=config.visible_rows == "all",
+        n_atoms=n_atoms,
     )
 
 
@@ -146,9 +166,10 @@ def _sequence(
     generator: torch.Generator,
     *,
     has_critic: bool,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     del config  # its sizes are those of the advisor that it is after
-    return SequenceActorCritic(observation_shape, n_actions, generator, has_critic=has_critic)
+    return SequenceActorCritic(observation_shape, n_actions, generator, has_critic=has_critic, n_atoms=n_atoms)
 
 
 @_register("hdeeprm_reinforce")
@@ -159,6 +180,7 @@ def _hdeeprm_reinforce(
     generator: torch.Generator,
     *,
     has_critic: bool,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     """Return four hidden layers of equal width, as the REINFORCE example of HDeepRM; a critic, if any, likewise."""
     width = _width(config)
@@ -170,6 +192,7 @@ def _hdeeprm_reinforce(
         activation="leaky_relu",
         has_critic=has_critic,
         has_plain_init=True,
+        n_atoms=n_atoms,
     )
 
 
@@ -181,6 +204,7 @@ def _hdeeprm_actor_critic(
     generator: torch.Generator,
     *,
     has_critic: bool,
+    n_atoms: int = 1,
 ) -> ActorCritic:
     """Return a shared first layer, then three hidden layers each, as the actor-critic example of HDeepRM."""
     width = _width(config)
@@ -194,6 +218,7 @@ def _hdeeprm_actor_critic(
         is_shared=True,
         has_critic=has_critic,
         has_plain_init=True,
+        n_atoms=n_atoms,
     )
 
 

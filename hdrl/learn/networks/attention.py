@@ -91,6 +91,8 @@ class AttentionActorCritic(ActorCritic):
         Whether there is a critic.
     sees_all_rows
         Whether rows whose actions are illegal are attended to as well.
+    n_atoms
+        Numbers for each action, and of the critic.
     """
 
     def __init__(
@@ -105,38 +107,39 @@ class AttentionActorCritic(ActorCritic):
         activation: Activation = "relu",
         has_critic: bool = True,
         sees_all_rows: bool = False,
+        n_atoms: int = 1,
     ) -> None:
         super().__init__()
         if width % n_heads:
             raise LearningError(f"attention_width is {width}, expected a multiple of attention_heads ({n_heads})")
         self.n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "attention")
-        self.has_critic = has_critic
+        self.has_critic, self.n_atoms = has_critic, n_atoms
         self.sees_all_rows = sees_all_rows
         self.actor_encoder = Encoder(n_features, width, n_heads, activation, generator)
-        self.actor_head = mlp((width, *hidden, 1), generator, activation, last_gain=POLICY_GAIN)
+        self.actor_head = mlp((width, *hidden, n_atoms), generator, activation, last_gain=POLICY_GAIN)
         self.actor_extra = (
-            mlp((width, *hidden, n_extra), generator, activation, last_gain=POLICY_GAIN) if n_extra else None
+            mlp((width, *hidden, n_extra * n_atoms), generator, activation, last_gain=POLICY_GAIN) if n_extra else None
         )
         self.critic_encoder: nn.Module = nn.Identity()
         self.critic_head = nn.Sequential()
         if has_critic:
             self.critic_encoder = Encoder(n_features, width, n_heads, activation, generator)
-            self.critic_head = mlp((width, *hidden, 1), generator, activation, last_gain=VALUE_GAIN)
+            self.critic_head = mlp((width, *hidden, n_atoms), generator, activation, last_gain=VALUE_GAIN)
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a logit for each row."""
         present = self._present(mask)
         rows = self.actor_encoder(observations, present)
-        logits: Tensor = self.actor_head(rows).squeeze(-1)
+        logits = self.without_axis(self.actor_head(rows))
         if self.actor_extra is not None:
-            logits = torch.cat([logits, self.actor_extra(_mean(rows, present))], dim=-1)
+            extra = self.by_atoms(self.actor_extra(_mean(rows, present)))
+            logits = torch.cat([logits, extra], dim=1)
         return mask_logits(logits, mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each observation."""
         present = self._present(mask)
-        value: Tensor = self.critic_head(_mean(self.critic_encoder(observations, present), present))
-        return value.squeeze(-1)
+        return self.without_axis(self.critic_head(_mean(self.critic_encoder(observations, present), present)))
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights of the critic."""

@@ -18,9 +18,13 @@ class ActorCritic(nn.Module, abc.ABC):
     ----------
     has_critic
         Whether there is a critic.
+    n_atoms
+        How many numbers there are for each action, and for the observation. If it is not 1, all that is returned has a
+        last axis of that length.
     """
 
     has_critic: bool
+    n_atoms: int = 1
 
     @abc.abstractmethod
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
@@ -62,6 +66,26 @@ class ActorCritic(nn.Module, abc.ABC):
         """Return all other weights: those of the actor, and those that both share."""
         own = {id(parameter) for parameter in self.critic_parameters()}
         return [parameter for parameter in self.parameters() if id(parameter) not in own]
+
+    def by_atoms(self, numbers: Tensor) -> Tensor:
+        """Return numbers whose last axis holds all atoms of several actions with an axis of its own for the atoms.
+
+        Parameters
+        ----------
+        numbers
+            Shape ``(..., k * n_atoms)``; it becomes ``(..., k, n_atoms)``, or stays as it is if there is one atom.
+        """
+        return numbers if self.n_atoms == 1 else numbers.reshape(*numbers.shape[:-1], -1, self.n_atoms)
+
+    def without_axis(self, numbers: Tensor) -> Tensor:
+        """Return numbers, shape ``(..., n_atoms)``, without their last axis if there is one atom.
+
+        Parameters
+        ----------
+        numbers
+            What a last layer gave.
+        """
+        return numbers.squeeze(-1) if self.n_atoms == 1 else numbers
 
     @torch.no_grad()
     def copy_from(self, other: ActorCritic, share: float = 1.0) -> None:

@@ -29,10 +29,11 @@ class KernelActorCritic(ActorCritic):
     ..        ``n_rows`` such numbers    64, 32, 8, 1                                   the value
     ========  =========================  =============================================  ==========
 
-    With 8 features the actor has 961 weights. Rows that hold no job are not computed: their logits are impossible,
-    and they count as 0 to the critic (RLScheduler sends a fixed padding row through its critic instead, a constant
-    that the next layer can learn away). Where there are more actions than rows, the logits of the others (for instance
-    "wait") come from a linear layer over the mean of the rows' last hidden layer.
+    With several atoms, the last layers have as many outputs. With 8 features the actor has 961 weights. Rows that hold
+    no job are not computed: their logits are impossible, and they count as 0 to the critic (RLScheduler sends a fixed
+    padding row through its critic instead, a constant that the next layer can learn away). Where there are more actions
+    than rows, the logits of the others (for instance "wait") come from a linear layer over the mean of the rows' last
+    hidden layer.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ class KernelActorCritic(ActorCritic):
         Whether there is a critic.
     sees_all_rows
         Whether rows whose actions are illegal are looked at as well.
+    n_atoms
+        Numbers for each action, and of the critic.
     """
 
     def __init__(
@@ -56,20 +59,23 @@ class KernelActorCritic(ActorCritic):
         *,
         has_critic: bool = True,
         sees_all_rows: bool = False,
+        n_atoms: int = 1,
     ) -> None:
         super().__init__()
         n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "kernel")
-        self.has_critic = has_critic
+        self.has_critic, self.n_atoms = has_critic, n_atoms
         self.sees_all_rows = sees_all_rows
         self.n_extra = n_extra
         self.actor_body = RowLayers((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
-        self.actor_head = RowLayers(ROW_LAYERS[-2:], generator, last_gain=POLICY_GAIN)
-        self.actor_extra = mlp((ROW_LAYERS[-2], n_extra), generator, last_gain=POLICY_GAIN) if n_extra else None
+        self.actor_head = RowLayers((ROW_LAYERS[-2], n_atoms), generator, last_gain=POLICY_GAIN)
+        self.actor_extra = (
+            mlp((ROW_LAYERS[-2], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
+        )
         self.critic_rows: nn.Sequential = nn.Sequential()
         self.critic_head = nn.Sequential()
         if has_critic:
             self.critic_rows = RowLayers((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
-            self.critic_head = mlp((n_rows, *CRITIC_LAYERS), generator, last_gain=VALUE_GAIN)
+            self.critic_head = mlp((n_rows, *CRITIC_LAYERS[:-1], n_atoms), generator, last_gain=VALUE_GAIN)
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a logit for each row."""
@@ -93,9 +99,9 @@ class KernelActorCritic(ActorCritic):
 
     def _logits(self, rows: Rows, mask: Tensor | None) -> Tensor:
         hidden = self.actor_body(rows.features)
-        logits = rows.spread(self.actor_head(hidden).squeeze(-1), ILLEGAL)
+        logits = rows.spread(self.without_axis(self.actor_head(hidden)), ILLEGAL)
         if self.actor_extra is not None:
-            logits = torch.cat([logits, self._extra_logits(rows, hidden)], dim=-1)
+            logits = torch.cat([logits, self._extra_logits(rows, hidden)], dim=1)
         return mask_logits(logits, mask) if self.sees_all_rows or self.actor_extra is not None else logits
 
     def _extra_logits(self, rows: Rows, hidden: Tensor) -> Tensor:
@@ -104,9 +110,8 @@ class KernelActorCritic(ActorCritic):
         sums = hidden.new_zeros((n, hidden.shape[-1])).index_add(0, owners, hidden)
         counts = torch.bincount(owners, minlength=n).clamp_(min=1).unsqueeze(-1)
         extra: Tensor = self.actor_extra(sums / counts) if self.actor_extra is not None else sums
-        return extra
+        return self.by_atoms(extra)
 
     def _values(self, rows: Rows) -> Tensor:
         numbers = rows.spread(self.critic_rows(rows.features).squeeze(-1), 0.0)
-        value: Tensor = self.critic_head(numbers)
-        return value.squeeze(-1)
+        return self.without_axis(self.critic_head(numbers))

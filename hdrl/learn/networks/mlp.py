@@ -20,8 +20,8 @@ class MlpActorCritic(ActorCritic):
     part      input                        output
     ========  ===========================  ========================================
     trunk     all numbers of observation   ``hidden[-1]``, if shared
-    actor     the same, or the trunk's     ``n_actions``
-    critic    the same, or the trunk's     1
+    actor     the same, or the trunk's     ``n_actions * n_atoms``
+    critic    the same, or the trunk's     ``n_atoms``
     ========  ===========================  ========================================
 
     Parameters
@@ -42,6 +42,8 @@ class MlpActorCritic(ActorCritic):
         Whether there is a critic.
     has_plain_init
         Whether torch's own first weights are used, as HDeepRM does, instead of orthogonal ones.
+    n_atoms
+        Numbers for each action, and of the critic.
     """
 
     def __init__(
@@ -56,10 +58,11 @@ class MlpActorCritic(ActorCritic):
         is_shared: bool = False,
         has_critic: bool = True,
         has_plain_init: bool = False,
+        n_atoms: int = 1,
     ) -> None:
         super().__init__()
         sizes = (math.prod(observation_shape), *hidden)
-        self.has_critic = has_critic
+        self.has_critic, self.n_atoms = has_critic, n_atoms
         self.trunk = nn.Sequential()
         if is_shared:
             self.trunk = mlp(sizes, generator, activation, is_open=True, has_plain_init=has_plain_init)
@@ -69,23 +72,22 @@ class MlpActorCritic(ActorCritic):
             whole = (*sizes, *heads, n_out)
             return mlp(whole, generator, activation, last_gain=gain, has_plain_init=has_plain_init)
 
-        self.actor = network(n_actions, POLICY_GAIN)
-        self.critic = network(1, VALUE_GAIN) if has_critic else nn.Sequential()
+        self.actor = network(n_actions * n_atoms, POLICY_GAIN)
+        self.critic = network(n_atoms, VALUE_GAIN) if has_critic else nn.Sequential()
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each action."""
-        return mask_logits(self.actor(self.trunk(observations.flatten(1))), mask)
+        return mask_logits(self.by_atoms(self.actor(self.trunk(observations.flatten(1)))), mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each observation."""
         del mask
-        value: Tensor = self.critic(self.trunk(observations.flatten(1)))
-        return value.squeeze(-1)
+        return self.without_axis(self.critic(self.trunk(observations.flatten(1))))
 
     def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return both, passing the trunk once."""
         shared = self.trunk(observations.flatten(1))
-        return mask_logits(self.actor(shared), mask), self.critic(shared).squeeze(-1)
+        return mask_logits(self.by_atoms(self.actor(shared)), mask), self.without_axis(self.critic(shared))
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights that serve the critic alone."""

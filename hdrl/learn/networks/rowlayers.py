@@ -52,7 +52,8 @@ class RowLayers(nn.Sequential):
         rows
             Shape ``(k, sizes[0])``.
         """
-        result: Tensor = _Layers.apply(rows, self.is_open, *self.parameters())  # type: ignore[no-untyped-call]
+        weights = [one for layer in self if not isinstance(layer, nn.ReLU) for one in (layer.weight, layer.bias)]
+        result: Tensor = _Layers.apply(rows, self.is_open, *weights)  # type: ignore[no-untyped-call]
         return result
 
 

@@ -28,17 +28,17 @@ class Rows(NamedTuple):
     shape: tuple[int, int]
 
     def spread(self, numbers: Tensor, fill: float) -> Tensor:
-        """Put one number for each row back to its place, shape ``(n, n_rows)``.
+        """Put what belongs to each row back to its place, shape ``(n, n_rows, ...)``.
 
         Parameters
         ----------
         numbers
-            Shape ``(k,)``.
+            Shape ``(k, ...)``.
         fill
             What stands in the places of the other rows.
         """
-        flat = numbers.new_full((self.shape[0] * self.shape[1],), fill)
-        return flat.index_copy(0, self.places, numbers).view(self.shape)
+        flat = numbers.new_full((self.shape[0] * self.shape[1], *numbers.shape[1:]), fill)
+        return flat.index_copy(0, self.places, numbers).view(*self.shape, *numbers.shape[1:])
 
 
 def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:

@@ -49,6 +49,8 @@ class SequenceActorCritic(ActorCritic):
         Source of the first weights, and of the embedding.
     has_critic
         Whether there is a critic.
+    n_atoms
+        Numbers for each action, and of the critic.
 
     Raises
     ------
@@ -66,37 +68,37 @@ class SequenceActorCritic(ActorCritic):
         generator: torch.Generator,
         *,
         has_critic: bool = True,
+        n_atoms: int = 1,
     ) -> None:
         super().__init__()
         if len(observation_shape) != 1 or observation_shape[0] < 2:
             raise LearningError(
                 f"network 'sequence' reads a share of time and ids in one row, not observations of {observation_shape}"
             )
-        self.has_critic = has_critic
+        self.has_critic, self.n_atoms = has_critic, n_atoms
         self.register_buffer("embedding", torch.randn(N_IDS, EMBEDDED, generator=generator))
         self.register_buffer("waves", 2.0 * math.pi * torch.arange(1, N_WAVES + 1, dtype=torch.float32))
         self.reader = _lstm(EMBEDDED, READ, generator, is_both_ways=True)
         self.encoder = _lstm(2 * READ, ENCODED, generator)
         sizes = (ENCODED + N_WAVES, *HEAD)
-        self.actor = mlp((*sizes, n_actions), generator, last_gain=POLICY_GAIN)
-        self.critic = mlp((*sizes, 1), generator, last_gain=VALUE_GAIN) if has_critic else nn.Sequential()
+        self.actor = mlp((*sizes, n_actions * n_atoms), generator, last_gain=POLICY_GAIN)
+        self.critic = mlp((*sizes, n_atoms), generator, last_gain=VALUE_GAIN) if has_critic else nn.Sequential()
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each action."""
         seen, place = self._read(observations)
-        return mask_logits(self.actor(seen)[place], mask)
+        return mask_logits(self.by_atoms(self.actor(seen)[place]), mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each observation."""
         del mask
         seen, place = self._read(observations)
-        value: Tensor = self.critic(seen)[place]
-        return value.squeeze(-1)
+        return self.without_axis(self.critic(seen)[place])
 
     def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return both, reading once."""
         seen, place = self._read(observations)
-        return mask_logits(self.actor(seen)[place], mask), self.critic(seen)[place].squeeze(-1)
+        return mask_logits(self.by_atoms(self.actor(seen)[place]), mask), self.without_axis(self.critic(seen)[place])
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights that serve the critic alone."""

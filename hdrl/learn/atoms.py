@@ -1,0 +1,54 @@
+"""Distributions of returns over fixed atoms: what C51 learns instead of mean returns.
+
+Bellemare et al., "A Distributional Perspective on Reinforcement Learning", ICML 2017.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def atoms_of(value_range: tuple[float, float], n_atoms: int) -> Tensor:
+    """Return the returns that a distribution is over, evenly spaced, shape ``(n_atoms,)``.
+
+    Parameters
+    ----------
+    value_range
+        The smallest and the largest.
+    n_atoms
+        How many, at least 2.
+    """
+    return torch.linspace(*value_range, n_atoms)
+
+
+def project(chances: Tensor, returns: Tensor, discounts: Tensor, atoms: Tensor) -> Tensor:
+    """Return the distribution of ``return + discount * later`` over the same atoms (algorithm 1 of the paper).
+
+    What falls between two atoms is shared by them, more to the nearer one, so that the mean stays as it is; what falls
+    beyond the last one counts as the last one.
+
+    Parameters
+    ----------
+    chances
+        How likely each atom is later, shape ``(n, n_atoms)``.
+    returns, discounts
+        What is earned until then, and by how much what comes later counts; shape ``(n,)``.
+    atoms
+        What `atoms_of` returned.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n, n_atoms)``; each row sums to 1 as ``chances`` does.
+    """
+    first, last = atoms[0], atoms[-1]
+    n_gaps = len(atoms) - 1
+    moved = torch.addcmul(returns.unsqueeze(-1), discounts.unsqueeze(-1), atoms).clamp(first, last)
+    places = ((moved - first) * (n_gaps / (last - first))).clamp(max=n_gaps)
+    # The last atom is wholly above its gap, so that there is always an atom on either side.
+    below = places.floor().clamp(max=n_gaps - 1)
+    above_share = places - below
+    index = below.long()
+    found = torch.zeros_like(chances).scatter_add_(1, index, chances * (1.0 - above_share))
+    return found.scatter_add_(1, index + 1, chances * above_share)

@@ -1,0 +1,124 @@
+"""Layers whose weights are noisy while an agent explores and learns, by as much as it learns to be good.
+
+Fortunato et al., "Noisy Networks for Exploration", ICLR 2018, with factorised Gaussian noise. What differs from the
+paper: the means of the weights begin as the weights of a network without noise do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class NoisyLinear(nn.Module):
+    """A linear layer whose weights are ``mean + spread * noise``.
+
+    The noise of a weight is the product of one number for its input and one for its output, that of a bias the number
+    of its output. There is none unless `noise_in` draws it.
+
+    Parameters
+    ----------
+    layer
+        The layer whose weights are the means.
+    first_spread
+        The spread of all weights at first, times the root of the number of inputs.
+    """
+
+    def __init__(self, layer: nn.Linear, first_spread: float) -> None:
+        super().__init__()
+        spread = first_spread / math.sqrt(layer.in_features)
+        self.mean_weight = nn.Parameter(layer.weight.detach())
+        self.mean_bias = nn.Parameter(layer.bias.detach())
+        self.spread_weight = nn.Parameter(torch.full_like(layer.weight, spread))
+        self.spread_bias = nn.Parameter(torch.full_like(layer.bias, spread))
+        self._noise: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights now, shape ``(n_out, n_in)``."""
+        if self._noise is None:
+            return self.mean_weight
+        of_inputs, of_outputs = self._noise
+        return torch.addcmul(self.mean_weight, self.spread_weight, torch.outer(of_outputs, of_inputs))
+
+    @property
+    def bias(self) -> Tensor:
+        """The biases now, shape ``(n_out,)``."""
+        if self._noise is None:
+            return self.mean_bias
+        return torch.addcmul(self.mean_bias, self.spread_bias, self._noise[1])
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return what comes out with the weights of now.
+
+        Parameters
+        ----------
+        inputs
+            Shape ``(..., n_in)``.
+        """
+        return functional.linear(inputs, self.weight, self.bias)
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Draw new noise.
+
+        Parameters
+        ----------
+        generator
+            Source of random numbers.
+        """
+        n_out, n_in = self.mean_weight.shape
+        drawn = torch.randn(n_in + n_out, generator=generator)
+        flattened = (drawn.sign() * drawn.abs().sqrt()).to(self.mean_weight.device)
+        self._noise = flattened[:n_in], flattened[n_in:]
+
+    def be_quiet(self) -> None:
+        """Go back to the means."""
+        self._noise = None
+
+
+def make_noisy(module: nn.Module, first_spread: float) -> None:
+    """Put a `NoisyLinear` in the place of every linear layer of a network; recurrent layers stay as they are.
+
+    Parameters
+    ----------
+    module
+        The network, which is changed.
+    first_spread
+        As in `NoisyLinear`.
+    """
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, NoisyLinear(child, first_spread))
+        else:
+            make_noisy(child, first_spread)
+
+
+@contextlib.contextmanager
+def noise_in(module: nn.Module, generator: torch.Generator) -> Iterator[None]:
+    """Let the weights of a network be noisy for a while, by the same noise in all that is computed meanwhile.
+
+    Parameters
+    ----------
+    module
+        The network; without a `NoisyLinear` nothing happens, and nothing is drawn.
+    generator
+        Source of random numbers.
+
+    Yields
+    ------
+    None
+        While they are noisy.
+    """
+    layers = [one for one in module.modules() if isinstance(one, NoisyLinear)]
+    for layer in layers:
+        layer.draw(generator)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.be_quiet()
