@@ -9,7 +9,7 @@ from typing import Any
 from hdrl.errors import OptionsError
 from hdrl.experiment.train.environments import Environment, creator
 
-CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads")
+CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
 """Arguments that change neither actions nor observations: what is rewarded, and how fast it is."""
 
 

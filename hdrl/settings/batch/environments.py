@@ -114,6 +114,7 @@ class JobPickSpec(PlainEnvironment):
 
     id = "hdrl/JobPick-v0"
     given = GIVEN
+    file_arguments = ("more_logs",)
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.

@@ -18,13 +18,15 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
-from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, RELATIVE, job_pick_options
+from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
 from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import pool_trace
 from hdrl.settings.batch.envs.rewards import GivenObjective
+from hdrl.settings.batch.kernel.codes import PREDICT_NOTHING
 from hdrl.settings.batch.order import entries
-from hdrl.settings.batch.order.state import OUTPUTS, SHARED, OrderState, new_order_state, set_episode
+from hdrl.settings.batch.order.past import PoolPast, most_groups
+from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED, OrderState, new_order_state, set_episode
 from hdrl.settings.batch.order.table import job_table, row_templates
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
@@ -106,6 +108,15 @@ class JobPickVectorEnv(RowPickVectorEnv):
         Names of further features, see `envs.job_pick_options.FEATURES`.
     skip
         Whether there is an action that starts nothing.
+    predictor
+        What predicts run times where features go by predictions: a name of `hdrl.predict.PREDICTORS` that learns from
+        ended jobs. Windows of a log begin with what jobs before them have told by then.
+    scaled_columns
+        Whether columns 1 to 6 say anything; otherwise all are 1. They are divided by what is largest in the workload,
+        so that they mean something else in another one.
+    more_logs
+        Further logs that windows are drawn from as well, each on as many identical processors as its header says, and
+        from the same shares of its jobs as ``part`` is of the first one.
     kill
         Kept for options of older versions: jobs are killed at the walltimes that the workload gives them. ``False`` is
         refused where that happens.
@@ -159,6 +170,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
         order: str = "fcfs",
         features: Iterable[str] = (),
         skip: bool = False,
+        predictor: str = DEFAULT_PREDICTOR,
+        scaled_columns: bool = True,
+        more_logs: Sequence[str] = (),
         kill: bool | None = None,
         compatibility: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
@@ -168,7 +182,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         **choices: Any,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(skip=skip, **({} if kill is None else {"kill": kill}))
+        check_flags(skip=skip, scaled_columns=scaled_columns, **({} if kill is None else {"kill": kill}))
         self.options = job_pick_options(
             commitment=commitment,
             backfilling=backfilling,
@@ -180,10 +194,14 @@ class JobPickVectorEnv(RowPickVectorEnv):
             skip=skip,
             max_jobs=max_jobs,
             compatibility=compatibility,
+            predictor=predictor,
+            scaled_columns=scaled_columns,
         )
         check_choices(choices, signature(JobPickVectorEnv).parameters)
         keeps_dates = compatibility == COMPATIBILITY
         self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=keeps_dates, **choices)
+        part = _same_shares(part, self.inputs.workloads[0].n_jobs) if more_logs else part
+        self.inputs = self.inputs.with_logs(more_logs) if more_logs else self.inputs
         if kill is False and self.inputs.is_killed.any():
             raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
         self.platform = self.inputs.platform
@@ -201,13 +219,14 @@ class JobPickVectorEnv(RowPickVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
-        columns, n_procs = self.inputs.columns, self.platform.n_cores
+        columns, procs = self.inputs.columns, self.inputs.n_procs
         self._shared: dict[str, NDArray[Any]] = {
             "jobs": job_table(columns),
-            "templates": row_templates(columns, n_procs),
-            "settings": self.options.settings(n_procs, columns.requested_time_s),
+            "templates": row_templates(columns, procs, is_scaled=self.options.scaled_columns),
+            "settings": self.options.settings(int(procs.max()), columns.requested_time_s),
             "columns": np.array(self.options.columns, dtype=np.int64),
         }
+        self._past = PoolPast(self.inputs.workloads, self.inputs.orders) if self.options.predicts else None
         self._pool = self._new_pool(
             self.num_envs,
             self.plan.max_jobs,
@@ -223,7 +242,15 @@ class JobPickVectorEnv(RowPickVectorEnv):
         self._pay = PickPay(self.options, self.num_envs)
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
-        return new_order_state(n_envs, n_jobs, **self._shared, **outputs)
+        network = self.options.network
+        return new_order_state(n_envs, n_jobs, network=network, n_sums=most_groups(n_jobs), **self._shared, **outputs)
+
+    def _plain_pool(self, n_envs: int, n_jobs: int) -> OrderState:
+        """Return a pool in which nothing is predicted, for priorities that go by requested times."""
+        settings = self._shared["settings"].copy()
+        settings["predictor"] = PREDICT_NOTHING
+        shared = self._shared | {"settings": settings}
+        return new_order_state(n_envs, n_jobs, network=None, n_sums=0, **shared)
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -260,7 +287,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
 
     def _set_window(self, pool: OrderState, row: int, window: Window) -> None:
         first = self.inputs.first_jobs[window.workload] + window.start
-        set_episode(pool, row, first, window.n_jobs)
+        set_episode(pool, row, first, window.n_jobs, self.inputs.platforms[window.workload].n_cores)
+        if self._past is not None and pool.groups.size:
+            self._past.write(pool, row, window.workload, window.start, window.n_jobs)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
         entries.reset_rows(self._lent, self._team, chosen)
@@ -293,11 +322,17 @@ class JobPickVectorEnv(RowPickVectorEnv):
     def _after_load(self) -> None:
         self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
 
+    @property
+    def _unused_scalars(self) -> frozenset[str]:
+        """Scalars that stay as they are, so that nothing is saved of them."""
+        return self._pay.unused | (frozenset() if len(set(self.inputs.n_procs.tolist())) > 1 else {"n_procs"})
+
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()
-        own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS)}
+        unused = () if self.options.predicts else HISTORY
+        own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS, *unused)}
         scalars = own.pop("scalars")
-        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in self._pay.unused}
+        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in self._unused_scalars}
         return own | {"windows": self._windows} | self._pay.arrays()
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
@@ -337,7 +372,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         places = slice(first, first + window.n_jobs)
         order = self.inputs.orders[window.workload]
         return pool_trace(
-            self.platform,
+            self.inputs.platforms[window.workload],
             self.inputs.workloads[window.workload].take(order[window.start : window.start + window.n_jobs]),
             start_s,
             self.inputs.columns.run_s[places],
@@ -375,7 +410,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         chosen = list(self.plan.windows if windows is None else windows)
         if not chosen:
             raise OptionsError("windows is missing: the plan of episodes draws them, so there is no list of them")
-        pool = self._new_pool(len(chosen), max(window.n_jobs for window in chosen))
+        pool = self._plain_pool(len(chosen), max(window.n_jobs for window in chosen))
         lent = Lent(pool)
         results = {}
         for name, key in zip(names, keys, strict=True):
@@ -384,6 +419,15 @@ class JobPickVectorEnv(RowPickVectorEnv):
             values = entries.run_keys(lent, [key] * len(chosen))
             results[name] = self._pay.named(values, np.arange(len(chosen)))
         return results
+
+
+def _same_shares(part: Part, n_jobs: int) -> Part:
+    """Return a part of a workload as shares of its jobs, which mean the same of other workloads."""
+    if isinstance(part, str):
+        return part
+    first, last = part
+    is_places = isinstance(first, int) and isinstance(last, int)
+    return (first / n_jobs, last / n_jobs) if is_places else part
 
 
 class JobPickEnv(RowPickEnv):

@@ -20,6 +20,7 @@ from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.state import SETTINGS_DTYPE
 from hdrl.settings.batch.policies.choices import BACKFILLINGS as KINDS
 from hdrl.settings.batch.policies.pairs import PRIORITIES
+from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.items() if one.pool_code != NO_CODE}
 """The objectives of `envs.rewards` that a pool knows, by the names of their metrics."""
@@ -57,11 +58,19 @@ FEATURES: dict[str, tuple[int, ...]] = {
     "earliest_start": (codes.EARLIEST_START,),
     "is_chosen": (codes.IS_CHOSEN,),
     "profile": tuple(range(codes.PROFILE, codes.PROFILE + codes.N_PROFILE)),
+    "index": tuple(range(codes.INDEX, codes.BACKLOG)),
+    "backlog": (codes.BACKLOG,),
 }
 """Further features, and the columns that each takes."""
 
+PREDICTED = frozenset({"index", "backlog"})
+"""Features that need predicted run times."""
+
 SKIP = "skip"
 """The extra action that starts nothing."""
+
+DEFAULT_PREDICTOR = "geo"
+"""What predicts run times unless chosen."""
 
 COMPATIBILITY = "rlscheduler"
 """The compatibility mode."""
@@ -98,7 +107,8 @@ class JobPickOptions:
 
     Attributes
     ----------
-    commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility
+    commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility, \
+    predictor, scaled_columns
         See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
     """
 
@@ -112,6 +122,19 @@ class JobPickOptions:
     has_skip: bool
     max_jobs: int
     compatibility: str | None
+    predictor: str = DEFAULT_PREDICTOR
+    scaled_columns: bool = True
+
+    @property
+    def predicts(self) -> bool:
+        """Whether run times are predicted."""
+        return not PREDICTED.isdisjoint(self.features)
+
+    @property
+    def network(self) -> NDArray[np.float64]:
+        """The numbers of the network that predicts run times; empty without."""
+        asked = PREDICTORS[self.predictor].asked() if self.predicts else {}
+        return np.array(asked.get("network", ()), dtype=np.float64)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -167,6 +190,7 @@ class JobPickOptions:
         s["is_shaped"] = REWARDS[self.reward]
         s["max_jobs"] = self.max_jobs
         s["n_features"] = self.n_features
+        s["predictor"] = PREDICTORS[self.predictor].code if self.predicts else kernel_codes.PREDICT_NOTHING
         s["log_requested_scale"] = 1.0 / math.log1p(max(float(requested_time_s.max(initial=1.0)), 1.0))
         return result
 
@@ -183,12 +207,15 @@ def job_pick_options(
     skip: bool,
     max_jobs: int,
     compatibility: str | None,
+    predictor: str = DEFAULT_PREDICTOR,
+    scaled_columns: bool = True,
 ) -> JobPickOptions:
     """Check the options and fill in what depends on the compatibility mode.
 
     Parameters
     ----------
-    commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility
+    commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility, predictor, \
+    scaled_columns
         See `envs.job_pick.JobPickVectorEnv`.
 
     Raises
@@ -213,6 +240,8 @@ def job_pick_options(
         ("order", order, PRIORITIES),
     ):
         number_of(what, name, known)
+    if PREDICTORS[predictor].run_times is not None:
+        raise OptionsError(f"predictor is {predictor!r}, expected one that learns from ended jobs")
     checked_count("max_jobs", max_jobs)
     if backfilling == "rlscheduler" and commitment != "block":
         raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
@@ -229,6 +258,8 @@ def job_pick_options(
         has_skip=bool(skip),
         max_jobs=int(max_jobs),
         compatibility=compatibility,
+        predictor=predictor,
+        scaled_columns=bool(scaled_columns),
     )
 
 

@@ -7,7 +7,7 @@ P-states, energy and walltimes of the platform and the jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium
@@ -21,18 +21,27 @@ from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_flags, check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
 from hdrl.errors import DecisionError, OptionsError, SimulationError
-from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, JobPickOptions, job_pick_options
+from hdrl.settings.batch.envs.job_pick_options import (
+    DEFAULT_PREDICTOR,
+    OBJECTIVES,
+    SKIP,
+    JobPickOptions,
+    job_pick_options,
+)
 from hdrl.settings.batch.envs.job_pick_rules import NOBODY, PickRules
 from hdrl.settings.batch.envs.machines import pool_inputs
 from hdrl.settings.batch.envs.rewards import GivenObjective
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.order import entries
 from hdrl.settings.batch.order.codes import CHOOSE, OVER
+from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import new_order_state, set_episode
 from hdrl.settings.batch.order.table import job_table, row_templates
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.machine import Machine
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.view import News, View
 from hdrl.settings.batch.workload.model import Workload
 
 CORE_SELECTION = "high_gflops"
@@ -76,15 +85,50 @@ class _Picture:
             1,
             workload.n_jobs,
             jobs=job_table(columns),
-            templates=row_templates(columns, platform.n_cores),
+            templates=row_templates(columns, platform.n_cores, is_scaled=options.scaled_columns),
             settings=options.settings(platform.n_cores, columns.requested_time_s),
             columns=np.array(options.columns, dtype=np.int64),
+            network=options.network,
+            n_sums=most_groups(workload.n_jobs),
         )
         set_episode(self._pool, 0, 0, workload.n_jobs)
         self._lent = Lent(self._pool)
+        self._past = PoolPast((workload,), (self.order,)) if options.predicts else None
+        self._waiting: dict[int, None] = {}  # by their places, in the order in which they came
+
+    def hear(self, view: View) -> None:
+        """Take in a message, if anything is predicted: jobs that have come or ended, in the order of the news."""
+        if self._past is None:
+            return
+        pool = self._pool
+        pool.scalars[0]["message_s"] = view.now_s
+        for kind, subject in view.news:
+            if kind == News.SIMULATION_BEGINS:
+                pool.sums[:] = np.zeros(1, dtype=pool.sums.dtype)
+                self._past.write(pool, 0, 0, 0, len(self.order))
+                self._waiting.clear()
+            elif kind == News.JOB_SUBMITTED:
+                self._waiting[int(self._place_of[subject])] = None
+                entries.note_submission_of(self._lent, int(self._place_of[subject]))
+            elif kind == News.JOB_COMPLETED:
+                pool.waiting[0, : len(self._waiting)] = list(self._waiting)
+                pool.scalars[0]["n_waiting"] = len(self._waiting)
+                entries.note_end_of(self._lent, int(self._place_of[subject]))
+
+    def note_starts(self, machine: Machine) -> None:
+        """Take in what has been started by the present answer, if anything is predicted."""
+        if self._past is None:
+            return
+        self._pool.scalars[0]["message_s"] = machine.now_s
+        for one in machine.started:
+            place = int(self._place_of[one.job])
+            if place in self._waiting:
+                del self._waiting[place]
+                entries.note_start_of(self._lent, place)
 
     def show(self, rules: PickRules, stage: int) -> tuple[NDArray[np.float32], list[int]]:
         """Return the observation, and the jobs of its rows."""
+        self.note_starts(rules.machine)
         pool, s = self._pool, self._pool.scalars[0]
         fits = dict(zip(rules.queue, rules.fitting().tolist(), strict=True))
         jobs = sorted(rules.queue, key=lambda job: int(self._place_of[job]))
@@ -124,9 +168,10 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         Which free cores a picked job gets: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
-    commitment, backfilling, objective, reward, reference, max_jobs, order, features, skip, kill, compatibility
+    commitment, backfilling, objective, reward, reference, max_jobs, order, features, skip, predictor, \
+    scaled_columns, kill, compatibility
         As in `envs.job_pick.JobPickVectorEnv`. The compatibility mode is refused: it is another simulator.
-    n_threads
+    n_threads, more_logs
         Not used.
 
     Raises
@@ -153,12 +198,15 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         order: str = "fcfs",
         features: Iterable[str] = (),
         skip: bool = False,
+        predictor: str = DEFAULT_PREDICTOR,
+        scaled_columns: bool = True,
+        more_logs: Sequence[str] = (),
         kill: bool | None = None,
         compatibility: str | None = None,
         n_threads: int = 1,
     ) -> None:
-        del n_threads, kill
-        check_flags(skip=skip)
+        del n_threads, kill, more_logs
+        check_flags(skip=skip, scaled_columns=scaled_columns)
         check_can_play(compatibility)
         if workload.n_jobs == 0:
             raise OptionsError(f"workload {workload.name!r} has no jobs, expected at least one")
@@ -173,6 +221,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             skip=skip,
             max_jobs=max_jobs,
             compatibility=None,
+            predictor=predictor,
+            scaled_columns=scaled_columns,
         )
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
@@ -210,7 +260,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self._n_decisions = 0
         self._trace = None
         view = self._simulator.reset()
-        while not self._rules.see(view):
+        while not self._see(view):
             view = self._simulator.step()
         observation = self._to_decision()
         return observation, self._masks()
@@ -313,9 +363,15 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
     def _to_next_event(self) -> None:
         """Tell the kernel what has been started, and continue until jobs come or end."""
+        self._picture.note_starts(self._rules.machine)
         view = self._running().step(self._rules.machine.started)
-        while not self._rules.see(view) and not view.is_over:
+        while not self._see(view) and not view.is_over:
             view = self._running().step()
+
+    def _see(self, view: View) -> bool:
+        """Take in a message; return whether jobs have arrived or ended."""
+        self._picture.hear(view)
+        return self._rules.see(view)
 
     def _finish(self) -> NDArray[np.float32]:
         """Let what has been started run to its end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,8 +37,8 @@ class PoolInputs:
 
     Attributes
     ----------
-    platform
-        The machine; all of its cores are equally fast.
+    platforms
+        The machine of each workload; all cores of one are equally fast.
     workloads
         The workloads.
     orders
@@ -51,12 +51,48 @@ class PoolInputs:
         Whether each job ends because its walltime does.
     """
 
-    platform: Platform
+    platforms: tuple[Platform, ...]
     workloads: tuple[Workload, ...]
     orders: tuple[NDArray[np.int64], ...]
     first_jobs: tuple[int, ...]
     columns: JobColumns
     is_killed: NDArray[np.bool_]
+
+    @property
+    def platform(self) -> Platform:
+        """The machine of the first workload."""
+        return self.platforms[0]
+
+    @property
+    def n_procs(self) -> NDArray[np.int64]:
+        """How many processors the machine of each job has."""
+        sizes = [one.n_jobs for one in self.workloads]
+        return np.repeat([one.n_cores for one in self.platforms], sizes).astype(np.int64)
+
+    def with_logs(self, logs: Sequence[WorkloadLike]) -> PoolInputs:
+        """Return the same and further logs, each on as many identical processors as its header says.
+
+        Parameters
+        ----------
+        logs
+            The logs.
+
+        Raises
+        ------
+        HdrlError
+            If one cannot be read, or does not tell its processors.
+        """
+        every = [self, *(pool_inputs(one, None, None) for one in logs)]
+        columns = [[getattr(one.columns, part.name) for one in every] for part in fields(JobColumns)]
+        sizes = [one.n_jobs for inputs in every for one in inputs.workloads]
+        return PoolInputs(
+            platforms=tuple(platform for one in every for platform in one.platforms),
+            workloads=tuple(workload for one in every for workload in one.workloads),
+            orders=tuple(order for one in every for order in one.orders),
+            first_jobs=tuple(np.cumsum([0, *sizes[:-1]]).tolist()),
+            columns=JobColumns(*(np.concatenate(column) for column in columns)),
+            is_killed=np.concatenate([one.is_killed for one in every]),
+        )
 
 
 def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
@@ -146,7 +182,9 @@ def pool_inputs(
         executable=jobs["executable"],
     )
     firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return PoolInputs(machine, workloads, orders, tuple(firsts.tolist()), columns, np.asarray(is_killed))
+    return PoolInputs(
+        (machine,) * len(workloads), workloads, orders, tuple(firsts.tolist()), columns, np.asarray(is_killed)
+    )
 
 
 def _machine(

@@ -38,11 +38,9 @@ it waits, and what `kernel.index` makes of it."""
 
 
 @jit
-def predict(state, job):
-    """Predict how long a job will run, by what has ended until now."""
-    groups, prediction = state.job_groups[job], state.predictions[job]
+def predict_into(state, prediction, groups, requested_s, predictor):
+    """Predict how long a job of some groups will run, by what has ended until now; a pool has other places for jobs."""
     user = state.sums[groups[USER_LEVEL]]
-    requested_s, predictor = state.jobs[job].requested_time_s, state.scalars[0].predictor
     if predictor == codes.PREDICT_LEARNED:
         length_s, harmonic_s = learned(state.network, state.neurons, state.sums, groups, requested_s)
     elif predictor in (codes.PREDICT_GEOMETRIC, codes.PREDICT_HARMONIC):
@@ -61,6 +59,13 @@ def predict(state, job):
     prediction.log_length = math.log(max(length_s, 1.0))
     prediction.log_harmonic = math.log(max(harmonic_s, SHORT_S))
     prediction.log_last_two = math.log(max(last_two_s(user, length_s), 1.0))
+
+
+@jit
+def predict(state, job):
+    """Predict how long a job will run, by what has ended until now."""
+    requested_s, predictor = state.jobs[job].requested_time_s, state.scalars[0].predictor
+    predict_into(state, state.predictions[job], state.job_groups[job], requested_s, predictor)
 
 
 @jit

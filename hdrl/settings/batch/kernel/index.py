@@ -39,13 +39,12 @@ _DAY_S = 86400.0
 
 
 @jit
-def _index(state, form, fixed, waiting, waited_s):
+def _index(weights, features, form, fixed, waiting, waited_s):
     """Return the index, given the weighted sums of the features that waiting does not change and of those it does."""
-    weights = state.weights
     if form == codes.INDEX_LINEAR:
         return fixed + waiting
     if form == codes.INDEX_NETWORK:
-        return fixed + waiting + _of_neurons(weights, state.features)
+        return fixed + waiting + _of_neurons(weights, features)
     return math.exp(min(20.0, max(-20.0, fixed))) - math.exp(weights[AGING]) * waited_s / 3600.0
 
 
@@ -68,6 +67,65 @@ def _sigmoid(z):
 
 
 @jit
+def describe(x, row, prediction, user, waited_s, fits):
+    """Write the features of a waiting job to ``x``.
+
+    Parameters
+    ----------
+    x
+        Where to, at least 13 numbers.
+    row, prediction, user
+        The job, what is predicted of it, and the sums over its user's jobs.
+    waited_s
+        How long it has waited, in seconds.
+    fits
+        Whether it could start now.
+    """
+    x[0], x[1] = (prediction.log_request - 8.0) / 2.0, (prediction.log_share + 3.0) / 2.0
+    x[2], x[3] = (prediction.log_length - 6.5) / 2.0, (prediction.log_harmonic - 5.0) / 2.0
+    x[4] = (prediction.log_last_two - 6.0) / 2.0
+    x[5] = math.log1p(waited_s / max(prediction.harmonic_s, SHORT_S))
+    x[6] = (math.log1p(waited_s / 60.0) - 4.0) / 2.0
+    x[7] = math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
+    x[8], x[9], x[10] = user.n / (user.n + 2.0), spread(user) - 1.0, math.log1p(float(user.n_here))
+    x[11] = math.log1p(float(user.n_waiting))
+    x[12] = 1.0 if fits else 0.0
+
+
+@jit
+def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog):
+    """Work out the index of a waiting job from its features ``x``, and which share of the machine must stay free.
+
+    Parameters
+    ----------
+    w, form, has_gate
+        The weights, what they mean, and whether there is a gate.
+    x
+        The features.
+    prediction
+        Where to write both.
+    n_known
+        How many jobs of the user's have ended, faded.
+    waited_s
+        How long the job has waited, in seconds.
+    backlog
+        See `weigh`.
+    """
+    waiting = w[5] * x[5] + w[6] * x[6] + w[7] * x[7]
+    fixed = w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3] + w[4] * x[4]
+    fixed = fixed + w[8] * n_known / (n_known + 2.0) + w[9] * x[9] + w[10] * x[10] + w[11] * x[11] + w[12] * x[12]
+    prediction.index = _index(w, x, form, fixed, waiting, waited_s)
+    prediction.reserve = 0.0
+    if has_gate == 0:
+        return
+    g = FIRST_OF_GATE
+    z = w[g] + w[g + 1] * x[2] + w[g + 2] * x[3] + w[g + 3] * x[1] + w[g + 4] * x[5] + w[g + 5] * x[6]
+    z += w[g + 6] * backlog + w[g + 7] * x[10] + w[g + 8] * x[9]
+    reserve = LARGEST_RESERVE * _sigmoid(z) * max(0.0, 1.0 - waited_s / (_DAY_S * math.exp(w[g + 9])))
+    prediction.reserve = reserve if reserve >= SMALLEST_RESERVE else 0.0
+
+
+@jit
 def weigh(state, job, backlog):
     """Work out the index of a waiting job, and which share of the machine must stay free for it to start.
 
@@ -80,33 +138,11 @@ def weigh(state, job, backlog):
     backlog
         (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
     """
-    s, row, prediction, w = state.scalars[0], state.jobs[job], state.predictions[job], state.weights
+    s, row, prediction = state.scalars[0], state.jobs[job], state.predictions[job]
     user = state.sums[state.job_groups[job, USER_LEVEL]]
     waited_s = max(0.0, s.message_s - row.submit_s)
-    share, length = (prediction.log_share + 3.0) / 2.0, (prediction.log_length - 6.5) / 2.0
-    harmonic = (prediction.log_harmonic - 5.0) / 2.0
-    stretch = math.log1p(waited_s / max(prediction.harmonic_s, SHORT_S))
-    wait = (math.log1p(waited_s / 60.0) - 4.0) / 2.0
-    here, differs = math.log1p(float(user.n_here)), spread(user) - 1.0
-    x = state.features
-    x[0], x[1], x[2], x[3] = (prediction.log_request - 8.0) / 2.0, share, length, harmonic
-    x[4], x[5], x[6] = (prediction.log_last_two - 6.0) / 2.0, stretch, wait
-    x[7] = math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
-    x[8], x[9], x[10] = user.n / (user.n + 2.0), differs, here
-    x[11] = math.log1p(float(user.n_waiting))
-    x[12] = 1.0 if row.n_requested <= s.n_free_cores else 0.0
-    waiting = w[5] * x[5] + w[6] * x[6] + w[7] * x[7]
-    fixed = w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3] + w[4] * x[4]
-    fixed = fixed + w[8] * user.n / (user.n + 2.0) + w[9] * x[9] + w[10] * x[10] + w[11] * x[11] + w[12] * x[12]
-    prediction.index = _index(state, s.index_form, fixed, waiting, waited_s)
-    prediction.reserve = 0.0
-    if s.has_gate == 0:
-        return
-    g = FIRST_OF_GATE
-    z = w[g] + w[g + 1] * length + w[g + 2] * harmonic + w[g + 3] * share + w[g + 4] * stretch + w[g + 5] * wait
-    z += w[g + 6] * backlog + w[g + 7] * here + w[g + 8] * differs
-    reserve = LARGEST_RESERVE * _sigmoid(z) * max(0.0, 1.0 - waited_s / (_DAY_S * math.exp(w[g + 9])))
-    prediction.reserve = reserve if reserve >= SMALLEST_RESERVE else 0.0
+    describe(state.features, row, prediction, user, waited_s, row.n_requested <= s.n_free_cores)
+    weigh_described(state.weights, state.features, s.index_form, s.has_gate, prediction, user.n, waited_s, backlog)
 
 
 @jit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hdrl.settings.batch.kernel.index import N_FEATURES
+
 # What `order.engine.advance` stopped for.
 OVER = 0  # every job has been started
 CHOOSE = 1  # a waiting job is to be chosen
@@ -47,4 +49,6 @@ EARLIEST_START = 8
 IS_CHOSEN = 9
 PROFILE = 10  # and N_PROFILE - 1 more
 N_PROFILE = 8  # how many dates to come the profile of free processors has
-COLUMNS = tuple(range(PROFILE + N_PROFILE))
+INDEX = PROFILE + N_PROFILE  # and the other features of `kernel.index`
+BACKLOG = INDEX + N_FEATURES
+COLUMNS = tuple(range(BACKLOG + 1))

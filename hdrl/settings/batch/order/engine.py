@@ -25,7 +25,7 @@ def begin(state):
     s.message_s = state.jobs[s.first_job].submit_s
     s.first_submit_s = s.message_s
     s.last_end_s = s.message_s
-    s.n_free = state.settings[0].n_procs
+    s.n_free = s.n_procs
     s.n_waiting = 0
     s.n_running = 0
     s.n_started = 0

@@ -26,6 +26,7 @@ from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS, check_code
 from hdrl.settings.batch.order import engine
 from hdrl.settings.batch.order.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
 from hdrl.settings.batch.order.events import objective_value, reward_for
+from hdrl.settings.batch.order.history import note_end, note_start, note_submission
 from hdrl.settings.batch.order.jit import entry
 from hdrl.settings.batch.order.observe import observe, observe_anew
 from hdrl.settings.batch.order.queue import arrange_queue
@@ -33,7 +34,7 @@ from hdrl.settings.batch.order.state import OrderState, smallest_state
 
 _first_state = first_row_of(OrderState)
 
-_RESET, _STEP, _RUN, _TELL, _SHOW = range(5)
+_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END = range(8)
 
 
 @jit
@@ -76,6 +77,12 @@ def _serve(state, request, row, number, results):
     elif request == _RUN:
         engine.run_key(state, number)
         _tell(state, row, results)
+    elif request == _NOTE_SUBMISSION:
+        note_submission(state, number)
+    elif request == _NOTE_START:
+        note_start(state, number)
+    elif request == _NOTE_END:
+        note_end(state, number)
     elif request == _TELL:
         _tell(state, row, results)
 
@@ -95,7 +102,7 @@ def _serve_rows(batch, counts, team, member, chosen, numbers, results):
     while row >= 0:
         if chosen[row]:
             state = moved_to(state, batch, row)
-            number = numbers[row] if request == _RUN else counts.actions[row] if request == _STEP else 0
+            number = numbers[row] if len(numbers) > 0 else counts.actions[row] if request == _STEP else 0
             _serve(state, request, row, number, results)
         row = take_row(team, member)
 
@@ -188,6 +195,46 @@ def show_rows(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> None:
         Which of all environments.
     """
     _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _SHOW, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
+
+
+def note_submission_of(batch: Lent[OrderState], job: int) -> None:
+    """Tell who predicts, in a batch of one environment that somebody else simulates, that a job has been submitted.
+
+    Parameters
+    ----------
+    batch
+        The arrays; ``message_s`` is the date.
+    job
+        Its place in the table.
+    """
+    _note(batch, _NOTE_SUBMISSION, job)
+
+
+def note_start_of(batch: Lent[OrderState], job: int) -> None:
+    """Tell who predicts that a job is being started: see `note_submission_of`.
+
+    Parameters
+    ----------
+    batch, job
+        As there.
+    """
+    _note(batch, _NOTE_START, job)
+
+
+def note_end_of(batch: Lent[OrderState], job: int) -> None:
+    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait.
+
+    Parameters
+    ----------
+    batch, job
+        As there.
+    """
+    _note(batch, _NOTE_END, job)
+
+
+def _note(batch: Lent[OrderState], request: int, job: int) -> None:
+    numbers, chosen = np.array([job], dtype=np.int64), np.ones(1, dtype=np.bool_)
+    _call(batch.places, _NO_COUNTS.places, new_team(1), request, LEADER, chosen, numbers, _NO_RESULTS)
 
 
 def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:

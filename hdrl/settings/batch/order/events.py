@@ -19,6 +19,7 @@ from hdrl.settings.batch.order.codes import (
     THROUGHPUT,
     UTILIZATION,
 )
+from hdrl.settings.batch.order.history import note_end, note_start
 from hdrl.settings.batch.order.queue import submit_next, take
 
 BOUND_S = 10.0  # of the bounded slowdown, as in hdrl.metrics.formulas
@@ -108,6 +109,7 @@ def start_at(state, place):
     wait_s = s.message_s - row.submit_s
     end_s = s.message_s + row.run_s
     _add_end(state, job, end_s)
+    note_start(state, job)
     state.start_s[job - s.first_job] = s.message_s
     s.n_free -= row.n_requested
     s.n_started += 1
@@ -132,6 +134,7 @@ def _end_first(state):
         _forget_expected(state, job)
     _drop_end(state)
     s.n_free += state.jobs[job].n_requested
+    note_end(state, job)
 
 
 @jit
@@ -197,7 +200,7 @@ def objective_value(state, objective):
     n_jobs = s.end_job - s.first_job
     span_s = s.last_end_s - s.first_submit_s
     if objective == UTILIZATION:
-        value = s.area_s / (state.settings[0].n_procs * span_s)
+        value = s.area_s / (s.n_procs * span_s)
     elif objective == MEAN_BOUNDED_SLOWDOWN:
         value = s.bounded_slowdown / n_jobs
     elif objective == MEAN_SLOWDOWN:

@@ -12,10 +12,12 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel.index import N_FEATURES
 from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.backfill import may_overtake
 from hdrl.settings.batch.order.codes import CHOOSE, N_PROFILE, N_TEMPLATE, OVER
 from hdrl.settings.batch.order.events import has_event
+from hdrl.settings.batch.order.history import backlog, describe_waiting
 from hdrl.settings.batch.order.queue import NOWHERE
 
 CAP = 1.0 - 1e-5
@@ -24,6 +26,10 @@ LONGEST_WAIT_S = 43200.0
 PER_LONGEST_WAIT = 1.0 / LONGEST_WAIT_S
 _FIRST_PROFILE_S = 60.0  # and then four times as long each
 _HOUR_S = 3600.0
+# What the features of the index are from and to, in which an observation shows them as 0 to 1; and the backlog.
+_LOWEST = (-4.0, -4.0, -3.5, -1.5, -3.0, 0.0, -2.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0)
+_HIGHEST = (2.5, 1.5, 3.0, 3.5, 3.0, 10.0, 3.0, 10.0, 1.0, 2.0, 6.0, 6.0, 1.0)
+_BACKLOG = (-4.0, 3.0)
 
 
 @jit
@@ -146,7 +152,7 @@ def _fill_profile(state):
         while i < s.n_running and state.expected_s[i] <= date_s:
             n_free += state.jobs[state.expected_jobs[i]].n_requested
             i += 1
-        state.profile[point] = n_free / state.settings[0].n_procs
+        state.profile[point] = n_free / s.n_procs
 
 
 @jit
@@ -178,10 +184,27 @@ def _saturating(value_s):
 
 
 @jit
+def _between(value, lowest, highest):
+    """Return where a value lies between two others, 0 to 1."""
+    return min(max((value - lowest) / (highest - lowest), 0.0), CAP)
+
+
+@jit
+def _write_index(state, column, n_shown, n_features):
+    """Write the features of `kernel.index`, from a column on."""
+    x = state.features
+    for row in range(n_shown):
+        describe_waiting(state, row)
+        at = row * n_features + column
+        for k in range(N_FEATURES):
+            state.observations[at + k] = _between(x[k], _LOWEST[k], _HIGHEST[k])
+
+
+@jit
 def _common_column(state, code):
     """Return the value of a column that is the same in all rows."""
     s = state.scalars[0]
-    n_procs = state.settings[0].n_procs
+    n_procs = s.n_procs
     if code == codes.FREE_PROCESSORS:
         return s.n_free / n_procs
     if code == codes.QUEUE_LENGTH:
@@ -190,6 +213,8 @@ def _common_column(state, code):
         return s.n_running / n_procs
     if code == codes.RUNNING_REMAINING:
         return _saturating(_mean_remaining_s(state))
+    if code == codes.BACKLOG:
+        return _between(backlog(state), _BACKLOG[0], _BACKLOG[1])
     place = code - codes.PROFILE
     return state.profile[place] if 0 <= place < N_PROFILE else np.nan
 
@@ -207,7 +232,7 @@ def _own_column(state, code, job):
     if code == codes.LOG_REQUESTED_TIME:
         return math.log(1.0 + requested_s) * settings.log_requested_scale
     if code == codes.LOG_PROCESSORS:
-        return math.log(row.n_requested) / math.log(max(settings.n_procs, 2))
+        return math.log(row.n_requested) / math.log(max(s.n_procs, 2))
     if code == codes.EXPECTED_SLOWDOWN:
         slowdown = max(1.0, (wait_s + requested_s) / max(requested_s, 10.0))
         return min(math.log10(slowdown) / 6.0, 1.0)
@@ -220,6 +245,10 @@ def _own_column(state, code, job):
 
 @jit
 def _write_column(state, code, column, n_shown, n_features):
+    if codes.INDEX <= code < codes.BACKLOG:
+        if code == codes.INDEX:  # they come together, the others follow it
+            _write_index(state, column, n_shown, n_features)
+        return
     if codes.LOG_WAIT <= code < codes.PROFILE:
         for row in range(n_shown):
             state.observations[row * n_features + column] = _own_column(state, code, state.waiting[row])

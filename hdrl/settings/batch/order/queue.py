@@ -7,6 +7,7 @@ import math
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
+from hdrl.settings.batch.order.history import note_submission
 
 NOWHERE = 1 << 40  # as the place from which on something has changed
 _TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
@@ -72,6 +73,7 @@ def submit_next(state):
     place = _rise(state, s.n_waiting)
     note_change(state, place)
     s.n_waiting += 1
+    note_submission(state, job)
 
 
 @jit

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, per_row, shared
 from hdrl.compiled.records import record_dtype
-from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, check_code
+from hdrl.settings.batch.kernel.codes import (
+    ORDER_BACKFILLINGS,
+    ORDER_JOB_KEYS,
+    PREDICT_NOTHING,
+    PREDICTORS,
+    check_code,
+)
+from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
+from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
+from hdrl.settings.batch.kernel.index import N_FEATURES
+from hdrl.settings.batch.kernel.network import N_NEURONS
 from hdrl.settings.batch.order.codes import COLUMNS, COMMITMENTS, N_PROFILE, N_TEMPLATE, OBJECTIVES
 
 Rows: TypeAlias = NDArray[np.void]
@@ -44,16 +54,18 @@ SETTINGS_DTYPE = record_dtype(
         ("max_jobs", np.int64),
         ("n_features", np.int64),
         ("log_requested_scale", np.float64),
+        ("predictor", np.int64),
     ]
 )
 """What all environments of a batch have in common.
 
-``commitment``, ``backfilling``, ``objective`` are numbers of `order.codes`; ``has_skip`` whether the last
-action waits for the next event; ``is_one_by_one`` whether simultaneous events are looked at one after the other, as
-RLScheduler does; ``has_expectations`` whether expected ends are kept, which backfilling and some columns need;
-``order_key`` the job key by which the queue is shown; ``is_shaped`` whether each step is rewarded by what it adds to
-the objective, or only the last by all of it; ``log_requested_scale`` what makes the logarithm of the longest requested
-time 1.
+``n_procs`` are the processors of the largest machine; ``commitment``, ``backfilling``, ``objective`` are numbers of
+`order.codes`; ``has_skip`` whether the last action waits for the next event; ``is_one_by_one`` whether simultaneous
+events are looked at one after the other, as RLScheduler does; ``has_expectations`` whether expected ends are kept,
+which backfilling and some columns need; ``order_key`` the job key by which the queue is shown; ``is_shaped`` whether
+each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale`` what
+makes the logarithm of the longest requested time 1; ``predictor`` what predicts run times (``PREDICT_*`` of
+`kernel.codes`).
 """
 
 SCALARS_DTYPE = record_dtype(
@@ -89,6 +101,7 @@ SCALARS_DTYPE = record_dtype(
         ("max_turnaround_s", np.float64),
         ("max_slowdown", np.float64),
         ("max_bounded_slowdown", np.float64),
+        ("n_procs", np.int64),
     ]
 )
 """One environment.
@@ -101,7 +114,7 @@ the largest values are over started jobs;
 ``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
 for the date ``shown_s`` and ``shown_free`` free processors, of which those from
 ``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
-allow the first ``n_open`` of them.
+allow the first ``n_open`` of them. ``n_procs`` are the processors of the episode's machine.
 """
 
 
@@ -129,6 +142,14 @@ class OrderState(NamedTuple):
     expected_jobs: Annotated[Ints, own(np.int32, "n_running")]
     candidates: Annotated[Ints, own(np.int32, "n_jobs")]  # scratch
     profile: Annotated[Floats, own(np.float64, "n_profile")]  # free processors at dates to come
+    # What predicts run times (empty if nothing does), as in the kernel's State; jobs are counted from the first one of
+    # the episode. The features are of one job, the neurons of the network that predicts.
+    groups: Annotated[Ints, own(np.int32, "n_predicted", "n_levels_of_groups")]
+    sums: Annotated[Rows, own(SUMS_DTYPE, "n_sums")]
+    predictions: Annotated[Rows, own(PREDICTION_DTYPE, "n_predicted")]
+    features: Annotated[Floats, own(np.float64, "n_index")]
+    neurons: Annotated[Floats, own(np.float64, "n_neurons")]
+    network: Annotated[Floats, shared(np.float64, "n_network")]
     observations: Annotated[NDArray[np.float32], own(np.float32, "n_observed", is_output=True)]
     masks: Annotated[NDArray[np.int8], own(np.int8, "n_actions", is_output=True)]
     row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
@@ -138,6 +159,9 @@ class OrderState(NamedTuple):
 
 LARGEST = ("max_wait_s", "max_turnaround_s", "max_slowdown", "max_bounded_slowdown")
 """Scalars that only the objectives of their names need."""
+
+HISTORY = ("groups", "sums", "predictions", "features", "neurons")
+"""Arrays that only predictions need."""
 
 SHARED = names_of(OrderState, Role.SHARED)
 """Names of the arrays that all environments of a batch share."""
@@ -154,6 +178,8 @@ def new_order_state(
     templates: NDArray[Any],
     settings: NDArray[Any],
     columns: NDArray[Any],
+    network: NDArray[np.float64] | None = None,
+    n_sums: int = 0,
     **outputs: NDArray[Any],
 ) -> OrderState:
     """Return the arrays of a batch; no episode has begun.
@@ -166,6 +192,10 @@ def new_order_state(
         Jobs of the longest episode.
     jobs, templates, settings, columns
         What they share, see `OrderState`.
+    network
+        The numbers of a network that predicts, if one does.
+    n_sums
+        For how many groups of jobs there is room, where run times are predicted.
     outputs
         Where to write what is handed out, by name; for others, the batch has arrays of its own.
 
@@ -176,12 +206,20 @@ def new_order_state(
     """
     s = settings[0]
     _check_codes(s, columns)
+    is_predicted = int(s["predictor"]) != PREDICT_NOTHING
+    numbers = np.zeros(0) if network is None else network
     sizes = {
         "one": 1,
         "n_table": len(jobs),
         "n_template": N_TEMPLATE,
         "n_columns": len(columns),
         "n_jobs": n_jobs,
+        "n_predicted": n_jobs if is_predicted else 0,
+        "n_levels_of_groups": N_LEVELS,
+        "n_sums": n_sums if is_predicted else 0,
+        "n_index": N_FEATURES if is_predicted else 0,
+        "n_network": len(numbers),
+        "n_neurons": N_NEURONS if len(numbers) else 0,
         "n_running": min(int(s["n_procs"]), n_jobs),
         "n_profile": N_PROFILE,
         "n_observed": int(s["max_jobs"]) * int(s["n_features"]),
@@ -191,8 +229,10 @@ def new_order_state(
     if "observations" in outputs:
         outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
     shared_arrays = {"jobs": jobs, "templates": templates, "settings": settings, "columns": columns}
+    shared_arrays["network"] = numbers
     state = new_arrays(OrderState, sizes, shared_arrays | outputs, n_envs)
     state.start_s[:] = -1.0
+    state.scalars["n_procs"] = s["n_procs"]
     return state
 
 
@@ -201,6 +241,7 @@ def _check_codes(settings: np.void, columns: NDArray[Any]) -> None:
     check_code("the backfilling", int(settings["backfilling"]), ORDER_BACKFILLINGS)
     check_code("the job key of the order", int(settings["order_key"]), ORDER_JOB_KEYS)
     check_code("the objective", int(settings["objective"]), OBJECTIVES)
+    check_code("the predictor", int(settings["predictor"]), PREDICTORS)
     for column in columns.tolist():
         check_code("a column", column, COLUMNS)
 
@@ -209,6 +250,7 @@ def smallest_state() -> OrderState:
     """Return a batch of one environment with one job on one processor; its arrays are of the types of all batches'."""
     settings = np.ones(1, dtype=SETTINGS_DTYPE)
     settings["n_features"] = 8
+    settings["predictor"] = PREDICT_NOTHING
     batch = new_order_state(
         1,
         1,
@@ -221,7 +263,7 @@ def smallest_state() -> OrderState:
     return batch
 
 
-def set_episode(batch: OrderState, row: int, first: int, n_jobs: int) -> None:
+def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: int | None = None) -> None:
     """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
 
     Parameters
@@ -232,7 +274,10 @@ def set_episode(batch: OrderState, row: int, first: int, n_jobs: int) -> None:
         Which environment.
     first, n_jobs
         Place of the first job in the table, and how many there are.
+    n_procs
+        Processors of its machine; ``None``: those of the settings.
     """
     scalars = batch.scalars[row, 0]
     scalars["first_job"] = first
     scalars["end_job"] = first + n_jobs
+    scalars["n_procs"] = batch.settings[0]["n_procs"] if n_procs is None else n_procs

@@ -64,7 +64,9 @@ def _by_maximum(values: NDArray[np.generic], largest: float, absent: NDArray[np.
     return np.where(absent, _ABSENT, scaled)
 
 
-def row_templates(columns: JobColumns, n_procs: int) -> NDArray[np.float32]:
+def row_templates(
+    columns: JobColumns, n_procs: int | NDArray[np.int64], *, is_scaled: bool = True
+) -> NDArray[np.float32]:
     """Return what does not change in each job's row of the observation, shape ``(n_jobs, 8)``, float32.
 
     The requested time is divided by the longest run time, processors by those of the machine, the others by their
@@ -75,12 +77,17 @@ def row_templates(columns: JobColumns, n_procs: int) -> NDArray[np.float32]:
     columns
         The jobs.
     n_procs
-        Processors of the machine.
+        Processors of the machine, or of the machine of each job.
+    is_scaled
+        Whether the columns say anything; else all are 1, as if the log told nothing.
     """
     rows = np.zeros((len(columns.submit_s), N_TEMPLATE), dtype=np.float32)
+    if not is_scaled:
+        rows[:, 1 : N_TEMPLATE - 1] = _ABSENT
+        return rows
     present = np.zeros(len(rows), dtype=np.bool_)
     rows[:, 1] = _by_maximum(columns.requested_time_s, float(columns.run_s.max(initial=0.0)), present)
-    rows[:, 2] = _by_maximum(columns.n_requested, float(n_procs), present)
+    rows[:, 2] = np.minimum(columns.n_requested / n_procs, CAP)
     for column, name in enumerate(("memory_mib", "user", "group", "executable"), start=3):
         values = getattr(columns, name)
         absent = values <= 0 if name == "memory_mib" else values < 0

@@ -57,6 +57,11 @@ class LogHistory:
         """The group of each job at each level, shape ``(n_jobs, len(LEVELS))``."""
         return groups_of(self.user, self.requested_time_s, self.cores)
 
+    @cached_property
+    def _ends_s(self) -> Floats:
+        """The dates of `by_end`."""
+        return self.ended_s[self.by_end]
+
     def ended_before(self, date_s: float) -> NDArray[np.int64]:
         """Return the jobs that ended before a date of the log, in the order of their ends.
 
@@ -65,7 +70,7 @@ class LogHistory:
         date_s
             The date in seconds.
         """
-        return self.by_end[: np.searchsorted(self.ended_s[self.by_end], date_s, side="left")]
+        return self.by_end[: np.searchsorted(self._ends_s, date_s, side="left")]
 
 
 def groups_of(user: Ints, requested_time_s: Floats, cores: Ints) -> Ints:

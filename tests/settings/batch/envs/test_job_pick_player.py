@@ -28,6 +28,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"commitment": "block", "backfilling": "rlscheduler"},
     {"commitment": "block", "backfilling": "none", "order": "sjf", "skip": True},
     {"backfilling": "easy_priority", "skip": True, "max_jobs": 16},
+    {"backfilling": "easy_priority", "features": ["index", "backlog"], "scaled_columns": False},
+    {"backfilling": "easy", "features": ["index"], "predictor": "last2", "order": "sjf", "max_jobs": 8},
 ]
 
 

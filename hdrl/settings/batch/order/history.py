@@ -1,0 +1,91 @@
+"""What is predicted of run times in a pool, by the rules of the kernel (`kernel.history`) and from the same sums.
+
+Jobs are counted from the first one of the episode here. What has ended before it is in the sums when an episode begins
+(`order.past`); what ends in it is added when it does, so that no prediction knows what no scheduler knows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.groups import end_in
+from hdrl.settings.batch.kernel.history import predict_into
+from hdrl.settings.batch.kernel.index import backlog_of, describe
+from hdrl.settings.batch.workload.history import USER_LEVEL
+
+
+@jit
+def _predict(state, place):
+    """Predict how long a job will run, by what has ended until now."""
+    requested_s = state.jobs[state.scalars[0].first_job + place].requested_time_s
+    predictor = state.settings[0].predictor
+    predict_into(state, state.predictions[place], state.groups[place], requested_s, predictor)
+
+
+@jit
+def note_submission(state, job):
+    """Note that a job has been submitted, and predict its run time."""
+    if state.settings[0].predictor == codes.PREDICT_NOTHING:
+        return
+    s, row = state.scalars[0], state.jobs[job]
+    place = job - s.first_job
+    prediction = state.predictions[place]
+    prediction.log_request = math.log(max(row.requested_time_s, 1.0))
+    prediction.log_share = math.log(row.n_requested / s.n_procs)
+    user = state.sums[state.groups[place, USER_LEVEL]]
+    user.n_here += 1
+    user.n_waiting += 1
+    _predict(state, place)
+
+
+@jit
+def note_start(state, job):
+    """Note that a job is being started."""
+    if state.settings[0].predictor == codes.PREDICT_NOTHING:
+        return
+    s = state.scalars[0]
+    place = job - s.first_job
+    state.predictions[place].started_s = s.message_s
+    state.sums[state.groups[place, USER_LEVEL]].n_waiting -= 1
+
+
+@jit
+def note_end(state, job):
+    """Note that a job has ended, and predict anew how long its user's waiting jobs will run."""
+    if state.settings[0].predictor == codes.PREDICT_NOTHING:
+        return
+    s = state.scalars[0]
+    place = job - s.first_job
+    groups = state.groups[place]
+    user = groups[USER_LEVEL]
+    state.sums[user].n_here -= 1
+    run_s = s.message_s - state.predictions[place].started_s
+    end_in(state.sums, groups, run_s, state.jobs[job].requested_time_s)
+    for i in range(s.n_waiting):
+        other = state.waiting[i] - s.first_job
+        if state.groups[other, USER_LEVEL] == user:
+            _predict(state, other)
+
+
+@jit
+def describe_waiting(state, place):
+    """Write the features of the waiting job at a place of the queue to ``state.features``; return how long it waits."""
+    s, job = state.scalars[0], state.waiting[place]
+    own = job - s.first_job
+    user = state.sums[state.groups[own, USER_LEVEL]]
+    waited_s = max(0.0, s.message_s - state.jobs[job].submit_s)
+    fits = state.waiting_sizes[place] <= s.n_free
+    describe(state.features, state.jobs[job], state.predictions[own], user, waited_s, fits)
+    return waited_s
+
+
+@jit
+def backlog(state):
+    """Return the feature of the work that waits, as the gate of `kernel.index` sees it."""
+    s, work_s = state.scalars[0], 0.0
+    for i in range(s.n_waiting):
+        job = state.waiting[i]
+        work_s += state.predictions[job - s.first_job].length_s * state.jobs[job].n_requested
+    return backlog_of(work_s, s.n_procs)
