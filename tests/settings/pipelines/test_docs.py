@@ -70,3 +70,12 @@ def test_the_shipped_sets_are_claimed_to_be_solved(number: int):
     static = [line for line in lines if line.startswith("static on ") and ",miss_ratio," in line]
     assert len(static) == 81
     assert {float(line.rpartition(",")[2]) for line in static} == {0.0}
+
+
+def test_what_is_said_of_agents_on_unseen_sets_is_what_is_claimed():
+    rows = [line.split(",") for line in (ROOT / "experiments/pipelines-unseen/reference.csv").read_text().splitlines()]
+    claimed = {row[0]: float(row[2]) for row in rows if row[1] == "miss_ratio" and " on " not in row[0]}
+    said = re.findall(r"`([\w+]+)` (0\.\d{3})", TEXT[TEXT.index("(`pipelines-unseen`") :].partition("\n\n")[0])
+    assert {name for name, _ in said} >= {"ppo", "d3qn", "static", "earliest_finish+fusion"}
+    for name, value in said:
+        assert claimed[name] == pytest.approx(float(value), abs=5.1e-4), name
