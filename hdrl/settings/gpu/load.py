@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
 from hdrl.settings.gpu.machine import Cluster
-from hdrl.settings.gpu.throughputs import Throughputs
+from hdrl.settings.gpu.throughputs import Profile, Throughputs
 
 WHOLE_GPU = 1000
 """Shares of a GPU are counted in thousandths."""
@@ -159,13 +159,43 @@ class GpuLoad:
             return np.zeros(len(self.jobs), dtype=np.int64), np.stack([speeds, speeds * self.spread_speed], axis=1)[
                 None
             ]
+        numbers, profiles = self.profiles_of()
+        return numbers, self.throughputs.rates(cluster, profiles)
+
+    def profiles_of(self) -> tuple[NDArray[np.int64], list[Profile]]:
+        """Return for each job the number of its profile, and the profiles: kinds and numbers of GPUs.
+
+        Raises
+        ------
+        WorkloadError
+            If a job has no kind.
+        """
         pairs = np.stack([self.jobs["kind"], self.jobs["n_gpus"]], axis=1)
         found, numbers = np.unique(pairs, axis=0, return_inverse=True)
         if found[0, 0] < 0:
-            place = int(np.argmax(self.jobs["kind"] < 0))
-            raise WorkloadError(f"{self.name}: job {place} has no kind, so that {self.throughputs.name} is of no use")
-        profiles = [(self.kinds[kind], int(size)) for kind, size in found.tolist()]
-        return numbers.reshape(-1).astype(np.int64), self.throughputs.rates(cluster, profiles)
+            place, table = int(np.argmax(self.jobs["kind"] < 0)), self.throughputs
+            name = "a table of throughputs" if table is None else table.name
+            raise WorkloadError(f"{self.name}: job {place} has no kind, so that {name} is of no use")
+        return numbers.reshape(-1).astype(np.int64), [(self.kinds[kind], int(size)) for kind, size in found.tolist()]
+
+    def held_gpus(
+        self, stays: NDArray[np.void], units: NDArray[np.int32], *, is_packed: bool = False
+    ) -> NDArray[np.float64]:
+        """Return how many GPUs each stay holds; of those that two jobs share, each holds a half.
+
+        Parameters
+        ----------
+        stays, units
+            The stays, and their GPUs, see `hdrl.trace.model.TaskTrace`.
+        is_packed
+            Whether jobs may share GPUs as pairs do, whose stays begin together on the same GPUs.
+        """
+        share = self.jobs["gpu_milli"][stays["task"]] / WHOLE_GPU * stays["n_units"]
+        if is_packed:
+            where = np.column_stack([stays["start_s"], units[stays["first_unit"]]])
+            _, each, counts = np.unique(where, axis=0, return_inverse=True, return_counts=True)
+            share = share / counts[each.reshape(-1)]
+        return np.asarray(share)
 
     def allowed(self, cluster: Cluster) -> NDArray[np.int64]:
         """Return for each job the types that it may run on, as bits.

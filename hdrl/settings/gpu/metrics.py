@@ -116,8 +116,8 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
     isolated_s = load.isolated_s(cluster)  # type: ignore[attr-defined]
     rho = fair_rho(trace, isolated_s)[finished]
     makespan_s = float(end_s[finished].max() - release_s.min()) if finished.any() else math.nan
-    width = jobs["n_gpus"] * jobs["gpu_milli"] / WHOLE_GPU
-    gpu_s = lengths_s * width[trace.stays["task"]]
+    is_packed = trace.counts.get("n_packed", 0.0) > 0
+    gpu_s = lengths_s * load.held_gpus(trace.stays, trace.stay_units, is_packed=is_packed)  # type: ignore[attr-defined]
     censored_s = np.where(finished, end_s, np.maximum(trace.end_s, release_s)) - release_s
     result = count_states(tasks["state"])
     result["makespan_s"] = makespan_s
@@ -130,7 +130,7 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
     ):
         result |= {f"{name}_{kind}{suffix}": value for name, value in summary(values).items()}
     total = cluster.n_units * makespan_s
-    bound_s = jct_bound_s(load, cluster)  # type: ignore[arg-type]
+    bound_s = jct_bound_s(load, cluster, jobs_per_gpu=2 if is_packed else 1)  # type: ignore[arg-type]
     result |= {
         "mean_censored_jct_s": float(censored_s.mean()),
         "jct_bound_s": bound_s,

@@ -29,14 +29,14 @@ class GpuPolicies(PlainPolicies):
 
         ``heuristics``: every order with the usual placement, and EASY; the opponents that a learned policy has to beat.
         ``blind``: those of them that know nothing of how long jobs take. ``placements``: FIFO with every placement.
-        ``shares``: Gavel's policies, in its rounds.
+        ``shares``: Gavel's policies, in its rounds, but for those that need throughputs of pairs.
         """
         plain = [name for name in policy_names() if name.partition("+")[2] in ("", "easy")]
         return {
             "heuristics": plain,
             "blind": [name for name in plain if not read_policy(name).needs_durations],
             "placements": ["fifo", *(f"fifo+{placement}" for placement in list(PLACEMENTS)[1:])],
-            "shares": list(SHARES),
+            "shares": [name for name, one in SHARES.items() if not one.packs],
             "preemptive": [name for name, one in ORDERS.items() if one.preempts],
         }
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hdrl.registry import Registry
 from hdrl.setting import Place, Playable, ReproduceProtocol
@@ -45,11 +48,17 @@ SEED_OFF = ("first_16_alone", "priority_order", "one_type_fits", "one_start_per_
 GAVEL_RATES = (0.4, 2.0, 5.2)
 """Jobs per hour of the columns of ``gpu-gavel-jct``."""
 
-GAVEL_CURVES = ("gavel-fifo", "gavel-fifo-het", "gavel-las", "gavel-las-het", "allox")
+GAVEL_CURVES = ("gavel-fifo", "gavel-fifo-het", "gavel-las", "gavel-las-het", "gavel-las-packed", "gandiva", "allox")
 """Its rows."""
 
 CURVES_FIRST, CURVES_LAST, CURVES_JOBS = 4000, 5000, 9000
 """The window of jobs of Gavel's curves, and enough jobs for it to end."""
+
+MAKESPAN_POLICIES = ("gavel-fifo", "gavel-fifo-het", "gandiva", "gavel-makespan", "gavel-makespan-het")
+"""Rows of ``gpu-gavel-makespan``; the last is what the others are held against."""
+
+MAKESPAN_JOBS, MAKESPAN_SEEDS = 500, 5
+"""How many jobs are there at first, and how many loads of them are drawn."""
 
 GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 """The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""
@@ -203,4 +212,39 @@ def gpu_gavel_jct(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
         for policy in GAVEL_CURVES:
             trace = simulate_rounds(cluster, load, policy, window=(CURVES_FIRST, CURVES_LAST))
             found[policy, f"{rate:g} jobs/h"] = mean_jct_s(trace, CURVES_FIRST, CURVES_LAST) / 3600.0
+    return found
+
+
+@PROTOCOLS.register("gpu-gavel-makespan")
+def gpu_gavel_makespan(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return makespans in hours of 500 of Gavel's jobs on one or more GPUs that are all there at first, five seeds.
+
+    Parameters
+    ----------
+    traces
+        Holds Gavel's throughputs.
+    models
+        Not used: a protocol of fixed policies.
+
+    References
+    ----------
+    D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+    """
+    del models
+    from hdrl.settings.gpu.gavel_jobs import gavel_load
+    from hdrl.settings.gpu.machine import read_cluster
+    from hdrl.settings.gpu.rounds import simulate_rounds
+    from hdrl.settings.gpu.throughputs import read_throughputs
+
+    cluster, throughputs, found = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS]), {}
+    hours: dict[str, list[float]] = {policy: [] for policy in MAKESPAN_POLICIES}
+    for seed in range(MAKESPAN_SEEDS):
+        load = gavel_load(throughputs, MAKESPAN_JOBS, jobs_per_hour=math.inf, seed=seed, multi_gpu=True)
+        for policy in MAKESPAN_POLICIES:
+            trace = simulate_rounds(cluster, load, policy, seed=seed)
+            hours[policy].append(float(trace.tasks["end_s"].max()) / 3600.0)
+            found[policy, f"hours, seed {seed}"] = hours[policy][-1]
+    for policy in MAKESPAN_POLICIES:
+        ratios = np.array(hours[policy]) / np.array(hours[MAKESPAN_POLICIES[-1]])
+        found[policy, "times the last, median"] = float(np.median(ratios))
     return found

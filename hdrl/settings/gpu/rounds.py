@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hdrl.settings.gpu.gavel_jobs import shuffled_types
 from hdrl.settings.gpu.kernel import rounds as kernel
 from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad, check_runs_on
 from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.pairs import Packing
 from hdrl.settings.gpu.shares import SHARES, SharePolicy
 from hdrl.settings.gpu.simulation import signals_of
 from hdrl.settings.gpu.situation import Situation
@@ -63,7 +65,7 @@ def simulate_rounds(
     UnknownName
         If there is no such policy.
     WorkloadError
-        If jobs take shares of GPUs, or can never run.
+        If jobs take shares of GPUs, or can never run, or nothing says how fast pairs are that a policy would pack.
     SimulationError
         If no job runs any more.
     """
@@ -76,6 +78,7 @@ def simulate_rounds(
         raise WorkloadError(f"{load.name}: a job is wider than every type of {cluster.name}")
     chosen = SHARES[policy]
     state, names = _new(cluster, load, chosen, round_s or ROUND_S, reset_s, window)
+    packing = Packing(*_pair_rates(cluster, load, names)) if chosen.packs else None
     shares, shuffle = chosen.make(seed), shuffled_types(seed)
     prices = np.array([one.usd_per_hour for one in cluster.types])[names]
     has_new = False
@@ -85,7 +88,7 @@ def simulate_rounds(
         if why == kernel.DONE:
             return _trace(cluster, load, state, names)
         if why == kernel.NEEDS_SHARES:
-            _reset(state, shares, load, prices)
+            state = _reset(state, shares, load, prices, packing)
             has_new = True
             if progress is not None:
                 progress(int((state.end_s >= 0).sum()), load.n_items)
@@ -114,9 +117,10 @@ def _new(
     total = int(size.sum())
     room, room_units = 2 * n + 64, 2 * total + 4 * cluster.n_units + 64
     ints: dict[str, Any] = {
-        name: np.zeros(n, dtype=np.int64) for name in ("has_share", "next_type", "active", "sorted")
+        name: np.zeros(n, dtype=np.int64) for name in ("has_share", "next_type", "goes_to", "active", "sorted")
     }
     floats: dict[str, Any] = {name: np.zeros(n) for name in ("finish_s", "steps", "since_s", "priority")}
+    rates = (rates[numbers, :, 0] * bits)[:, names]
     state = kernel.Rounds(
         **ints,
         **floats,
@@ -127,7 +131,8 @@ def _new(
         orders=np.zeros((ORDERS_AT_ONCE, n_types), dtype=np.int64),
         arrival_s=np.ascontiguousarray(load.jobs["arrival_s"]),
         size=size,
-        rates=np.ascontiguousarray((rates[numbers, :, 0] * bits)[:, names]),
+        member=np.column_stack([np.arange(n), np.full(n, -1)]),
+        rates=np.ascontiguousarray(np.stack([rates, np.zeros_like(rates)], axis=2)),
         is_counted=((np.arange(n) >= first) & (np.arange(n) < last)).astype(np.int64),
         left=np.ceil(load.jobs["work"]) if load.throughputs is not None else load.jobs["work"].copy(),
         share=np.zeros((n, n_types)),
@@ -146,10 +151,23 @@ def _new(
         stay_first=np.zeros(room, dtype=np.int64),
         stay_start_s=np.zeros(room),
         stay_end_s=np.zeros(room),
-        stay_type=np.zeros(room, dtype=np.int64),
+        stay_rate=np.zeros(room),
         stay_units=np.zeros(room_units, dtype=np.int64),
     )
     return state, names
+
+
+def _pair_rates(
+    cluster: Cluster, load: GpuLoad, names: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the profile of each job, and how fast pairs of them are, see `Situation`."""
+    if load.throughputs is None:
+        raise WorkloadError(
+            f"{load.name}: says nothing about pairs of jobs on one GPU; policies that pack need load.throughputs"
+        )
+    numbers, known = load.profiles_of()
+    types = [cluster.types[t].name for t in names.tolist()]
+    return numbers, load.throughputs.pair_rates(types, known)
 
 
 def _draw_orders(state: kernel.Rounds, shuffle: Any, policy: SharePolicy) -> None:
@@ -163,35 +181,45 @@ def _draw_orders(state: kernel.Rounds, shuffle: Any, policy: SharePolicy) -> Non
     state.counts[kernel.NEXT_ORDER] = 0
 
 
-def _reset(state: kernel.Rounds, shares: Any, load: GpuLoad, prices: NDArray[np.float64]) -> None:
-    """Compute new shares; what jobs did not get of the old ones is remembered."""
+def _reset(
+    state: kernel.Rounds, shares: Any, load: GpuLoad, prices: NDArray[np.float64], packing: Packing | None
+) -> Any:
+    """Compute new shares; what jobs did not get of the old ones is remembered. Return the state."""
     numbers, round_s = state.numbers, float(state.round_s[0])
-    active = np.sort(state.active[: state.counts[kernel.N_ACTIVE]])
+    rows = np.sort(state.active[: state.counts[kernel.N_ACTIVE]])
     now_s = numbers[kernel.NOW_S]
-    due_s = state.share[active] * (now_s - numbers[kernel.LAST_RESET_S])
-    state.deficit_s[active] += due_s - (state.time_s[active] - round_s / 2.0)
-    state.time_s[active] = round_s / 2.0
-    state.type_time_s[:] = len(active) * round_s / 2.0
+    due_s = state.share[rows] * (now_s - numbers[kernel.LAST_RESET_S])
+    state.deficit_s[rows] += due_s - (state.time_s[rows] - round_s / 2.0)
+    state.time_s[rows] = round_s / 2.0
+    state.type_time_s[:] = len(rows) * round_s / 2.0
     numbers[kernel.LAST_RESET_S] = now_s
     state.counts[kernel.NEEDS_UPDATE] = 0
-    if not len(active):
-        return
+    jobs = rows[rows < load.n_items]
+    if not len(jobs):
+        return state
     situation = Situation(
-        jobs=active,
-        rates=state.rates[active],
-        sizes=state.size[active],
-        priorities=load.jobs["priority"][active],
-        steps_left=state.left[active],
-        waited_s=now_s - state.arrival_s[active],
+        jobs=jobs,
+        rates=state.rates[jobs, :, 0],
+        sizes=state.size[jobs],
+        priorities=load.jobs["priority"][jobs],
+        steps_left=state.left[jobs],
+        waited_s=now_s - state.arrival_s[jobs],
         gpus=state.type_gpus,
         prices=prices,
     )
-    state.share[active] = shares(situation)
-    state.has_share[active] = 1
+    if packing is not None:
+        situation = replace(situation, profiles=packing.profiles[jobs], pair_rates=packing.pair_rates)
+    found = shares(situation)
+    state.has_share[jobs] = 1
+    if packing is None:
+        state.share[jobs] = found
+        return state
+    state.share[jobs] = found.alone
+    return packing.seat(state, jobs, found)
 
 
 def _with_more_room(state: kernel.Rounds) -> kernel.Rounds:
-    names = ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_type", "stay_units")
+    names = ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_rate", "stay_units")
     longer = {name: np.concatenate([getattr(state, name), np.zeros_like(getattr(state, name))]) for name in names}
     return state._replace(**longer)
 
@@ -201,15 +229,18 @@ def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray
     tasks = np.zeros(load.n_items, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
     tasks["start_s"], tasks["end_s"] = state.start_s, state.end_s
-    running = np.where(state.on_type >= 0, TaskState.RUNNING, TaskState.WAITING)
+    rows = state.active[: counts[kernel.N_ACTIVE]]
+    on_gpus = state.member[rows[state.on_type[rows] >= 0]]
+    running = np.full(load.n_items, TaskState.WAITING)
+    running[on_gpus[on_gpus >= 0]] = TaskState.RUNNING
     tasks["state"] = np.where(state.end_s >= 0, TaskState.DONE, running)
     tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
     stays = np.zeros(n, dtype=STAY_DTYPE)
     jobs = state.stay_job[:n]
     stays["task"], stays["start_s"], stays["end_s"] = jobs, state.stay_start_s[:n], state.stay_end_s[:n]
     stays["first_unit"], stays["n_units"] = state.stay_first[:n], state.size[jobs]
-    best = state.rates.max(axis=1)
-    stays["pace"] = state.rates[jobs, state.stay_type[:n]] / best[jobs]
+    best = state.rates[: load.n_items, :, 0].max(axis=1)
+    stays["pace"] = state.stay_rate[:n] / best[jobs]
     by_start = np.argsort(stays["start_s"], kind="stable")
     # Units are counted by the names of types there, by nodes here.
     of_type = [np.flatnonzero(cluster.type_of_gpu == t) for t in names.tolist()]
@@ -221,12 +252,13 @@ def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray
         tasks=tasks,
         stays=stays,
         stay_units=units,
-        signals=signals_of(cluster, load, tasks, stays, units),
+        signals=signals_of(cluster, load, tasks, stays, units, is_packed=counts[kernel.N_PACKED] > 0),
         counts={
             "n_preemptions": float(counts[kernel.N_PREEMPTIONS]),
             "n_migrations": float(counts[kernel.N_MIGRATIONS]),
             "lost_gpu_s": 0.0,
             "busy_gpu_s": float(state.numbers[kernel.BUSY_S]),
+            "n_packed": float(counts[kernel.N_PACKED]),
         },
         end_s=float(state.numbers[kernel.NOW_S]),
         n_decisions=int(counts[kernel.N_ROUNDS]),

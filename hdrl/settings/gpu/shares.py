@@ -1,12 +1,11 @@
 """Shares of time on types of GPUs: Gavel's policies (Narayanan et al., OSDI 2020) and AlloX (Le et al., EuroSys 2020).
 
 Each is a function of what is there; linear programs are solved by HiGHS, over jobs that are alike at once. Where more
-than one allocation is best, that in the middle is taken (an interior point), as by the solvers that Gavel uses.
+than one allocation is best, that in the middle is taken, as by the solvers that Gavel uses.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,50 +14,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import MissingExtra, SimulationError
 from hdrl.settings.gpu.assignments import AlloX, Fifo
+from hdrl.settings.gpu.linear import solve
+from hdrl.settings.gpu.packing import Gandiva, Packed, las_packed
 from hdrl.settings.gpu.situation import Floats, Ints, Situation
 
-Shares: TypeAlias = Callable[[Situation], Floats]
-"""Returns the share of its time that each job shall spend on each type, shape ``(n, n_types)``."""
+Shares: TypeAlias = Callable[[Situation], "Floats | Packed"]
+"""Returns the share of its time that each job shall spend on each type, shape ``(n, n_types)``, pairs apart."""
 
 BLIND_SPEED = 1.0
 """The speed of all jobs on all types in the eyes of policies that do not know throughputs."""
-
-
-def _solve(cost: Floats, rows: list[tuple[Ints, Floats]], upper: Floats, bounds: Floats) -> Floats:
-    """Return the variables, from 0 to ``bounds``, that make ``cost`` largest with every row at most ``upper``."""
-    try:
-        import highspy
-    except ImportError:
-        raise MissingExtra("highspy", "gpu") from None
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(cost), len(rows)
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = -cost, np.zeros(len(cost)), bounds
-    lp.row_lower_, lp.row_upper_ = np.full(len(rows), -highspy.kHighsInf), upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in rows])]).astype(np.int32)
-    lp.a_matrix_.index_ = np.concatenate([columns for columns, _ in rows]).astype(np.int32)
-    lp.a_matrix_.value_ = np.concatenate([values for _, values in rows])
-    solver = _solver()
-    solver.clearSolver()
-    solver.passModel(lp)
-    solver.run()
-    if solver.getModelStatus() not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown):
-        raise SimulationError(f"HiGHS finds no allocation: {solver.modelStatusToString(solver.getModelStatus())}")
-    return np.asarray(solver.getSolution().col_value, dtype=np.float64)
-
-
-@functools.cache
-def _solver() -> Any:
-    """Return the solver of this process: making one takes longer than most programs."""
-    import highspy
-
-    solver: Any = highspy.Highs()
-    options = {"output_flag": False, "solver": "ipm", "run_crossover": "off", "threads": 1, "presolve": "off"}
-    for name, value in options.items():
-        solver.setOptionValue(name, value)
-    return solver
 
 
 def _alike(*columns: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
@@ -82,7 +47,7 @@ def _max_min(situation: Situation, value: Floats) -> Floats:
     cost = np.zeros(n * n_types + 1)
     cost[-1] = 1.0
     bounds = np.append(np.where(weights > 0, 1.0, 0.0).reshape(-1), np.inf)
-    found = _solve(cost, rows, upper, bounds)
+    found = solve(cost, rows, upper, bounds)
     return np.asarray(np.clip(found[:-1].reshape(n, n_types), 0.0, 1.0)[kind])
 
 
@@ -232,7 +197,7 @@ def cost_het(situation: Situation) -> Floats:
     ]
     rows += [(columns.reshape(-1), price.reshape(-1))]
     upper = np.append(np.zeros(n + n_types), 1.0)
-    found = _solve(np.append(value.reshape(-1), 0.0), rows, upper, np.full(last + 1, np.inf))
+    found = solve(np.append(value.reshape(-1), 0.0), rows, upper, np.full(last + 1, np.inf))
     scale = max(found[-1], 1e-12)
     return np.asarray(np.clip(found[:-1].reshape(n, n_types) / scale, 0.0, 1.0))
 
@@ -253,6 +218,8 @@ class SharePolicy:
         Whether it goes by the steps that jobs have to do.
     is_fifo
         Whether jobs without a share never run.
+    packs
+        Whether two jobs may share their GPUs.
     """
 
     make: Callable[[int], Shares]
@@ -260,6 +227,7 @@ class SharePolicy:
     knows_rates: bool = False
     knows_work: bool = False
     is_fifo: bool = False
+    packs: bool = False
 
 
 def _always(shares: Shares) -> Callable[[int], Shares]:
@@ -285,6 +253,12 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
         "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", knows_rates=True),
         "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", knows_rates=True, knows_work=True),
         "gavel-isolated": SharePolicy(_always(isolated), "an equal part of the cluster for each job"),
+        "gavel-las-packed": SharePolicy(
+            _always(las_packed), "max-min fairness of throughput, jobs in pairs, too", knows_rates=True, packs=True
+        ),
+        "gandiva": SharePolicy(
+            Gandiva, "equal parts; where jobs are too many, pairs of them are drawn", knows_rates=True, packs=True
+        ),
     }
 )
 """Policies of shares by name; ``-het`` knows throughputs. They run in Gavel's rounds."""

@@ -14,7 +14,7 @@ from hdrl.seeding import stream
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
 from hdrl.settings.gpu.kernel.state import World, blank
-from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad, check_runs_on, new_jobs
+from hdrl.settings.gpu.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, RULES, Policy
 from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
@@ -294,14 +294,20 @@ def _stays_of(world: World) -> tuple[NDArray[np.void], NDArray[np.int32]]:
 
 
 def signals_of(
-    cluster: Cluster, load: GpuLoad, tasks: NDArray[np.void], stays: NDArray[np.void], units: NDArray[np.int32]
+    cluster: Cluster,
+    load: GpuLoad,
+    tasks: NDArray[np.void],
+    stays: NDArray[np.void],
+    units: NDArray[np.int32],
+    *,
+    is_packed: bool = False,
 ) -> dict[str, Signal]:
     """Return how many jobs wait, and how many GPUs of each type are taken, over time."""
     times = np.concatenate([tasks["release_s"], stays["start_s"], stays["end_s"], tasks["end_s"][tasks["end_s"] >= 0]])
     n, n_stays = len(tasks), len(stays)
     queue = np.concatenate([np.ones(n), -np.ones(n_stays), np.ones(n_stays), -np.ones(len(times) - n - 2 * n_stays)])
     signals = {"queue": _steps(times, queue)}
-    share = load.jobs["gpu_milli"][stays["task"]] / WHOLE_GPU * stays["n_units"]
+    share = load.held_gpus(stays, units, is_packed=is_packed)
     has_units = stays["n_units"] > 0
     kinds = np.full(n_stays, -1)
     kinds[has_units] = cluster.type_of_gpu[units[stays["first_unit"][has_units]]]

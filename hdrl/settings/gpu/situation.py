@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -30,6 +30,11 @@ class Situation:
         GPUs of each type.
     prices
         Dollars per hour of a GPU of each type.
+    profiles
+        Of each job the number of its kind and size in ``pair_rates``.
+    pair_rates
+        Steps per second on each type of both jobs of a pair that shares its GPUs, by the profiles of the two, shape
+        ``(n_profiles, n_profiles, n_types, 2)``; 0 where they do not go together. Empty for policies that do not pack.
     """
 
     jobs: Ints
@@ -40,3 +45,5 @@ class Situation:
     waited_s: Floats
     gpus: Ints
     prices: Floats
+    profiles: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    pair_rates: Floats = field(default_factory=lambda: np.zeros((0, 0, 0, 2)))

@@ -6,7 +6,7 @@ import ast
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +97,28 @@ class Throughputs:
                 for profile in profiles
             ]
         ).reshape(-1, len(cluster.types), 2)
+
+    def pair_rates(self, gpu_types: Sequence[str], profiles: Sequence[Profile]) -> NDArray[np.float64]:
+        """Return steps per second of both jobs of pairs, shape ``(n_profiles, n_profiles, n_types, 2)``.
+
+        0 where jobs differ in their number of GPUs, or the table has nothing about them.
+
+        Parameters
+        ----------
+        gpu_types
+            Names of types.
+        profiles
+            Kinds and numbers of GPUs.
+        """
+        found = np.zeros((len(profiles), len(profiles), len(gpu_types), 2))
+        tables = {name.lower(): table for name, table in self.pairs.items()}
+        for t, name in enumerate(gpu_types):
+            table = tables.get(name.lower(), {})
+            for i, one in enumerate(profiles):
+                for k, other in enumerate(profiles):
+                    if one[1] == other[1]:
+                        found[i, k, t] = table.get((one, other), table.get((other, one), (0.0, 0.0))[::-1])
+        return found
 
     def sha256(self) -> str:
         """Return the SHA-256 of all throughputs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,10 +14,11 @@ from hdrl.errors import SimulationError, UnknownName, WorkloadError
 from hdrl.settings.gpu.gavel_jobs import gavel_load
 from hdrl.settings.gpu.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
 from hdrl.settings.gpu.shares import SHARES
 from hdrl.settings.gpu.situation import Situation
-from hdrl.settings.gpu.throughputs import read_throughputs
+from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
 
 pytest.importorskip("highspy")
 
@@ -111,14 +114,14 @@ def test_every_policy_of_shares_ends_all_jobs_and_repeats(policy: str) -> None:
     done = np.zeros(load.n_items)
     np.add.at(done, stays["task"], (stays["end_s"] - stays["start_s"]) * stays["pace"])
     assert (done >= load.isolated_s(cluster) * (1 - 1e-3)).all()
-    for unit in range(cluster.n_units):  # no GPU has two jobs at once
+    for unit in range(cluster.n_units):  # no GPU has two jobs at once, unless they are packed
         mine = [
             (one["start_s"], one["end_s"])
             for one in stays
             if unit in trace.stay_units[one["first_unit"] : one["first_unit"] + one["n_units"]]
         ]
-        mine.sort()
-        assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(mine))
+        assert max(Counter(mine).values(), default=0) <= (2 if SHARES[policy].packs else 1)
+        assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(sorted(set(mine))))
 
 
 def test_what_rounds_cannot_run_is_told() -> None:
@@ -126,6 +129,72 @@ def test_what_rounds_cannot_run_is_told() -> None:
     jobs = new_jobs(1)
     with pytest.raises(UnknownName, match="gavel-las"):
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-lass")
+    with pytest.raises(WorkloadError, match=r"policies that pack need load\.throughputs"):
+        simulate_rounds(cluster, GpuLoad("l", jobs), "gandiva")
     jobs["gpu_milli"] = 500
     with pytest.raises(WorkloadError, match="whole GPUs alone"):
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo")
+
+
+def packable(rates: list[list[float]], gpus: list[int], together: list[float], **given: list[float]) -> Situation:
+    """Return a situation in which any two jobs may share a GPU of any type, with the same speeds."""
+    where = situation(rates, gpus, **given)
+    n, n_types = where.rates.shape
+    pairs = np.broadcast_to(np.array(together), (n, n, n_types, 2))
+    return replace(where, profiles=np.arange(n), pair_rates=pairs)
+
+
+def test_gandiva_packs_where_jobs_are_too_many_and_keeps_its_pairs() -> None:
+    policy = SHARES["gandiva"].make(0)
+    few = policy(packable([[1.0]] * 2, [2], [0.8, 0.8]))
+    assert len(few.pairs) == 0
+    np.testing.assert_allclose(few.alone, [[1.0], [1.0]])
+    many = packable([[1.0]] * 5, [2], [0.8, 0.8])
+    found = policy(many)
+    # Two pairs and a job alone share two GPUs.
+    assert len(found.pairs) == 2
+    np.testing.assert_allclose(found.together, 2 / 3)
+    assert sorted(found.alone[:, 0]) == pytest.approx([0.0, 0.0, 0.0, 0.0, 2 / 3])
+    assert policy(many).pairs.tolist() == found.pairs.tolist()
+    # Pairs that are slower than a job alone are given up, and drawn anew.
+    slow = SHARES["gandiva"].make(0)
+    drawn = {str(slow(packable([[1.0]] * 6, [2], [0.4, 0.4])).pairs.tolist()) for _ in range(8)}
+    assert len(drawn) > 1
+
+
+def test_gandiva_packs_jobs_of_one_size_alone() -> None:
+    found = SHARES["gandiva"].make(0)(packable([[1.0]] * 4, [2], [0.8, 0.8], sizes=[1, 2, 4, 8]))
+    assert len(found.pairs) == 0
+
+
+def test_fairness_packs_where_both_gain() -> None:
+    found = SHARES["gavel-las-packed"].make(0)(packable([[1.0], [1.0]], [1], [0.8, 0.8]))
+    np.testing.assert_allclose(found.together, [[1.0]], atol=1e-4)
+    np.testing.assert_allclose(found.alone, [[0.0], [0.0]], atol=1e-4)
+    found = SHARES["gavel-las-packed"].make(0)(packable([[1.0], [1.0]], [1], [0.4, 0.4]))
+    np.testing.assert_allclose(found.alone, [[0.5], [0.5]], atol=1e-3)
+    # Jobs that are alike are one group, whose pairs are within it.
+    alike = replace(packable([[1.0]] * 4, [2], [0.8, 0.8]), profiles=np.zeros(4, dtype=np.int64))
+    found = SHARES["gavel-las-packed"].make(0)(alike)
+    assert found.pairs.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    np.testing.assert_allclose(found.together, 1 / 3, atol=1e-4)
+
+
+def test_a_pair_does_its_steps_on_one_gpu() -> None:
+    one, other = ("a", 1), ("b", 1)
+    rates = {(one, other): (0.5, 0.25), (other, one): (0.25, 0.5), (one, one): (0.0, 0.0), (other, other): (0.0, 0.0)}
+    table = Throughputs("t", {"x": {one: 1.0, other: 1.0}}, {}, {"x": rates})
+    cluster = Cluster("c", (GpuType("x"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
+    jobs = new_jobs(2)
+    jobs["work"], jobs["kind"] = [360, 180], [0, 1]
+    load = GpuLoad("l", jobs, kinds=("a", "b"), throughputs=table)
+    trace = simulate_rounds(cluster, load, "gandiva")
+    # Two rounds of 360 s: in each the first does 180 steps, the second 90.
+    np.testing.assert_allclose(trace.tasks["end_s"], [720.0, 720.0])
+    assert trace.stays["pace"].tolist() == [0.5, 0.25]
+    assert trace.stay_units.tolist() == [0, 0]
+    numbers = compute_metrics(trace)
+    assert numbers["utilization"] == pytest.approx(1.0)
+    assert numbers["n_preemptions"] == 0
+    assert numbers["jct_over_bound"] >= 1.0
+    assert trace.signals["busy_x"].value.max() == 1.0
