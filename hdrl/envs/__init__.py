@@ -33,9 +33,15 @@ ENVIRONMENTS = {
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 
-if "hdrl/GpuCluster-v0" not in gymnasium.registry:
-    _place = "hdrl.settings.gpu.making:gpu_cluster"  # functions: which class it is depends on compatibility
-    gymnasium.register("hdrl/GpuCluster-v0", entry_point=_place, vector_entry_point=f"{_place}_vector")
+_BY_COMPATIBILITY = {
+    "hdrl/JobPick-v0": "hdrl.settings.batch.envs.job_pick_making:job_pick",
+    "hdrl/GpuCluster-v0": "hdrl.settings.gpu.making:gpu_cluster",
+}
+"""Functions: which class it is depends on ``compatibility``."""
+
+for _id, _place in _BY_COMPATIBILITY.items():
+    if _id not in gymnasium.registry:
+        gymnasium.register(_id, entry_point=_place, vector_entry_point=f"{_place}_vector")
 for _id, _place in ENVIRONMENTS.items():
     if _id not in gymnasium.registry:
         gymnasium.register(_id, entry_point=f"{_place}Env", vector_entry_point=f"{_place}VectorEnv")

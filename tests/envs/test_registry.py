@@ -51,6 +51,14 @@ CASES: dict[str, list[dict[str, Any]]] = {
         | {"backfilling": "easy_priority", "skip": True, "features": ("is_chosen", "profile", "earliest_start")},
         JOB_PICK | {"compatibility": "rlscheduler", "backfilling": "rlscheduler", "order": "sjf"},
         JOB_PICK | {"commitment": "block", "backfilling": "easy_sjbf", "order": "wfp3", "max_jobs": 3},
+        {"compatibility": "dissertation", "n_jobs": 12},
+        {
+            "compatibility": "dissertation",
+            "n_jobs": (3, 9),
+            "errors": [],
+            "reward": "corrected",
+            "backfilling": "expected",
+        },
     ],
     "hdrl/PolicyPair-v0": [
         POLICY_PAIR,

@@ -116,6 +116,17 @@ class JobPickSpec(PlainEnvironment):
     given = GIVEN
     file_arguments = ("more_logs",)
 
+    @staticmethod
+    def is_dissertation(arguments: Mapping[str, Any]) -> bool:
+        """Tell whether it is the environment of the dissertation.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return arguments.get("compatibility") == "dissertation"
+
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
 
@@ -159,11 +170,23 @@ class JobPickSpec(PlainEnvironment):
         arguments
             Its arguments, with defaults filled in.
         """
+        if self.is_dissertation(arguments):
+            return {}
         from hdrl.settings.batch.envs.job_pick_options import job_pick_options
 
         known = inspect.signature(job_pick_options).parameters
         options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
         return {"commitment": options.commitment, "backfilling": options.backfilling, "features": options.features}
+
+    def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether agents see how long jobs really run: an error of the dissertation, on request.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if it can.

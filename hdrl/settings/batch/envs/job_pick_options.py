@@ -75,6 +75,9 @@ DEFAULT_PREDICTOR = "geo"
 COMPATIBILITY = "rlscheduler"
 """The compatibility mode."""
 
+MODES = (COMPATIBILITY, "dissertation")
+"""All of them; the second is an environment of its own, see `envs.job_pick_making`."""
+
 INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": kernel_codes.JOB_UNICEF_INVERTED}
 """Priorities that are something else in the compatibility mode."""
 
@@ -226,7 +229,7 @@ def job_pick_options(
         If there is no such objective.
     """
     if compatibility not in (None, COMPATIBILITY):
-        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")
+        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), MODES)}")
     is_compatible = compatibility is not None
     if commitment is None:
         commitment = "block" if is_compatible or backfilling == "rlscheduler" else "repick"

@@ -1,0 +1,496 @@
+"""The world of a dissertation on batch scheduling (LANNDS18/DeepRLScheduler), with its errors, which are switches.
+
+Jobs get whole nodes. Up to 128 waiting jobs are seen, and whoever chooses one commits the machine to it. Its baselines
+score rows instead of jobs, and the row that skips scores best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.envs.episodes import Window
+from hdrl.envs.requests import checked_count
+from hdrl.errors import OptionsError, UnknownName, WorkloadError, suggest
+from hdrl.settings.batch.dissertation import entries
+from hdrl.settings.batch.dissertation import world as kernel
+from hdrl.settings.batch.dissertation.view import CAP
+from hdrl.settings.batch.envs.machines import DEFAULT_N_JOBS, DEFAULT_N_PROCS, DEFAULT_SEED, WorkloadLike
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload import file_format, lublin_log, read_swf, read_workload
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.read import find_workload
+from hdrl.settings.batch.workload.swf import SwfLog, swf_from_workload
+
+FloatArray = NDArray[np.float64]
+
+COMPATIBILITY = "dissertation"
+"""The compatibility mode."""
+
+ERRORS: Mapping[str, str] = MappingProxyType(
+    {
+        "true_run_times": "agents see how long jobs will really run",
+        "skip_is_paid": "doing nothing is rewarded like choosing a job, so that idling pays",
+        "may_give_up": "who does nothing when nothing runs and no job comes leaves the waiting jobs unrun",
+        "skip_row_first": "baselines score the row that skips below every job: they do nothing until 128 jobs wait",
+        "scores_of_rows": "baselines score the rounded, capped shares of up to 128 rows instead of all waiting jobs",
+        "unrun_left_out": "means leave out jobs that were never run",
+    }
+)
+"""What the original gets wrong, by name."""
+
+USUAL_ERRORS = frozenset(ERRORS) - {"true_run_times"}
+"""What is reproduced unless errors are named: what agents learn from true run times is of no use to anybody."""
+
+_FLAGS: Mapping[str, int] = MappingProxyType(
+    {
+        "true_run_times": kernel.SHOWS_RUN_TIMES,
+        "skip_is_paid": kernel.SKIP_IS_PAID,
+        "may_give_up": kernel.MAY_GIVE_UP,
+        "skip_row_first": kernel.SKIP_ROW_FIRST,
+        "scores_of_rows": kernel.SCORES_OF_ROWS,
+    }
+)
+
+BASELINES: Mapping[str, int] = MappingProxyType(
+    {
+        "fcfs": kernel.BY_SUBMISSION,
+        "sjf": kernel.BY_SHORTEST,
+        "smallest": kernel.BY_SMALLEST,
+        "f1": kernel.BY_F1,
+    }
+)
+"""Its baselines."""
+
+SCORES: Mapping[str, int] = MappingProxyType(
+    {
+        "mean_bounded_slowdown": kernel.BOUNDED_SLOWDOWN,
+        "mean_wait_s": kernel.WAIT,
+        "mean_turnaround_s": kernel.TURNAROUND,
+        "utilization": kernel.UTILIZATION,
+        "mean_slowdown": kernel.SLOWDOWN,
+    }
+)
+"""What can be scored, in its order."""
+
+REWARDS: Mapping[str, int] = MappingProxyType(
+    {
+        "episodic": kernel.EPISODIC,
+        "running": kernel.RUNNING,
+        "sigmoid": kernel.SIGMOID,
+        "corrected": kernel.CORRECTED,
+    }
+)
+"""How scores are paid, see `envs.dissertation_env.DissertationVectorEnv`."""
+
+_BOUND_S = 10.0
+"""Shortest run time of a bounded slowdown, and that of jobs whose run time is negative in the log."""
+
+_SKIP_VALUE = -1.0
+"""What the skip row shows in place of numbers of a job."""
+
+_ABSENT = 1.0
+"""What is seen of a number that the log does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJobs:
+    """Jobs on whole nodes, in the order of the log.
+
+    Attributes
+    ----------
+    name
+        Name of the log.
+    n_nodes, n_procs
+        Nodes and processors of the machine.
+    submit_s, run_s, requested_s
+        Dates of the log, how long each job runs, and how long its user says, in seconds.
+    procs, nodes
+        Processors that it asks for, and the nodes that it gets.
+    numbers
+        Its number in the log.
+    memory, user, group
+        As in the log, negative if absent.
+    longest_s, largest
+        What shares are of: the longest run time of the log, and the largest of date, number, memory, user and group.
+    """
+
+    name: str
+    n_nodes: int
+    n_procs: int
+    submit_s: FloatArray
+    run_s: FloatArray
+    requested_s: FloatArray
+    procs: FloatArray
+    nodes: NDArray[np.int64]
+    numbers: FloatArray
+    memory: FloatArray
+    user: FloatArray
+    group: FloatArray
+    longest_s: float
+    largest: Mapping[str, float]
+
+    @property
+    def n_jobs(self) -> int:
+        """How many jobs there are."""
+        return len(self.submit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the jobs of a window.
+
+    Attributes
+    ----------
+    start_s
+        When each job was started, -1 for those that never were; shape ``(n_jobs,)``.
+    scores
+        Its means by the names of `SCORES`.
+    """
+
+    start_s: FloatArray
+    scores: Mapping[str, float]
+
+    @property
+    def n_run(self) -> int:
+        """How many jobs were run."""
+        return int(np.count_nonzero(self.start_s >= 0))
+
+
+def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
+    """Return which errors are reproduced.
+
+    Parameters
+    ----------
+    errors
+        Names of `ERRORS`; ``None``: `USUAL_ERRORS`.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such error.
+    """
+    if errors is None:
+        return USUAL_ERRORS
+    names = [errors] if isinstance(errors, str) else list(errors)
+    for name in names:
+        if name not in ERRORS:
+            raise OptionsError(f"errors holds {name!r}; {suggest(str(name), ERRORS)}")
+    return frozenset(names)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def node_jobs(
+    workload: WorkloadLike | None,
+    platform: Platform | None = None,
+    *,
+    n_procs: int | None = None,
+    n_nodes: int | None = None,
+) -> NodeJobs:
+    """Return the jobs of a log as the original reads them, on whole nodes.
+
+    A job asks for the larger of the processors that it asked for and got. Requested times of -1 are run times, negative
+    run times are 10 s, and jobs that took no time are left out. No job is killed.
+
+    Parameters
+    ----------
+    workload
+        A log, a Batsim file, the name of a shipped one, or a workload; ``None``: 4,096 jobs of the Lublin-Feitelson
+        model on 256 processors in 64 nodes.
+    platform
+        The machine of a workload that has been read, or of a file that names none.
+    n_procs, n_nodes
+        Processors and nodes; ``None``: what the header of a log says (``MaxProcs``, ``MaxNodes``), or the platform has.
+
+    Raises
+    ------
+    OptionsError
+        If nothing says how many nodes there are.
+    WorkloadError
+        If no job is left, or one needs more nodes than there are.
+    ReadError
+        If a file cannot be read.
+    """
+    log, machine = _log_of(workload, platform)
+    in_header = {name: _number(log.header.get(name)) for name in ("MaxNodes", "MaxProcs")}
+    n_nodes = n_nodes or in_header["MaxNodes"] or (None if machine is None else machine.n_nodes)
+    if n_nodes is None:
+        raise OptionsError(f"n_nodes is missing, and {log.name} does not name it (MaxNodes)")
+    n_nodes = checked_count("n_nodes", n_nodes)
+    n_procs = n_procs or in_header["MaxProcs"] or (n_nodes if machine is None else machine.n_cores)
+    n_procs = checked_count("n_procs", n_procs)
+    if n_procs < n_nodes:
+        raise OptionsError(f"n_procs is {n_procs}, fewer than the {n_nodes} nodes")
+    return _jobs_of(log, n_nodes, n_procs)
+
+
+def _log_of(workload: WorkloadLike | None, platform: Platform | None) -> tuple[SwfLog, Platform | None]:
+    """Return what users name as a log, and the machine where that says more than the log's header."""
+    if workload is None:
+        log = lublin_log(DEFAULT_N_JOBS, DEFAULT_N_PROCS, seed=DEFAULT_SEED)
+        return SwfLog(
+            log.name, log.rows, {"MaxNodes": str(DEFAULT_N_PROCS // 4), "MaxProcs": str(DEFAULT_N_PROCS)}
+        ), None
+    if not isinstance(workload, Workload):
+        path = find_workload(str(workload))
+        if file_format(path) == "swf":
+            log = read_swf(path)
+            return log if platform is None else SwfLog(log.name, log.rows), platform
+    if platform is None:
+        raise OptionsError("platform is missing: only the header of a log says how many nodes there are")
+    read = workload if isinstance(workload, Workload) else read_workload(workload, platform)
+    return swf_from_workload(read, platform), platform
+
+
+def _number(text: str | None) -> int | None:
+    """Return what a line of a header says, ``None`` if it says nothing."""
+    text = (text or "").strip()
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
+    rows = log.rows[np.argsort(log.rows["job_number"], kind="stable")]
+    run_s = np.where(rows["run_s"] < 0, _BOUND_S, rows["run_s"])
+    kept = run_s > 0
+    if not kept.any():
+        raise WorkloadError(f"{log.name}: no job has a run time")
+    procs = np.maximum(rows["processors"], rows["requested_processors"])[kept]
+    nodes = np.ceil(np.maximum(procs, 0.0) / (n_procs / n_nodes)).astype(np.int64)
+    for place in np.flatnonzero(nodes > n_nodes)[:1]:
+        number, asked = int(rows["job_number"][kept][place]), int(procs[place])
+        raise WorkloadError(f"{log.name}: job {number} asks for {asked} processors, {n_nodes} nodes have {n_procs}")
+    submit_s = rows["submit_s"][kept]
+    if np.any(np.diff(submit_s) < 0):
+        raise WorkloadError(f"{log.name}: jobs are not in the order of their submission")
+    columns = {"memory": "requested_memory_kb", "user": "user", "group": "group"}
+    largest = {name: float(rows[column].max()) for name, column in columns.items()}
+    largest |= {"date": float(rows["submit_s"].max()), "number": float(rows["job_number"].max())}
+    requested_s = np.where(rows["requested_s"] == -1, rows["run_s"], rows["requested_s"])[kept]
+    return NodeJobs(
+        name=log.name,
+        n_nodes=n_nodes,
+        n_procs=n_procs,
+        submit_s=submit_s,
+        run_s=run_s[kept],
+        requested_s=requested_s,
+        procs=procs,
+        nodes=nodes,
+        numbers=rows["job_number"][kept],
+        longest_s=float(rows["run_s"].max()),
+        largest=largest,
+        **{name: rows[column][kept] for name, column in columns.items()},
+    )
+
+
+# ---------------------------------------------------------------------- tables of the compiled world
+
+
+def _share(values: FloatArray, largest: float) -> FloatArray:
+    return np.clip(values / largest, -1.0, CAP) if largest > 0 else np.zeros(len(values))
+
+
+def _known_share(values: FloatArray, largest: float) -> FloatArray:
+    return np.where(values == -1, _ABSENT, _share(values, largest))
+
+
+def _rows(jobs: NodeJobs) -> NDArray[np.float32]:
+    """Return what is seen of each job, shape ``(n_jobs, 10)``; what changes with time is 0."""
+    rows = np.zeros((jobs.n_jobs, kernel.N_COLUMNS), dtype=np.float32)
+    rows[:, 0] = _share(jobs.submit_s, jobs.largest["date"])
+    rows[:, 2] = _share(jobs.requested_s, jobs.longest_s)
+    rows[:, 3] = _share(jobs.run_s, jobs.longest_s)
+    rows[:, 4] = _share(jobs.procs, jobs.n_procs)
+    rows[:, 5] = _known_share(jobs.memory, jobs.largest["memory"])
+    rows[:, 6] = _known_share(jobs.user, jobs.largest["user"])
+    rows[:, 7] = _known_share(jobs.group, jobs.largest["group"])
+    rows[:, 9] = 1.0
+    return rows
+
+
+def _f1(requested_s: NDArray[Any], procs: NDArray[Any], submit_s: NDArray[Any]) -> NDArray[Any]:
+    """Return F1, with 0.1 in place of what has no logarithm (Carastan-Santos and de Camargo, SC'17)."""
+    tenth = submit_s.dtype.type(0.1)
+    longest, latest = (np.where(one > 0, one, tenth) for one in (requested_s, submit_s))
+    return np.asarray(np.log10(longest) * procs + 870 * np.log10(latest))
+
+
+def _ranks(jobs: NodeJobs) -> NDArray[np.int64]:
+    """Return the place of each job in each order, the same for equal jobs; shape ``(n_orders, n_jobs)``."""
+    ranks = np.zeros((kernel.N_ORDERS, jobs.n_jobs), dtype=np.int64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        f2 = np.sqrt(jobs.requested_s) * jobs.procs + 25600 * np.log10(jobs.submit_s)
+    keys = {
+        kernel.BY_SUBMISSION: (jobs.submit_s,),
+        kernel.BY_SHORTEST: (jobs.requested_s, jobs.submit_s),
+        kernel.BY_SMALLEST: (jobs.procs, jobs.submit_s),
+        kernel.BY_F1: (_f1(jobs.requested_s, jobs.procs, jobs.submit_s),),
+        kernel.BY_F2: (f2,),
+    }
+    for order, columns in keys.items():
+        ranks[order] = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    return ranks
+
+
+def _scores(rows: NDArray[np.float32]) -> FloatArray:
+    """Return what the baselines make of rows, shape ``(n_orders, n_rows)``; in its numbers of single precision."""
+    scores = np.zeros((kernel.N_ORDERS, len(rows)))
+    scores[kernel.BY_SUBMISSION] = rows[:, 0]
+    scores[kernel.BY_SHORTEST] = rows[:, 2]
+    scores[kernel.BY_SMALLEST] = rows[:, 4]
+    scores[kernel.BY_F1] = _f1(rows[:, 2], rows[:, 4], rows[:, 0])
+    return scores
+
+
+def shared_arrays(
+    jobs: NodeJobs,
+    errors: frozenset[str],
+    *,
+    score: str = "mean_bounded_slowdown",
+    reward: str = "episodic",
+    sigmoid_scale: float = 100.0,
+    backfills: bool = False,
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a world that no episode changes.
+
+    Parameters
+    ----------
+    jobs, errors
+        All jobs, and which errors are reproduced.
+    score, reward
+        Names of `SCORES` and `REWARDS`.
+    sigmoid_scale
+        What scores are divided by in sigmoid rewards.
+    backfills
+        Whether others may overtake a chosen job that does not fit.
+    """
+    flags = np.zeros(kernel.N_FLAGS, dtype=np.int64)
+    for name, place in _FLAGS.items():
+        flags[place] = name in errors
+    settings = np.zeros(kernel.N_SETTINGS, dtype=np.int64)
+    settings[kernel.SCORE], settings[kernel.REWARD] = SCORES[score], REWARDS[reward]
+    settings[kernel.BACKFILLS] = backfills
+    rows = _rows(jobs)
+    largest = jobs.largest["number"]
+    return {
+        "flags": flags,
+        "settings": settings,
+        "scale": np.array([sigmoid_scale]),
+        "n_procs": np.array([float(jobs.n_procs)]),
+        "submit_s": np.ascontiguousarray(jobs.submit_s),
+        "run_s": np.ascontiguousarray(jobs.run_s),
+        "requested_s": np.ascontiguousarray(jobs.requested_s),
+        "procs": np.ascontiguousarray(jobs.procs),
+        "nodes": jobs.nodes,
+        "ranks": _ranks(jobs),
+        "scores": _scores(rows),
+        "skip_scores": _scores(np.full((1, kernel.N_COLUMNS), _SKIP_VALUE, dtype=np.float32))[:, 0],
+        "rows": rows,
+        "names": np.clip(jobs.numbers / largest if largest > 0 else jobs.numbers, -1.0, 1.0).astype(np.float32),
+    }
+
+
+# ---------------------------------------------------------------------- results
+
+
+def scores_of(
+    jobs: NodeJobs, window: Window, start_s: FloatArray, now_s: float, errors: frozenset[str]
+) -> dict[str, float]:
+    """Return the means of a window by the names of `SCORES`, 0 if nothing counts.
+
+    Parameters
+    ----------
+    jobs, window
+        All jobs, and which of them.
+    start_s
+        When each was started, -1 for those that were not.
+    now_s
+        When the episode ended. Jobs that were never run count as if they were started then, unless means leave them
+        out.
+    errors
+        Which errors are reproduced.
+    """
+    places = slice(window.start, window.start + window.n_jobs)
+    submit_s, run_s, procs = jobs.submit_s[places], jobs.run_s[places], jobs.procs[places]
+    was_run = start_s >= 0
+    wait_s = np.where(was_run, start_s, now_s) - submit_s
+    counted = was_run if "unrun_left_out" in errors else np.ones(window.n_jobs, dtype=np.bool_)
+    turnaround_s = wait_s + run_s
+    means = {
+        "mean_bounded_slowdown": np.maximum(1.0, turnaround_s / np.maximum(run_s, _BOUND_S)),
+        "mean_wait_s": wait_s,
+        "mean_turnaround_s": turnaround_s,
+        "mean_slowdown": turnaround_s / run_s,
+    }
+    found = {name: float(values[counted].mean()) if counted.any() else 0.0 for name, values in means.items()}
+    span_s = now_s - float(submit_s[0])
+    area = float((run_s * procs)[was_run].sum())
+    found["utilization"] = area / (span_s * jobs.n_procs) if span_s > 0 else 0.0
+    return found
+
+
+def play_baseline(
+    jobs: NodeJobs,
+    windows: Sequence[Window],
+    baseline: str,
+    *,
+    errors: Iterable[str] | None = None,
+    backfills: bool = False,
+    seed: int = 0,
+) -> list[Outcome]:
+    """Run a baseline of the original on windows of a log.
+
+    Parameters
+    ----------
+    jobs
+        The jobs of the log.
+    windows
+        Which of them, each on an empty machine.
+    baseline
+        A name of `BASELINES`.
+    errors
+        See `read_errors`.
+    backfills
+        Whether others may overtake a chosen job that does not fit.
+    seed
+        Seed of what is drawn: the last fifth of the rows where more than 128 jobs wait.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such baseline.
+    """
+    if baseline not in BASELINES:
+        raise UnknownName("baseline of the dissertation", baseline, BASELINES)
+    chosen = read_errors(errors)
+    shared = shared_arrays(jobs, chosen, backfills=backfills)
+    world = kernel.blank(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
+    for row, window in enumerate(windows):
+        put_window(world, row, window, seed + row)
+    entries.play(world, BASELINES[baseline])
+    outcomes = []
+    for row, window in enumerate(windows):
+        start_s = world.start_s[row, : window.n_jobs].copy()
+        scores = scores_of(jobs, window, start_s, float(world.now_s[row]), chosen)
+        outcomes.append(Outcome(start_s, scores))
+    return outcomes
+
+
+def put_window(world: kernel.World, row: int, window: Window, seed: int) -> None:
+    """Write into an environment which jobs its episode consists of.
+
+    Parameters
+    ----------
+    world, row, window, seed
+        The world, which environment, the jobs, and the seed of what is drawn.
+    """
+    # A shorter episode must not leave places of jobs behind that the next one has not.
+    world.seen[row] = kernel.NOBODY
+    world.first[row], world.n_jobs[row] = window.start, window.n_jobs
+    world.random[row] = 1 + seed % 2147483645

@@ -1,0 +1,257 @@
+"""``hdrl/JobPick-v0`` with ``compatibility="dissertation"``: as in a dissertation on scheduling by PPO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from hdrl.compiled.team import LEADER
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.native import NativeVectorEnv
+from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.single import SingleEnv
+from hdrl.errors import OptionsError, suggest
+from hdrl.settings.batch.dissertation import entries
+from hdrl.settings.batch.dissertation import world as kernel
+from hdrl.settings.batch.envs.dissertation import (
+    REWARDS,
+    SCORES,
+    node_jobs,
+    put_window,
+    read_errors,
+    scores_of,
+    shared_arrays,
+)
+from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
+from hdrl.settings.batch.platform import read_platform
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.model import Workload
+
+N_JOBS = (256, 512)
+"""Jobs of an episode, from the first to the second number."""
+
+BACKFILLINGS = ("none", "expected")
+"""Who may overtake a chosen job that does not fit."""
+
+
+class DissertationVectorEnv(NativeVectorEnv):
+    """A batch of machines of whole nodes, in the world of a dissertation (LANNDS18/DeepRLScheduler, 2023).
+
+    **Description.** Each job gets as many whole nodes as hold its processors. If a chosen job does not fit, time passes
+    until it does; nobody is asked meanwhile. Simultaneous events are looked at one by one.
+
+    **Action space.** ``Discrete(128)``: choose the job of a row. The first row without a job does nothing until
+    the next event, or for 60 s; the rows behind it are illegal. If 128 jobs wait or more, none does nothing.
+
+    **Observation space.** ``Box(-1, 1, (1280 + n_nodes,), float32)``: ten numbers for each of 128 rows, then for each
+    node the number of the job that holds it / the largest number of the log, -1 if it is free.
+
+    ======  ===============================================================================================
+    column  meaning
+    ======  ===============================================================================================
+    0       date of submission / last date of the log
+    1       time waited / 12 h
+    2       requested time / longest run time of the log
+    3       how long it will really run / longest run time, if ``errors`` holds ``true_run_times``; else -1
+    4       processors / processors of the machine
+    5-7     memory, user, group / largest of the log, 1 if absent
+    8       1 - 1e-6 if the job fits now, 1e-6 if not; 1 in the row that does nothing, 0 behind it
+    9       1; 0 in the rows behind the one that does nothing
+    ======  ===============================================================================================
+
+    Numbers end at 1 - 1e-6; rows without a job have -1 in the first eight columns. Up to 128 waiting jobs are seen in
+    the order of submission. If more wait, five lists take turns: by F1, F2, requested time, processors, and drawn.
+
+    **Rewards.** Let x be the mean score of the jobs that have been started. ``"episodic"``: -x in the last step alone;
+    ``"running"``: -x in each step but the last; ``"sigmoid"``: 1 / (1 + e^(x / ``sigmoid_scale``)) in each step, -1e-6
+    in the last one and, without the error ``skip_is_paid``, for doing nothing. Where scores are positive it lies in
+    (0, 1/2], and episodes with more steps gain more. ``"corrected"``: what each step adds to twice that number, which
+    is 1 before the first job, so that the return is that of the whole episode minus 1, however many steps it has.
+
+    **Starting state.** The first job of the episode has just been submitted to the empty machine, at its date in
+    the log.
+
+    **Episode end.** When the last job has been started. With the error ``may_give_up`` also if nothing is done when
+    nothing runs and no job comes any more.
+
+    Parameters
+    ----------
+    num_envs, start, part, autoreset_mode, copy, n_threads
+        See `envs.job_pick.JobPickVectorEnv`.
+    workload, platform, n_procs, n_nodes
+        The log and the machine, see `envs.dissertation.node_jobs`.
+    n_jobs
+        Jobs of an episode; by default 256 to 512.
+    objective
+        What is scored: a name of `envs.dissertation.SCORES`.
+    reward
+        ``"sigmoid"`` (the default), ``"episodic"``, ``"running"`` or ``"corrected"``.
+    sigmoid_scale
+        The scale of sigmoid rewards; 50 or 100 in the original.
+    backfilling
+        ``"none"``, or ``"expected"``: jobs that are expected to end before the chosen one can start may overtake it, in
+        the order of submission.
+    errors
+        What the original gets wrong and is reproduced, names of `envs.dissertation.ERRORS`; ``None``: all but
+        ``true_run_times``. Those that concern its baselines alone change nothing here.
+
+    Raises
+    ------
+    OptionsError
+        If an argument is wrong.
+    WorkloadError
+        If the machine can never run a job.
+    ReadError
+        If a file cannot be read.
+
+    Notes
+    -----
+    Version 0.
+    """
+
+    _option_names: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        workload: WorkloadLike | None = None,
+        platform: Platform | str | Path | None = None,
+        n_procs: int | None = None,
+        n_nodes: int | None = None,
+        n_jobs: Length = N_JOBS,
+        start: Start = None,
+        part: Part = "all",
+        objective: str = "mean_bounded_slowdown",
+        reward: str = "sigmoid",
+        sigmoid_scale: float = 100.0,
+        backfilling: str = "none",
+        errors: Iterable[str] | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        n_threads: int = 1,
+        render_mode: None = None,
+    ) -> None:
+        check_render_mode(render_mode)
+        check_flags(copy=copy)
+        for what, name, known in (
+            ("objective", objective, SCORES),
+            ("reward", reward, REWARDS),
+            ("backfilling", backfilling, BACKFILLINGS),
+        ):
+            if name not in known:
+                raise OptionsError(f"{what} is {name!r}; {suggest(str(name), known)}")
+        if not 0 < sigmoid_scale < math.inf:
+            raise OptionsError(f"sigmoid_scale is {sigmoid_scale!r}, expected a positive number")
+        self.objective, self.errors = objective, read_errors(errors)
+        machine = read_platform(platform) if isinstance(platform, (str, Path)) else platform
+        self.jobs = node_jobs(workload, machine, n_procs=n_procs, n_nodes=n_nodes)
+        self.plan = plan_episodes([self.jobs.n_jobs], n_jobs=n_jobs, start=start, part=part, names=[self.jobs.name])
+        super().__init__(
+            num_envs,
+            spaces.Box(-1.0, 1.0, (kernel.N_ROWS * kernel.N_COLUMNS + self.jobs.n_nodes,), np.float32),
+            spaces.Discrete(kernel.N_ROWS),
+            autoreset_mode=autoreset_mode,
+            copy=copy,
+            n_threads=n_threads,
+        )
+        shared = shared_arrays(
+            self.jobs,
+            self.errors,
+            score=objective,
+            reward=reward,
+            sigmoid_scale=float(sigmoid_scale),
+            backfills=backfilling != "none",
+        )
+        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
+        self._world = kernel.blank(shared, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
+
+    @classmethod
+    def refuses(cls, machine: Platform, load: Workload) -> str | None:
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
+
+        Parameters
+        ----------
+        machine, load
+            The platform and the jobs.
+        """
+        return why_not_pool(machine, load)
+
+    # ------------------------------------------------------------------ hooks of the batch
+
+    def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
+        del options
+        window = self.plan.window(episode, seed)
+        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        put_window(self._world, row, window, seed)
+
+    def _reset_rows(self, chosen: BoolArray) -> None:
+        self._serve(entries.RESET, LEADER, chosen, self._actions)
+
+    def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        return self._serve(entries.STEP, LEADER, chosen, actions)
+
+    def _help(self, number: int) -> None:
+        self._serve(entries.STEP, number, self._chosen, self._actions)
+
+    def _serve(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
+        illegal, n_ended = entries.serve(
+            self._world, self._counts.places, self._team, self._observations, request, member, chosen, actions
+        )
+        return int(illegal), int(n_ended)
+
+    def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
+        found = {name: np.zeros(self.num_envs) for name in ("objective", "n_run", *SCORES)}
+        for row in np.flatnonzero(ended).tolist():
+            window = self.window(row)
+            start_s = self._world.start_s[row, : window.n_jobs]
+            scores = scores_of(self.jobs, window, start_s, float(self._world.now_s[row]), self.errors)
+            for name, value in scores.items():
+                found[name][row] = value
+            found["n_run"][row] = np.count_nonzero(start_s >= 0)
+            found["objective"][row] = scores[self.objective]
+        return found
+
+    def _state_arrays(self) -> StateDict:
+        own: StateDict = {name: one for name, one in self._world._asdict().items() if name not in kernel.SHARED}
+        return {**own, "windows": self._windows}
+
+    # ------------------------------------------------------------------ more than Gymnasium asks for
+
+    def window(self, row: int) -> Window:
+        """Return which jobs the episode of a row holds.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If it has had no episode.
+        """
+        return window_of_row(self._windows, row)
+
+
+class DissertationEnv(SingleEnv):
+    """One machine of whole nodes: see `DissertationVectorEnv`.
+
+    Parameters
+    ----------
+    **arguments
+        Those of `DissertationVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
+    """
+
+    batch: DissertationVectorEnv
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(DissertationVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
