@@ -40,6 +40,7 @@ from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.networks.noisy import make_noisy, noise_in
 from hdrl.learn.policy import descend
 from hdrl.learn.replay import Replay, Schedule, Transitions
+from hdrl.rowspace import n_per_row_of
 
 N_DRAWS = 32
 """Draws of noise from which probabilities of actions are estimated."""
@@ -320,6 +321,7 @@ class DQN(Agent):
             self.generator,
             has_critic=config.is_dueling,
             n_atoms=config.n_atoms,
+            n_per_row=n_per_row_of(self.action_space),
         )
         if config.is_noisy:
             make_noisy(network, config.noise)

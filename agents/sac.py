@@ -28,6 +28,7 @@ from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
 from hdrl.learn.replay import Replay, Transitions
+from hdrl.rowspace import n_per_row_of
 
 
 class SACConfig(ReplayConfig):
@@ -156,4 +157,11 @@ class SAC(ActorCriticAgent):
             target.copy_from(critic, share)
 
     def _build(self) -> ActorCritic:
-        return build_network(self.config, self.observation_shape, self.n_actions, self.generator, has_critic=False)
+        return build_network(
+            self.config,
+            self.observation_shape,
+            self.n_actions,
+            self.generator,
+            has_critic=False,
+            n_per_row=n_per_row_of(self.action_space),
+        )

@@ -21,6 +21,7 @@ from hdrl.envs.hooks import BoolArray, Info
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.single import SingleEnv
 from hdrl.errors import OptionsError, suggest
+from hdrl.rowspace import RowDiscrete
 
 ROW_MASK = "row_mask"
 """Where the row mask stands in the info: int8, shape ``(n_rows,)``, of a batch ``(num_envs, n_rows)``."""
@@ -40,6 +41,8 @@ class RowLayout:
         Names of the actions that pick no row, in their order.
     low, high
         Bounds of all values.
+    n_per_row
+        How many actions each row has: action ``k * n_rows + i`` is the ``k``-th of row ``i``.
     """
 
     n_rows: int
@@ -47,11 +50,17 @@ class RowLayout:
     extra_actions: tuple[str, ...] = ()
     low: float = 0.0
     high: float = 1.0
+    n_per_row: int = 1
 
     @property
     def n_actions(self) -> int:
         """How many actions there are."""
-        return self.n_rows + len(self.extra_actions)
+        return self.n_row_actions + len(self.extra_actions)
+
+    @property
+    def n_row_actions(self) -> int:
+        """How many actions belong to rows."""
+        return self.n_rows * self.n_per_row
 
     @property
     def observation_space(self) -> spaces.Box:
@@ -60,8 +69,8 @@ class RowLayout:
 
     @property
     def action_space(self) -> spaces.Discrete:
-        """The space of one environment's action."""
-        return spaces.Discrete(self.n_actions)
+        """The space of one environment's action; with several actions for each row a `RowDiscrete`."""
+        return spaces.Discrete(self.n_actions) if self.n_per_row == 1 else RowDiscrete(self.n_actions, self.n_per_row)
 
     def action(self, name: str) -> int:
         """Return the number of an extra action.
@@ -78,7 +87,7 @@ class RowLayout:
         """
         if name not in self.extra_actions:
             raise OptionsError(f"no extra action {name!r}; {suggest(name, self.extra_actions)}")
-        return self.n_rows + self.extra_actions.index(name)
+        return self.n_row_actions + self.extra_actions.index(name)
 
     def name_of(self, action: int) -> str | None:
         """Return the name of an extra action, ``None`` for one that picks a row.
@@ -88,7 +97,7 @@ class RowLayout:
         action
             Its number.
         """
-        return None if action < self.n_rows else self.extra_actions[action - self.n_rows]
+        return None if action < self.n_row_actions else self.extra_actions[action - self.n_row_actions]
 
 
 class RowPickVectorEnv(NativeVectorEnv):

@@ -13,6 +13,7 @@ from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.masking import log_prob_of, sample
 from hdrl.learn.networks import ActorCritic, build_network
+from hdrl.rowspace import n_per_row_of
 
 CHUNK = 2048
 """Observations that are computed at once where there is no need to compute all of them: small enough for caches."""
@@ -46,7 +47,12 @@ class ActorCriticAgent(Agent):
         super().__init__(observation_space, action_space, config, generator)
         settings: Any = self.config
         self.network: ActorCritic = build_network(
-            settings, self.observation_shape, self.n_actions, self.generator, has_critic=has_critic
+            settings,
+            self.observation_shape,
+            self.n_actions,
+            self.generator,
+            has_critic=has_critic,
+            n_per_row=n_per_row_of(action_space),
         )
         self.modules["network"] = self.network
 

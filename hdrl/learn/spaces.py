@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from hdrl.errors import LearningError
+from hdrl.rowspace import RowDiscrete, n_per_row_of
 
 LARGEST_OBSERVATION = 10**8
 """Numbers of an observation that a description may ask for: more of them do not fit into any memory."""
@@ -85,7 +86,9 @@ def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
         If it is neither.
     """
     if isinstance(space, spaces.Discrete):
-        return {"kind": "Discrete", "n": n_actions_of(space)}
+        n_per_row = n_per_row_of(space)
+        plain = {"kind": "Discrete", "n": n_actions_of(space)}
+        return plain if n_per_row == 1 else {**plain, "n_per_row": n_per_row}
     shape = observation_shape_of(space)
     if not isinstance(space, spaces.Box):  # observation_shape_of has refused it
         raise TypeError
@@ -103,7 +106,8 @@ def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
     """
     try:
         if data["kind"] == "Discrete":
-            return spaces.Discrete(int(data["n"]))
+            n, n_per_row = int(data["n"]), int(data.get("n_per_row", 1))
+            return spaces.Discrete(n) if n_per_row == 1 else RowDiscrete(n, n_per_row)
         shape = tuple(int(n) for n in data["shape"])
         if math.prod(shape) > LARGEST_OBSERVATION:
             raise ValueError(f"a shape of {shape} has more than {LARGEST_OBSERVATION:,} numbers")

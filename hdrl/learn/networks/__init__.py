@@ -53,6 +53,7 @@ def build_network(
     *,
     has_critic: bool = True,
     n_atoms: int = 1,
+    n_per_row: int = 1,
 ) -> ActorCritic:
     """Make the network that settings name.
 
@@ -68,15 +69,33 @@ def build_network(
         Whether a critic is needed.
     n_atoms
         Numbers for each action, and of the critic.
+    n_per_row
+        How many actions each row of a table has.
 
     Raises
     ------
     UnknownName
         If there is no such network.
     LearningError
-        If the network cannot take such observations, or knows one number for each action alone.
+        If the network cannot take such observations, or knows one number for each action, or one action for each row,
+        alone.
     """
     builder = NETWORKS[config.network]
+    if n_per_row > 1 and config.network == "kernel":
+        return KernelActorCritic(
+            observation_shape,
+            n_actions,
+            generator,
+            has_critic=has_critic,
+            sees_all_rows=config.visible_rows == "all",
+            n_atoms=n_atoms,
+            n_per_row=n_per_row,
+        )
+    if n_per_row > 1 and config.network == "attention":
+        raise LearningError(
+            f"network 'attention' knows one action for each row, but here each has {n_per_row}; expected 'kernel' or"
+            " 'mlp'"
+        )
     if n_atoms == 1:  # networks of users need not know of atoms
         return builder(config, observation_shape, n_actions, generator, has_critic=has_critic)
     if "n_atoms" not in inspect.signature(builder).parameters:

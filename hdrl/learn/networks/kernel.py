@@ -49,6 +49,8 @@ class KernelActorCritic(ActorCritic):
         Whether rows whose actions are illegal are looked at as well.
     n_atoms
         Numbers for each action, and of the critic.
+    n_per_row
+        How many actions each row has; a row's last hidden layer gives the logits of all of them.
     """
 
     def __init__(
@@ -60,14 +62,16 @@ class KernelActorCritic(ActorCritic):
         has_critic: bool = True,
         sees_all_rows: bool = False,
         n_atoms: int = 1,
+        n_per_row: int = 1,
     ) -> None:
         super().__init__()
-        n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "kernel")
+        n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "kernel", n_per_row)
+        self.n_per_row = n_per_row
         self.has_critic, self.n_atoms = has_critic, n_atoms
         self.sees_all_rows = sees_all_rows
         self.n_extra = n_extra
         self.actor_body = RowLayers((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
-        self.actor_head = RowLayers((ROW_LAYERS[-2], n_atoms), generator, last_gain=POLICY_GAIN)
+        self.actor_head = RowLayers((ROW_LAYERS[-2], n_per_row * n_atoms), generator, last_gain=POLICY_GAIN)
         self.actor_extra = (
             mlp((ROW_LAYERS[-2], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
         )
@@ -99,10 +103,13 @@ class KernelActorCritic(ActorCritic):
 
     def _logits(self, rows: Rows, mask: Tensor | None) -> Tensor:
         hidden = self.actor_body(rows.features)
-        logits = rows.spread(self.without_axis(self.actor_head(hidden)), ILLEGAL)
+        of_rows = self.actor_head(hidden)
+        parts = [rows.spread(self.without_axis(part), ILLEGAL) for part in of_rows.split(self.n_atoms, dim=-1)]
         if self.actor_extra is not None:
-            logits = torch.cat([logits, self._extra_logits(rows, hidden)], dim=1)
-        return mask_logits(logits, mask) if self.sees_all_rows or self.actor_extra is not None else logits
+            parts.append(self._extra_logits(rows, hidden))
+        is_whole = len(parts) == 1
+        logits = parts[0] if is_whole else torch.cat(parts, dim=1)
+        return mask_logits(logits, mask) if self.sees_all_rows or not is_whole else logits
 
     def _extra_logits(self, rows: Rows, hidden: Tensor) -> Tensor:
         n, n_rows = rows.shape

@@ -59,7 +59,9 @@ def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
     return Rows(flat.index_select(0, places), places, (n, n_rows))
 
 
-def table_shape(observation_shape: tuple[int, ...], n_actions: int, network: str) -> tuple[int, int, int]:
+def table_shape(
+    observation_shape: tuple[int, ...], n_actions: int, network: str, n_per_row: int = 1
+) -> tuple[int, int, int]:
     """Return the numbers of rows, of features, and of actions beyond the rows.
 
     Parameters
@@ -68,15 +70,17 @@ def table_shape(observation_shape: tuple[int, ...], n_actions: int, network: str
         Of the environment.
     network
         Name of the network, for the message.
+    n_per_row
+        How many actions each row has.
 
     Raises
     ------
     LearningError
         If observations are no tables with at most as many rows as there are actions.
     """
-    if len(observation_shape) != 2 or observation_shape[0] > n_actions:
+    if len(observation_shape) != 2 or observation_shape[0] * n_per_row > n_actions:
         raise LearningError(
             f"network {network!r} needs observations of shape (rows, features) and an action for each row,"
             f" found shape {observation_shape} and {n_actions} actions"
         )
-    return observation_shape[0], observation_shape[1], n_actions - observation_shape[0]
+    return observation_shape[0], observation_shape[1], n_actions - observation_shape[0] * n_per_row

@@ -42,8 +42,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
     **Description.** Jobs are submitted to a machine of ``n_procs`` identical processors. Whenever a decision is due,
     the agent picks one of the jobs that wait. Agents see requested times; how long jobs really run they do not see.
 
-    **Action space.** ``Discrete(max_jobs)``: the row of the job; with ``skip`` one more, last, that starts nothing
-    until the next event. ``info["row_mask"]`` says which rows hold a job, ``info["action_mask"]`` which may be picked.
+    **Action space.** ``Discrete(max_jobs)``: the row of the job; with ``may_hold`` as many more, which hold the job of
+    their row until the next event; with ``skip`` one more, last, that starts nothing until the next event.
+    ``info["row_mask"]`` says which rows hold a job, ``info["action_mask"]`` which actions are legal.
 
     **Observation space.** ``Box(0, 1, (max_jobs, n_features), float32)``: a row for each waiting job, in ``order``. If
     more wait than there are rows, the first are seen. Values end at 1 - 1e-5; a row without a job is
@@ -108,6 +109,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
         Names of further features, see `envs.job_pick_options.FEATURES`.
     skip
         Whether there is an action that starts nothing.
+    may_hold
+        Whether each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
+        the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
         What predicts run times where features go by predictions: a name of `hdrl.predict.PREDICTORS` that learns from
         ended jobs. Windows of a log begin with what jobs before them have told by then.
@@ -170,6 +174,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         order: str = "fcfs",
         features: Iterable[str] = (),
         skip: bool = False,
+        may_hold: bool = False,
         predictor: str = DEFAULT_PREDICTOR,
         scaled_columns: bool = True,
         more_logs: Sequence[str] = (),
@@ -182,7 +187,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
         **choices: Any,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(skip=skip, scaled_columns=scaled_columns, **({} if kill is None else {"kill": kill}))
+        check_flags(
+            skip=skip, may_hold=may_hold, scaled_columns=scaled_columns, **({} if kill is None else {"kill": kill})
+        )
         self.options = job_pick_options(
             commitment=commitment,
             backfilling=backfilling,
@@ -196,6 +203,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
             compatibility=compatibility,
             predictor=predictor,
             scaled_columns=scaled_columns,
+            may_hold=may_hold,
         )
         check_choices(choices, signature(JobPickVectorEnv).parameters)
         keeps_dates = compatibility == COMPATIBILITY
@@ -325,7 +333,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
     @property
     def _unused_scalars(self) -> frozenset[str]:
         """Scalars that stay as they are, so that nothing is saved of them."""
-        return self._pay.unused | (frozenset() if len(set(self.inputs.n_procs.tolist())) > 1 else {"n_procs"})
+        held = frozenset() if self.options.may_hold else {"n_held"}
+        procs = frozenset() if len({one.n_cores for one in self.inputs.platforms}) > 1 else {"n_procs"}
+        return self._pay.unused | held | procs
 
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()

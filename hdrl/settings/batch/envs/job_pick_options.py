@@ -111,7 +111,7 @@ class JobPickOptions:
     Attributes
     ----------
     commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility, \
-    predictor, scaled_columns
+    predictor, scaled_columns, may_hold
         See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
     """
 
@@ -127,6 +127,7 @@ class JobPickOptions:
     compatibility: str | None
     predictor: str = DEFAULT_PREDICTOR
     scaled_columns: bool = True
+    may_hold: bool = False
 
     @property
     def predicts(self) -> bool:
@@ -152,7 +153,7 @@ class JobPickOptions:
     @property
     def layout(self) -> RowLayout:
         """The table that is seen, and the actions."""
-        return RowLayout(self.max_jobs, self.n_features, (SKIP,) if self.has_skip else ())
+        return RowLayout(self.max_jobs, self.n_features, (SKIP,) if self.has_skip else (), n_per_row=1 + self.may_hold)
 
     def priority(self, name: str) -> int:
         """Return the job key of a priority.
@@ -186,6 +187,7 @@ class JobPickOptions:
         s["commitment"] = COMMITMENTS[self.commitment]
         s["backfilling"] = BACKFILLINGS[self.backfilling]
         s["has_skip"] = self.has_skip
+        s["may_hold"] = self.may_hold
         s["is_one_by_one"] = self.compatibility == COMPATIBILITY
         s["has_expectations"] = self.backfilling != "none" or len(self.columns) > 0
         s["order_key"] = PRIORITIES[self.order]
@@ -212,13 +214,14 @@ def job_pick_options(
     compatibility: str | None,
     predictor: str = DEFAULT_PREDICTOR,
     scaled_columns: bool = True,
+    may_hold: bool = False,
 ) -> JobPickOptions:
     """Check the options and fill in what depends on the compatibility mode.
 
     Parameters
     ----------
     commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility, predictor, \
-    scaled_columns
+    scaled_columns, may_hold
         See `envs.job_pick.JobPickVectorEnv`.
 
     Raises
@@ -249,7 +252,7 @@ def job_pick_options(
     if backfilling == "rlscheduler" and commitment != "block":
         raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
     if is_compatible:
-        _check_compatible(commitment, backfilling, has_skip=skip)
+        _check_compatible(commitment, backfilling, has_more_actions=skip or may_hold)
     return JobPickOptions(
         commitment=commitment,
         backfilling=backfilling,
@@ -263,14 +266,15 @@ def job_pick_options(
         compatibility=compatibility,
         predictor=predictor,
         scaled_columns=bool(scaled_columns),
+        may_hold=bool(may_hold),
     )
 
 
-def _check_compatible(commitment: str, backfilling: str, *, has_skip: bool) -> None:
-    if commitment != "block" or backfilling not in ("none", "rlscheduler") or has_skip:
+def _check_compatible(commitment: str, backfilling: str, *, has_more_actions: bool) -> None:
+    if commitment != "block" or backfilling not in ("none", "rlscheduler") or has_more_actions:
         raise OptionsError(
             f"compatibility is {COMPATIBILITY!r}, which means commitment 'block', backfilling 'none' or 'rlscheduler'"
-            " and no skip"
+            " and neither skip nor may_hold"
         )
 
 

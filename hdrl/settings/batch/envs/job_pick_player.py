@@ -168,7 +168,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         Which free cores a picked job gets: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
-    commitment, backfilling, objective, reward, reference, max_jobs, order, features, skip, predictor, \
+    commitment, backfilling, objective, reward, reference, max_jobs, order, features, skip, may_hold, predictor, \
     scaled_columns, kill, compatibility
         As in `envs.job_pick.JobPickVectorEnv`. The compatibility mode is refused: it is another simulator.
     n_threads, more_logs
@@ -198,6 +198,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         order: str = "fcfs",
         features: Iterable[str] = (),
         skip: bool = False,
+        may_hold: bool = False,
         predictor: str = DEFAULT_PREDICTOR,
         scaled_columns: bool = True,
         more_logs: Sequence[str] = (),
@@ -206,7 +207,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         n_threads: int = 1,
     ) -> None:
         del n_threads, kill, more_logs
-        check_flags(skip=skip, scaled_columns=scaled_columns)
+        check_flags(skip=skip, may_hold=may_hold, scaled_columns=scaled_columns)
         check_can_play(compatibility)
         if workload.n_jobs == 0:
             raise OptionsError(f"workload {workload.name!r} has no jobs, expected at least one")
@@ -223,6 +224,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             compatibility=None,
             predictor=predictor,
             scaled_columns=scaled_columns,
+            may_hold=may_hold,
         )
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
@@ -287,6 +289,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self._n_decisions += 1
         if self.layout.name_of(int(action)) == SKIP:
             self._to_next_event()
+        elif int(action) >= self.options.max_jobs:
+            self._rules.hold(self._shown[int(action) - self.options.max_jobs])
         else:
             self._rules.pick(self._shown[int(action)])
         observation = self._to_decision()
@@ -353,11 +357,15 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
     def _write_mask(self) -> None:
         self._mask[:] = 0
+        n_shown, held = len(self._shown), self._rules.held
         if self._stage == CHOOSE:
-            self._mask[: len(self._shown)] = 1
+            self._mask[:n_shown] = [job not in held for job in self._shown]
         else:
             overtakers = set(self._rules.overtakers())
-            self._mask[: len(self._shown)] = [job in overtakers for job in self._shown]
+            self._mask[:n_shown] = [job in overtakers for job in self._shown]
+        if self.options.may_hold and self._rules.is_running:
+            first = self.options.max_jobs
+            self._mask[first : first + n_shown] = self._mask[:n_shown]
         if self.options.has_skip:
             self._mask[-1] = self._rules.can_wait
 

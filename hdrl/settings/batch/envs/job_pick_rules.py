@@ -40,6 +40,8 @@ class PickRules(Easy):
         The job that waits for its start or its reservation, `NOBODY` without.
     n_submitted
         How many jobs have come.
+    held
+        The waiting jobs that are held until jobs arrive or end.
     """
 
     machine: Machine
@@ -54,6 +56,7 @@ class PickRules(Easy):
         self.queue: list[int] = []
         self.chosen = NOBODY
         self.n_submitted = 0
+        self.held: set[int] = set()
         self._is_reserved = False
         self._shadow_s = 0.0
         self._cores_then = np.zeros(0, dtype=np.int64)
@@ -63,6 +66,11 @@ class PickRules(Easy):
     def expected_ends(self) -> list[tuple[float, int]]:
         """Date in seconds at which each running job is expected to end, and its index, in the order of the dates."""
         return sorted(((end_s, job) for job, (end_s, _) in self._running.items()), key=lambda one: one[0])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether jobs run, those included that the present answer starts."""
+        return bool(self._running)
 
     @property
     def can_wait(self) -> bool:
@@ -89,6 +97,7 @@ class PickRules(Easy):
         if is_due:
             self.machine = Machine(view, self.core_selection)
             self.queue = view.waiting.tolist()
+            self.held.clear()
             self._is_reserved = False
             if not self._blocks:
                 self.chosen = NOBODY
@@ -135,10 +144,22 @@ class PickRules(Easy):
         if self._backfilling == "rlscheduler":
             self._reserve_chosen()
 
+    def hold(self, job: int) -> None:
+        """Hold a job until jobs arrive or end: it is neither chosen nor may it overtake.
+
+        Parameters
+        ----------
+        job
+            Index of a waiting job that could be picked.
+        """
+        self.held.add(job)
+
     def fitting(self) -> NDArray[np.bool_]:
-        """Tell of each job of the queue whether it could start now, shape ``(len(queue),)``."""
+        """Tell of each job of the queue whether it could start now and is not held, shape ``(len(queue),)``."""
         jobs = self.machine.jobs[self.queue]
         fits = jobs["cores"] <= self.machine.n_free
+        if self.held:
+            fits &= np.array([job not in self.held for job in self.queue])
         hungry = np.flatnonzero(fits & (jobs["memory_mib"] > 0)).tolist()
         if hungry:
             free = self.machine.cores_per_node(np.flatnonzero(self.machine.free))

@@ -4,7 +4,8 @@
 nobody is asked meanwhile but who may overtake it. *Repicking*, proper EASY: whenever something has happened, jobs
 are chosen and started until a chosen one does not fit; that one is the first of the queue, with a reservation for
 backfilling, until the next event; then another may be chosen. A decision is due only if a waiting job fits, since
-otherwise nothing can start whatever is chosen.
+otherwise nothing can start whatever is chosen. A job that is *held* until the next event is neither chosen nor may it
+overtake, as under the gate of `kernel.index`; while nothing runs, nothing can be held, so that time never stands still.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.order.backfill import backfill, may_overtake, overtake, reserve
 from hdrl.settings.batch.order.codes import BLOCK, CHOOSE, NO_KEY, OVER, OVERTAKE
 from hdrl.settings.batch.order.events import next_event, start_at
-from hdrl.settings.batch.order.queue import NOWHERE, any_fits, best_place, place_of, sort_queue, submit_next
+from hdrl.settings.batch.order.queue import (
+    NOWHERE,
+    any_fits,
+    best_place,
+    is_open,
+    place_of,
+    sort_queue,
+    submit_next,
+)
 
 
 @jit
@@ -29,6 +38,7 @@ def begin(state):
     s.n_waiting = 0
     s.n_running = 0
     s.n_started = 0
+    s.n_held = 0
     s.chosen = -1
     s.is_reserved = 0
     s.bounded_slowdown = 0.0
@@ -92,13 +102,27 @@ def leave(state):
 
 
 @jit
+def _may_choose(state):
+    """Tell whether a waiting job is to be chosen: one that is not held, while one could start (or choosing blocks)."""
+    s = state.scalars[0]
+    if s.n_waiting == 0 or (state.settings[0].commitment != BLOCK and not any_fits(state)):
+        return False
+    if s.n_held == 0:
+        return True
+    n_shown = min(s.n_waiting, state.settings[0].max_jobs)
+    for place in range(n_shown):  # noqa: SIM110 - compiled code knows no generators
+        if is_open(state, place):
+            return True
+    return False
+
+
+@jit
 def advance(state, key):
     """Go on until a decision is due, or every job has been started; return which.
 
     ``key`` is the job key of who decides, or `NO_KEY` if that is not known here.
     """
     s = state.scalars[0]
-    blocks = state.settings[0].commitment == BLOCK
     while True:
         if s.chosen >= 0:
             if _look_after_chosen(state, key):
@@ -107,7 +131,7 @@ def advance(state, key):
         elif s.n_waiting == 0 and s.next_job == s.end_job:
             s.stage = OVER
             break
-        elif s.n_waiting > 0 and (blocks or any_fits(state)):
+        elif _may_choose(state):
             s.stage = CHOOSE
             break
         else:

@@ -29,7 +29,7 @@ from hdrl.settings.batch.order.events import objective_value, reward_for
 from hdrl.settings.batch.order.history import note_end, note_start, note_submission
 from hdrl.settings.batch.order.jit import entry
 from hdrl.settings.batch.order.observe import observe, observe_anew
-from hdrl.settings.batch.order.queue import arrange_queue
+from hdrl.settings.batch.order.queue import arrange_queue, hold
 from hdrl.settings.batch.order.state import OrderState, smallest_state
 
 _first_state = first_row_of(OrderState)
@@ -49,8 +49,10 @@ def _step(state, action):
     """Carry out an action; return the reward."""
     s = state.scalars[0]
     settings = state.settings[0]
-    if action == settings.max_jobs:
+    if action == settings.max_jobs * (1 + settings.may_hold):
         engine.leave(state)
+    elif action >= settings.max_jobs:
+        hold(state, action - settings.max_jobs)
     else:
         engine.choose(state, action)
     stage = engine.advance(state, NO_KEY)

@@ -20,7 +20,7 @@ from hdrl.settings.batch.order.codes import (
     UTILIZATION,
 )
 from hdrl.settings.batch.order.history import note_end, note_start
-from hdrl.settings.batch.order.queue import submit_next, take
+from hdrl.settings.batch.order.queue import release_held, submit_next, take
 
 BOUND_S = 10.0  # of the bounded slowdown, as in hdrl.metrics.formulas
 SHORTEST_RUN_S = 1e-5  # what Batsim records for a job that takes no time
@@ -158,6 +158,7 @@ def next_event(state):
     """Go on to the next submission or end of a job; unless looked at one by one, to all of that date."""
     s = state.scalars[0]
     s.is_reserved = 0
+    release_held(state)
     if _submission_is_next(state):
         s.message_s = max(s.message_s, state.jobs[s.next_job].submit_s)
         submit_next(state)

@@ -15,10 +15,10 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.index import N_FEATURES
 from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.backfill import may_overtake
-from hdrl.settings.batch.order.codes import CHOOSE, N_PROFILE, N_TEMPLATE, OVER
+from hdrl.settings.batch.order.codes import CHOOSE, N_PROFILE, N_TEMPLATE, OVER, OVERTAKE
 from hdrl.settings.batch.order.events import has_event
 from hdrl.settings.batch.order.history import backlog, describe_waiting
-from hdrl.settings.batch.order.queue import NOWHERE
+from hdrl.settings.batch.order.queue import NOWHERE, is_open
 
 CAP = 1.0 - 1e-5
 _STARTS = np.array([1e-5, 1.0 - 1e-5], dtype=np.float32)  # whether a job can start; a table, for no branch is as fast
@@ -107,6 +107,33 @@ def _write_starts(state, n_rows, step):
 
 
 @jit
+def _write_open(state, n_shown):
+    """Write which jobs may be picked or held; return whether nothing need be started now."""
+    s = state.scalars[0]
+    masks, max_jobs, n_free = state.masks, state.settings[0].max_jobs, s.n_free
+    for row in range(n_shown):
+        may_pick = s.stage == CHOOSE and is_open(state, row)
+        if s.stage == OVERTAKE:
+            may_pick = state.waiting_sizes[row] <= n_free and may_overtake(state, state.waiting[row])
+        masks[row] = 1 if may_pick else 0
+        masks[max_jobs + row] = 1 if may_pick and s.n_running > 0 else 0
+    return s.stage == OVERTAKE or (s.stage == CHOOSE and has_event(state))
+
+
+@jit
+def _write_presence(state, n_shown):
+    """Write which rows hold a job; those that hold none any more can be neither picked nor held."""
+    settings, masks, row_masks, n_before = state.settings[0], state.masks, state.row_masks, state.scalars[0].n_shown
+    for row in range(n_before, n_shown):
+        row_masks[row] = 1
+    for row in range(n_shown, max(n_before, n_shown)):
+        masks[row] = 0
+        row_masks[row] = 0
+        if settings.may_hold == 1:
+            masks[settings.max_jobs + row] = 0
+
+
+@jit
 def _write_masks(state, n_shown):
     """Write which actions are legal, and which rows hold a job."""
     s = state.scalars[0]
@@ -114,7 +141,9 @@ def _write_masks(state, n_shown):
     masks = state.masks
     n_open = min(s.n_open, n_shown)
     s.n_open = 0
-    if s.stage == CHOOSE:
+    if settings.may_hold == 1:
+        can_skip = _write_open(state, n_shown)
+    elif s.stage == CHOOSE:
         for row in range(n_open, n_shown):
             masks[row] = 1
         s.n_open = n_shown
@@ -125,14 +154,9 @@ def _write_masks(state, n_shown):
         for row in range(n_shown):
             masks[row] = 1 if may_overtake(state, state.waiting[row]) else 0
         can_skip = True
-    row_masks = state.row_masks
-    for row in range(s.n_shown, n_shown):
-        row_masks[row] = 1
-    for row in range(n_shown, max(s.n_shown, n_shown)):
-        masks[row] = 0
-        row_masks[row] = 0
+    _write_presence(state, n_shown)
     if settings.has_skip == 1:
-        masks[settings.max_jobs] = 1 if can_skip else 0
+        masks[settings.max_jobs * (1 + settings.may_hold)] = 1 if can_skip else 0
     if s.stage == OVER:
         masks[0] = 1  # is ignored; a mask without any legal action has no distribution
 

@@ -112,6 +112,33 @@ def take(state, place):
 
 
 @jit
+def hold(state, place):
+    """Hold the job at a place of the queue until the next event: to whoever looks it is too large to start."""
+    s = state.scalars[0]
+    state.waiting_sizes[place] = state.settings[0].n_procs + 1
+    s.n_held += 1
+    s.shown_free = -1
+
+
+@jit
+def is_open(state, place):
+    """Tell whether the job at a place of the queue is not held."""
+    return state.scalars[0].n_held == 0 or state.waiting_sizes[place] <= state.settings[0].n_procs
+
+
+@jit
+def release_held(state):
+    """Let go of all held jobs."""
+    s = state.scalars[0]
+    if s.n_held == 0:
+        return
+    for place in range(s.n_waiting):
+        state.waiting_sizes[place] = state.jobs[state.waiting[place]].n_requested
+    s.n_held = 0
+    s.shown_free = -1
+
+
+@jit
 def place_of(state, job):
     """Return the place of a waiting job."""
     place = 0

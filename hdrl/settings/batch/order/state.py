@@ -55,6 +55,7 @@ SETTINGS_DTYPE = record_dtype(
         ("n_features", np.int64),
         ("log_requested_scale", np.float64),
         ("predictor", np.int64),
+        ("may_hold", np.int64),
     ]
 )
 """What all environments of a batch have in common.
@@ -65,7 +66,7 @@ events are looked at one after the other, as RLScheduler does; ``has_expectation
 which backfilling and some columns need; ``order_key`` the job key by which the queue is shown; ``is_shaped`` whether
 each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale`` what
 makes the logarithm of the longest requested time 1; ``predictor`` what predicts run times (``PREDICT_*`` of
-`kernel.codes`).
+`kernel.codes`); ``may_hold`` whether each row has a second action, which holds its job.
 """
 
 SCALARS_DTYPE = record_dtype(
@@ -102,6 +103,7 @@ SCALARS_DTYPE = record_dtype(
         ("max_slowdown", np.float64),
         ("max_bounded_slowdown", np.float64),
         ("n_procs", np.int64),
+        ("n_held", np.int64),
     ]
 )
 """One environment.
@@ -114,7 +116,8 @@ the largest values are over started jobs;
 ``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
 for the date ``shown_s`` and ``shown_free`` free processors, of which those from
 ``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
-allow the first ``n_open`` of them. ``n_procs`` are the processors of the episode's machine.
+allow the first ``n_open`` of them. ``n_procs`` are the processors of the episode's machine;
+``n_held`` how many waiting jobs are held until the next event: they are too large there (``waiting_sizes``).
 """
 
 
@@ -224,7 +227,7 @@ def new_order_state(
         "n_profile": N_PROFILE,
         "n_observed": int(s["max_jobs"]) * int(s["n_features"]),
         "n_rows": int(s["max_jobs"]),
-        "n_actions": int(s["max_jobs"]) + int(s["has_skip"]),
+        "n_actions": int(s["max_jobs"]) * (1 + int(s["may_hold"])) + int(s["has_skip"]),
     }
     if "observations" in outputs:
         outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
@@ -251,6 +254,7 @@ def smallest_state() -> OrderState:
     settings = np.ones(1, dtype=SETTINGS_DTYPE)
     settings["n_features"] = 8
     settings["predictor"] = PREDICT_NOTHING
+    settings["may_hold"] = 0
     batch = new_order_state(
         1,
         1,

@@ -30,6 +30,10 @@ OPTIONS: list[dict[str, Any]] = [
     {"backfilling": "easy_priority", "skip": True, "max_jobs": 16},
     {"backfilling": "easy_priority", "features": ["index", "backlog"], "scaled_columns": False},
     {"backfilling": "easy", "features": ["index"], "predictor": "last2", "order": "sjf", "max_jobs": 8},
+    {"backfilling": "easy", "may_hold": True},
+    {"backfilling": "easy_priority", "may_hold": True, "skip": True, "max_jobs": 8, "order": "lxf"},
+    {"backfilling": "easy_sjbf", "may_hold": True, "max_jobs": 8, "features": ["index", "earliest_start"]},
+    {"commitment": "block", "backfilling": "rlscheduler", "may_hold": True},
 ]
 
 

@@ -1,0 +1,47 @@
+"""The space of actions where each row of a table has several: what environments say, and what networks go by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import spaces
+
+
+class RowDiscrete(spaces.Discrete):
+    """A `gymnasium.spaces.Discrete` in which each row of the observation has several actions.
+
+    Of ``n_rows`` rows, action ``k * n_rows + i`` is the ``k``-th of row ``i``; others may follow these.
+
+    Parameters
+    ----------
+    n
+        How many actions there are.
+    n_per_row
+        How many of them each row has.
+
+    Attributes
+    ----------
+    n_per_row
+        As given.
+    """
+
+    def __init__(self, n: int, n_per_row: int) -> None:
+        super().__init__(n)
+        self.n_per_row = n_per_row
+
+    def __reduce__(self) -> tuple[type[RowDiscrete], tuple[int, int]]:
+        return RowDiscrete, (int(self.n), self.n_per_row)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RowDiscrete:
+        return RowDiscrete(int(self.n), self.n_per_row)
+
+
+def n_per_row_of(space: Any) -> int:
+    """Return how many actions of a space each row has; 1 of a plain one.
+
+    Parameters
+    ----------
+    space
+        A space of actions.
+    """
+    return space.n_per_row if isinstance(space, RowDiscrete) else 1
