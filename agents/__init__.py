@@ -147,6 +147,7 @@ def make_agent(
     action_space: gym.Space[Any],
     *,
     seed: int = 0,
+    device: str = "cpu",
     **settings: Any,
 ) -> Agent:
     """Make an agent.
@@ -159,6 +160,8 @@ def make_agent(
         The spaces of one environment: a Box and a Discrete.
     seed
         Seed of its first weights and of all its choices, not negative.
+    device
+        Where its networks are: ``"cpu"``, ``"cuda"``, ``"mps"``, or ``"auto"``, a GPU if there is one.
     **settings
         What differs from the defaults; each algorithm's ``Config`` describes them.
 
@@ -167,15 +170,19 @@ def make_agent(
     UnknownName
         If there is no such algorithm.
     OptionsError
-        If a setting is wrong.
+        If a setting is wrong, or there is no such device.
     LearningError
-        If it cannot act in such spaces.
+        If it cannot act in such spaces, or not on such a device.
     MissingExtra
         If torch is not installed.
     """
     algorithm = ALGORITHMS[name]
     config = algorithm.config(settings, where=name)
-    return algorithm.agent_class()(observation_space, action_space, config, _generator(seed))
+    from hdrl.learn.device import find_device
+
+    made = algorithm.agent_class()(observation_space, action_space, config, _generator(seed))
+    made.to(find_device(device))
+    return made
 
 
 def load_agent(model: str | Path | Checkpoint) -> Agent:

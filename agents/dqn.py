@@ -173,6 +173,11 @@ class DQN(Agent):
         self.n_explored = 0
         self._epsilon = Schedule(self.config.epsilon_first, self.config.epsilon_last, self.config.epsilon_steps)
 
+    def to(self, device: torch.device) -> None:
+        """Let the networks compute elsewhere from now on."""
+        super().to(device)
+        self.atoms = None if self.atoms is None else self.atoms.to(device)
+
     def memory(self, n_envs: int) -> Memory:
         """Return a replay buffer."""
         config = self.config
@@ -197,7 +202,7 @@ class DQN(Agent):
                 return Acted(self._best(observations, mask), {})
             with self._noise_in(self.network):
                 best = self._best(observations, mask)
-            is_random = torch.rand(len(best), generator=self.generator) < self.epsilon
+            is_random = (torch.rand(len(best), generator=self.generator) < self.epsilon).to(best.device)
             self.n_explored += len(best)
             other = random_legal(self._legal(best, mask), self.generator)
             return Acted(torch.where(is_random, other, best), {})
@@ -338,10 +343,11 @@ class DQN(Agent):
         """Return how likely each action is where one is the best, and some are drawn at random."""
         legal = self._legal(best, mask).float()
         chances = self.epsilon * legal / legal.sum(-1, keepdim=True)
-        return chances.scatter_add_(1, best.unsqueeze(-1), torch.full((len(best), 1), 1.0 - self.epsilon))
+        return chances.scatter_add_(1, best.unsqueeze(-1), legal.new_full((len(best), 1), 1.0 - self.epsilon))
 
     def _legal(self, actions: Tensor, mask: Tensor | None) -> Tensor:
-        return torch.ones((len(actions), self.n_actions), dtype=torch.bool) if mask is None else mask
+        everything = (len(actions), self.n_actions)
+        return torch.ones(everything, dtype=torch.bool, device=actions.device) if mask is None else mask
 
     def _next_values(self, batch: Transitions) -> Tensor:
         with self._noise_in(self.target):

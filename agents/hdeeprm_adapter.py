@@ -193,6 +193,7 @@ class HDeepRMAgent(Agent):
     """
 
     Config = HDeepRMConfig
+    computes_on = "cpu"
     config: HDeepRMConfig
 
     def __init__(

@@ -156,7 +156,7 @@ class PPO(ActorCriticAgent):
         for _ in range(self.config.n_epochs):
             if log.is_stopped and self.config.is_shared:
                 break
-            order = torch.randperm(n, generator=self.generator)
+            order = torch.randperm(n, generator=self.generator).to(self.device)
             for index in torch.split(order, size):
                 yield from self._update(sample.at(index), log)
             log.n_epochs += not log.is_stopped

@@ -27,6 +27,7 @@ class Random(Agent):
     """Draws among the legal actions, all alike, even where the best action is asked for: it knows none."""
 
     Config = RandomConfig
+    computes_on = "cpu"
     config: RandomConfig
 
     def memory(self, n_envs: int) -> Memory:

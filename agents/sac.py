@@ -116,7 +116,7 @@ class SAC(ActorCriticAgent):
             worth = self._smaller(self.targets, batch.next_observations, batch.next_masks)
             expected = (probabilities_of(log_probs) * worth).sum(-1) + self.alpha * entropy_of(log_probs)
             targets = batch.returns + batch.discounts * expected
-        loss = torch.zeros(())
+        loss = targets.new_zeros(())
         for critic in self.critics:
             values = log_prob_of(critic.logits(batch.observations, batch.masks), batch.actions)
             loss = loss + functional.mse_loss(values, targets)
@@ -137,7 +137,7 @@ class SAC(ActorCriticAgent):
 
     def _largest_entropies(self, batch: Transitions) -> Tensor:
         if batch.masks is None:
-            return torch.full((len(batch.actions),), math.log(self.n_actions))
+            return batch.returns.new_full((len(batch.actions),), math.log(self.n_actions))
         return batch.masks.sum(-1).float().log()
 
     def _descend(self, name: str, loss: Tensor) -> None:

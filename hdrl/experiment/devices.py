@@ -87,9 +87,9 @@ def available_devices() -> list[str]:
     MissingExtra
         If torch is missing.
     """
-    torch = _torch()
-    found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    return [name for name in DEVICES if found[name]]
+    from hdrl.learn.device import available_devices as found_by_torch
+
+    return found_by_torch()
 
 
 def measure_device(

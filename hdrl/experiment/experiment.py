@@ -237,12 +237,14 @@ def _train(
     clock.lap("compile_s")
     if progress is not None:
         _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
+        if training.device_told() is not None:
+            progress.message(f"learning on {training.device}")
     trained = training.run()
     train_s = clock.lap("train_s")
     if trained.trace is None:
         return RunResult(out, (), trained)
     tell_run(trained.trace)
-    metrics = write_results(out, options, trained.trace, agent, trained.model)
+    metrics = write_results(out, options, trained.trace, agent, trained.model, device=training.device_told())
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
     training.write_manifest(is_final=True)

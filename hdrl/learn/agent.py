@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from hdrl.errors import LearningError
 from hdrl.learn.config import Config as BaseConfig
+from hdrl.learn.device import CPU
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 
@@ -85,6 +86,9 @@ class Agent(abc.ABC):
         Shape of one observation.
     config, generator
         As given.
+    device
+        Where the networks are. What `act`, `learn` and `probabilities` are given lies there, and so may what they
+        return; the generator stays on the CPU.
     n_updates
         How often `learn` was called.
     listener
@@ -98,10 +102,13 @@ class Agent(abc.ABC):
 
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     listener: Listener | None = None
+    device: torch.device = CPU
     takes_box: ClassVar[bool] = False
     """Whether its actions are the numbers of a Box, instead of one of several."""
     n_gradients: ClassVar[Literal["none", "one", "many"]] = "none"
     """How many gradients `gradients` gives for a batch, which decides how several workers can share the learning."""
+    computes_on: ClassVar[Literal["cpu", "any"]] = "any"
+    """On which devices it can learn."""
 
     def __init__(
         self,
@@ -235,6 +242,29 @@ class Agent(abc.ABC):
             What is seen now, as in `act`.
         """
         del outcome, observations, mask
+
+    def to(self, device: torch.device) -> None:
+        """Let the networks compute elsewhere from now on.
+
+        Parameters
+        ----------
+        device
+            Where.
+
+        Raises
+        ------
+        LearningError
+            If the agent computes on the CPU alone.
+        """
+        if device == self.device:
+            return
+        if self.computes_on == "cpu":
+            raise LearningError(f"{type(self).__name__} computes on the CPU alone, expected device cpu, not {device}")
+        self.device = device
+        for module in self.modules.values():
+            module.to(device)
+        for optimizer in self.optimizers.values():
+            optimizer.load_state_dict(optimizer.state_dict())  # which puts its state where the weights are
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the agent needs to continue: weights, optimisers, counters, generator.

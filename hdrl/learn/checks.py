@@ -12,7 +12,9 @@ from torch import Tensor
 
 from hdrl.errors import LearningError
 from hdrl.learn.agent import Acted, Agent, one_line
+from hdrl.learn.device import CPU, moved, put
 from hdrl.learn.memory import Memory
+from hdrl.learn.replay import Transitions
 from hdrl.pyfiles import AgentError
 
 Calls = Mapping[str, tuple[int, tuple[str, ...]]]
@@ -102,8 +104,9 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
     AgentError
         If what it returns is no choice of one action in each environment.
     """
+    seen = moved((observations, mask), agent.device)
     try:
-        acted = agent.act(observations, mask, explore=explore)
+        acted = agent.act(*seen, explore=explore)
     except (RuntimeError, ValueError):
         # What torch says of probabilities that are nan helps nobody: the weights are what is wrong.
         check_weights(agent, torch.isfinite)
@@ -111,6 +114,8 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
     n = len(observations)
     if not isinstance(acted, Acted):
         raise AgentError(f"{place_of(agent, 'act')} returned {_shown(acted)}, expected Acted(actions, stored)")
+    if agent.device != CPU:
+        acted = put(acted, CPU)
     actions, stored = acted
     if not isinstance(actions, Tensor) or not _are_actions(agent, actions, n):
         shape = f"a floating-point tensor of shape ({n}, {agent.n_actions})" if agent.takes_box else ""
@@ -143,7 +148,10 @@ def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:
     LearningError
         If a loss is not finite: there is nothing to be learned any more.
     """
-    told = agent.learn(batch)
+    there = moved(batch, agent.device)
+    told = agent.learn(there)
+    if there is not batch and isinstance(there, Transitions) and there.errors is not None:
+        batch.errors = there.errors.cpu()
     try:
         if not isinstance(told, Mapping):
             raise TypeError
@@ -178,7 +186,7 @@ def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | Non
         If it cannot tell.
     """
     with torch.no_grad():
-        told = agent.probabilities(observations, mask)
+        told = agent.probabilities(*moved((observations, mask), agent.device))
     if not isinstance(told, Tensor) or told.ndim != 2 or len(told) != len(observations):
         shape = (len(observations), agent.n_actions)
         raise AgentError(

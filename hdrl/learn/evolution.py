@@ -108,6 +108,7 @@ class EvolutionAgent(Agent):
     """
 
     Config = EvolutionConfig
+    computes_on = "cpu"
     config: EvolutionConfig
     takes_box: ClassVar[bool] = True
     _strategy: Strategy

@@ -41,8 +41,8 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
     Tensor
         Shape ``(n,)``, int64.
     """
-    times = torch.empty_like(logits).exponential_(generator=generator)
-    return (torch.softmax(logits, -1) / times).argmax(-1)
+    times = torch.empty(logits.shape, dtype=logits.dtype).exponential_(generator=generator)
+    return (torch.softmax(logits, -1) / times.to(logits.device)).argmax(-1)
 
 
 def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
@@ -60,7 +60,7 @@ def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
     Tensor
         Shape ``(n,)``, int64.
     """
-    draws = torch.rand(mask.shape, generator=generator)
+    draws = torch.rand(mask.shape, generator=generator).to(mask.device)
     return draws.masked_fill_(~mask, -1.0).argmax(-1)
 
 

@@ -40,7 +40,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [pack(item) for item in value]
     if isinstance(value, Tensor):
-        return value.detach().contiguous().clone()
+        return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, str):
         # Equal texts as one object: a file tells apart equal texts that are two, and would have other bytes.
         return sys.intern(value)

@@ -104,6 +104,9 @@ class LearningOptions(Block):
     patience: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
         default=None, description="Validations without a better one after which the training ends; null: any number."
     )
+    device: Literal["cpu", "cuda", "mps", "auto"] = Field(
+        default="cpu", description="Where the networks learn; auto: on a GPU if torch finds one, else on the CPU."
+    )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     distributed: DistributedOptions | None = Field(
@@ -112,8 +115,10 @@ class LearningOptions(Block):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out workers and patience that there are not: files of a training without stay as they always were."""
+        """Leave out what there is not: files of a training without workers, patience and GPU stay as they were."""
         told: dict[str, Any] = handler(self)
+        if told.get("device") == "cpu":
+            del told["device"]
         for name in ("distributed", "patience"):
             if told.get(name) is None:
                 told.pop(name, None)

@@ -19,7 +19,13 @@ WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
 
 
 def write_results(
-    folder: Path, options: OptionsFile, trace: Any, agent: AgentChoice, model: Path | None = None
+    folder: Path,
+    options: OptionsFile,
+    trace: Any,
+    agent: AgentChoice,
+    model: Path | None = None,
+    *,
+    device: str | None = None,
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
@@ -35,6 +41,8 @@ def write_results(
         Who decided.
     model
         The model file that it decided with; ``None``: the one that the options name, if any.
+    device
+        Where it has learned, for the provenance; ``None``: not worth telling.
     """
     setting = find_setting(options.setting_name)
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
@@ -50,7 +58,8 @@ def write_results(
     given = options.agent_options.input_model
     if model is None and given is not None:
         model = options.path_of(given)
-    write_json(folder / "provenance.json", _provenance(options, trace, agent, model))
+    told = {} if device is None else {"device": device}
+    write_json(folder / "provenance.json", _provenance(options, trace, agent, model) | told)
     return metrics
 
 

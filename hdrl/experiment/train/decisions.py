@@ -89,10 +89,12 @@ class DecisionLog:
         """
         import torch
 
+        from hdrl.learn.device import moved
+
         self._seen, self._chosen = observations.numpy().copy(), actions.numpy().copy()
         try:
             with torch.no_grad():
-                self._probabilities = agent.latest_probabilities(observations, mask).tolist()
+                self._probabilities = agent.latest_probabilities(*moved((observations, mask), agent.device)).tolist()
         except LearningError:  # it does not choose by probabilities
             self._probabilities = None
 

@@ -14,6 +14,8 @@ from hdrl.pyfiles import blamed, one_line
 from hdrl.seeding import seed_sequence
 
 if TYPE_CHECKING:
+    import torch
+
     from hdrl.learn.agent import Agent
 
 
@@ -174,6 +176,31 @@ def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
     settings |= options.learning.settings
     check_used(settings, by_user, options.where)
     return settings
+
+
+def device_of(options: OptionsFile, agent: Agent) -> torch.device:
+    """Return where an agent is to learn.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such device, or the agent or its workers compute on the CPU alone.
+    """
+    from hdrl.learn.device import CPU, find_device
+
+    asked, where = options.learning.device, f"{options.where}: learning.device"
+    if asked == "auto" and (options.learning.distributed is not None or agent.computes_on == "cpu"):
+        return CPU
+    found = find_device(asked, where)
+    if found != CPU and agent.computes_on == "cpu":
+        raise OptionsError(
+            f"{where} is {asked!r}, but {type(agent).__name__} computes on the CPU alone, expected 'cpu'"
+        )
+    if found != CPU and options.learning.distributed is not None:
+        raise OptionsError(
+            f"{where} is {asked!r}, but workers of learning.distributed compute on the CPU alone, expected 'cpu'"
+        )
+    return found
 
 
 def check_options_of(options: OptionsFile, choice: AgentChoice) -> None:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 MAY_CHANGE = frozenset(
     (
-        *("runs", "learning.iterations", "learning.checkpoint_every", "learning.tensorboard"),
+        *("runs", "learning.iterations", "learning.checkpoint_every", "learning.tensorboard", "learning.device"),
         *("agent.output_model", "pybatsim.agent.output_model", "pybatsim.log_level"),
     )
 )
-"""Options that may differ when a training is resumed: how long it takes, and how it reports its progress."""
+"""Options that may differ when a training is resumed: how long it takes, where, and how it reports its progress."""
 
 
 def write_resume_file(folder: Path, options: OptionsFile) -> None:

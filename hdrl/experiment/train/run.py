@@ -17,11 +17,12 @@ from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import RESUME_FILE
-from hdrl.experiment.run.insights import INSIGHTS_FILE
+from hdrl.experiment.run.insights import INSIGHTS_FILE, LOGGER
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.decisions import DECISION_FILES, DecisionLog
 from hdrl.experiment.train.learning import (
     check_options_of,
+    device_of,
     make_agent,
     one_thread,
     require_torch,
@@ -140,9 +141,12 @@ class TrainingRun:
         self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
         self.world = World(options)
         require_torch()
+        from hdrl.learn.device import name_of
+
         check_options_of(options, choice)
         self._validation_envs = self._make_validation_envs()
         self.trainer: Trainer | DistributedTrainer = self._make_trainer(on)
+        self.device = name_of(self.trainer.agent.device)
         self._trained_on = self.world.trained_on()
         self.world.check_test()
         _warm_output(self._output)
@@ -166,6 +170,10 @@ class TrainingRun:
         self._lock = FolderLock(folder)
         if resumes:
             self._resume()
+
+    def device_told(self) -> str | None:
+        """Return what the device of the training is called, ``None`` if nobody asked for another than the CPU."""
+        return None if self.options.learning.device == "cpu" else self.device
 
     def _listen(self) -> DecisionLog | None:
         """Listen to the agent if anybody wants to know; the agents of several workers are far away."""
@@ -198,6 +206,7 @@ class TrainingRun:
     def _train(self) -> bool:
         is_new = not self.folder.exists()
         self._make_folder()
+        LOGGER.info("device %s", self.device)
         try:
             with one_thread():
                 return self.training.run()
@@ -218,6 +227,8 @@ class TrainingRun:
         return f"the last good model is {self.folder / kept}"
 
     def _finish(self, *, is_complete: bool) -> Trained:
+        from hdrl.learn.device import CPU
+
         reached = self.training.reached
         has_best = (self.folder / BEST_FILE).is_file() and self.options.learning.validation_every is not None
         if has_best:
@@ -230,6 +241,7 @@ class TrainingRun:
         if is_complete:
             model, _ = read_model(self.folder / MODEL_FILE, self.choice)
             load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
+            self.trainer.agent.to(CPU)  # where models are played
             trace = played(self.trainer.agent, self.world.test(), self.options.seed, self.choice.path)
         self.write_manifest(is_final=False)
         return Trained(
@@ -256,6 +268,7 @@ class TrainingRun:
             seed=options.seed,
             where=f"{options.where}: learning.settings",
         )
+        made.to(device_of(options, made))
         if distributed is not None:
             envs.close()
             return self._several(made, distributed, on)

@@ -54,7 +54,7 @@ def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
     n, n_rows, n_features = observations.shape
     flat = observations.reshape(n * n_rows, n_features)
     if mask is None:
-        return Rows(flat, torch.arange(n * n_rows), (n, n_rows))
+        return Rows(flat, torch.arange(n * n_rows, device=flat.device), (n, n_rows))
     places = mask[:, :n_rows].reshape(-1).nonzero().squeeze(-1)
     return Rows(flat.index_select(0, places), places, (n, n_rows))
 

@@ -108,7 +108,7 @@ class SequenceActorCritic(ActorCritic):
         """Return what is known of each different observation, and which of them each of all is."""
         different, place = torch.unique(observations, dim=0, return_inverse=True)
         ids = different[:, 1:].long().clamp(0, N_IDS - 1)
-        lengths = (ids > 0).sum(-1).clamp(min=1)
+        lengths = (ids > 0).sum(-1).clamp(min=1).cpu()  # where packing wants them
         packed = nn.utils.rnn.pack_padded_sequence(
             self.embedding[ids[:, : int(lengths.max())]], lengths, batch_first=True, enforce_sorted=False
         )
