@@ -148,9 +148,12 @@ def _best_job(w, e, order):
 def _play_row(w, e, order):
     clear(w, e)
     while w.counts[e, IS_OVER] == 0:
-        look(w, e)
-        j = _best_row(w, e, order) if w.flags[SCORES_OF_ROWS] != 0 else _best_job(w, e, order)
-        has_skip = w.flags[SKIP_ROW_FIRST] != 0 and w.counts[e, N_SEEN] < N_ROWS
+        if w.flags[SCORES_OF_ROWS] != 0:
+            look(w, e)
+            j = _best_row(w, e, order)
+        else:
+            j = _best_job(w, e, order)
+        has_skip = w.flags[SKIP_ROW_FIRST] != 0 and w.counts[e, N_WAITING] < N_ROWS
         if has_skip and w.skip_scores[order] < w.scores[order, w.first[e] + j]:
             skip(w, e)
         else:

@@ -21,11 +21,13 @@ from hdrl.settings.batch.dissertation import entries
 from hdrl.settings.batch.dissertation import world as kernel
 from hdrl.settings.batch.dissertation.view import CAP
 from hdrl.settings.batch.envs.machines import DEFAULT_N_JOBS, DEFAULT_N_PROCS, DEFAULT_SEED, WorkloadLike
+from hdrl.settings.batch.platform import read_platform
+from hdrl.settings.batch.platform.homogeneous import PREFIX
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload import file_format, lublin_log, read_swf, read_workload
+from hdrl.settings.batch.workload import file_format, lublin_log, read_swf, read_workload, workload_from_swf
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import find_workload
-from hdrl.settings.batch.workload.swf import SwfLog, swf_from_workload
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SWF_FIELDS, UNKNOWN_VALUE, SwfLog, swf_from_workload
 
 FloatArray = NDArray[np.float64]
 
@@ -287,6 +289,25 @@ def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
         largest=largest,
         **{name: rows[column][kept] for name, column in columns.items()},
     )
+
+
+def whole_nodes(jobs: NodeJobs) -> tuple[Platform, Workload]:
+    """Return the same jobs for simulators of identical processors, each of which stands for a whole node.
+
+    Parameters
+    ----------
+    jobs
+        The jobs; one that asks for no processor gets one node.
+    """
+    rows = np.zeros(jobs.n_jobs, dtype=SWF_DTYPE)
+    for name in SWF_FIELDS:
+        rows[name] = UNKNOWN_VALUE
+    rows["job_number"], rows["submit_s"], rows["run_s"] = jobs.numbers, jobs.submit_s, jobs.run_s
+    rows["requested_processors"], rows["requested_s"] = np.maximum(jobs.nodes, 1), jobs.requested_s
+    rows["user"], rows["group"] = jobs.user, jobs.group
+    platform = read_platform(f"{PREFIX}{jobs.n_nodes}")
+    log = SwfLog(jobs.name, rows)
+    return platform, workload_from_swf(log, platform, memory="none", bandwidth="none", shift=False)
 
 
 # ---------------------------------------------------------------------- tables of the compiled world

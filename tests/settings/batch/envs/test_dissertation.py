@@ -10,11 +10,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-import hdrl.envs  # noqa: F401 (registers them)
+import hdrl
 from hdrl.envs.episodes import Window
 from hdrl.errors import HdrlError
+from hdrl.settings.batch.dissertation_protocols import judged_windows
 from hdrl.settings.batch.environments import JobPickSpec
-from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, NodeJobs, node_jobs, play_baseline
+from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, NodeJobs, node_jobs, play_baseline, whole_nodes
 from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload
@@ -478,3 +479,28 @@ def test_published_slowdowns_are_found_job_by_job() -> None:
     published = [1121.3333333333333, 872.1960784313726, 843.4528301886793, 1007.3409090909091, 1040.5454545454545]
     assert sorted(slowdowns[in_order[:5]]) == sorted(published)
     assert outcome.n_run == 49_365 / 5
+
+
+@needs_sdsc_blue
+@pytest.mark.parametrize(("baseline", "published"), [("smallest", 289.5), ("sjf", 498.0)])
+def test_published_means_are_found_in_windows_that_are_not_drawn(baseline: str, published: float) -> None:
+    jobs = node_jobs(SDSC_BLUE)
+    outcomes = play_baseline(jobs, judged_windows(jobs.n_jobs), baseline)
+    assert [outcome.n_run for outcome in outcomes] == [10_000 - 127] * 5
+    mean = np.mean([outcome.scores["mean_bounded_slowdown"] for outcome in outcomes])
+    assert mean == pytest.approx(published, abs=0.5)
+
+
+def test_windows_of_the_table_need_a_long_log() -> None:
+    assert [window.start for window in judged_windows(243_280)] == [145_968 + 15_000 * number for number in range(5)]
+    with pytest.raises(HdrlError, match="short: 4 jobs, but the windows of this table end with job 70002"):
+        judged_windows(4, "short")
+
+
+def test_whole_nodes_are_processors_of_other_simulators(hand: Path) -> None:
+    platform, workload = whole_nodes(node_jobs(hand))
+    assert (platform.n_cores, workload.jobs["cores"].tolist()) == (2, [1, 2, 1, 1])
+    assert workload.jobs["submit_s"].tolist() == [0, 10, 20, 30]
+    trace = hdrl.simulate(platform, workload, "fcfs+easy", energy=False)
+    # Job 2 overtakes; job 3 would delay job 1, which starts at 100.
+    assert trace.records["start_s"] == pytest.approx([0, 100, 20, 150], abs=1e-6)
