@@ -29,7 +29,7 @@ from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
-from hdrl.learn.policy import ActorCriticAgent, adam, descend
+from hdrl.learn.policy import ActorCriticAgent, adam, descend, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
 
@@ -145,6 +145,33 @@ class PPO(ActorCriticAgent):
     def learn(self, batch: Steps) -> dict[str, float]:
         """Learn from a rollout."""
         return descend(self.gradients(batch))
+
+    def imitate(self, batch: Steps) -> dict[str, float]:
+        """Make the actions of a rollout likely, whoever chose them, and learn their values.
+
+        The loss is the mean of -log p(action), that of the critic is as in `learn`. ``agreement`` is how often the most
+        probable action is the other's.
+        """
+        sample, _ = self._sample(batch)
+        n = len(sample.actions)
+        size = n if self.config.minibatch_size is None else min(self.config.minibatch_size, n)
+        log = _Log()
+        for _ in range(self.config.n_epochs):
+            order = torch.randperm(n, generator=self.generator).to(self.device)
+            for index in torch.split(order, size):
+                self._clone(sample.at(index), log)
+        return {name: value for name, value in log.means().items() if name != "n_epochs"}
+
+    def _clone(self, sample: Sample, log: _Log) -> None:
+        """Make a step towards the actions of a minibatch."""
+        logits, values = self.network.both(sample.observations, sample.masks)
+        imitation_loss = -log_prob_of(torch.log_softmax(logits, -1), sample.actions).mean()
+        value_loss = 0.5 * (values - sample.returns).square().mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        (imitation_loss + 2.0 * self.config.value_coef * value_loss).backward()  # type: ignore[no-untyped-call]
+        step_clipped(self.optimizer, self.config.max_grad_norm)
+        agreement = (logits.detach().argmax(-1) == sample.actions).float().mean()
+        log.add(imitation_loss=imitation_loss.detach(), value_loss=value_loss.detach(), agreement=agreement)
 
     def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
         """Compute a gradient on every minibatch of every epoch."""

@@ -108,11 +108,17 @@ class EpisodePlan:
         """Return the jobs of a drawn window; other bits decide about them than about its place."""
         if not self.least_jobs:
             return self.n_jobs
-        return self.least_jobs + (((_mixed(bits) >> 32) * (self.n_jobs - self.least_jobs + 1)) >> 32)
+        return self.least_jobs + (((mixed_bits(bits) >> 32) * (self.n_jobs - self.least_jobs + 1)) >> 32)
 
 
-def _mixed(bits: int) -> int:
-    """Return 64 bits that look independent of these 64 (SplitMix64, Steele et al., OOPSLA 2014)."""
+def mixed_bits(bits: int) -> int:
+    """Return 64 bits that look independent of these 64 (SplitMix64, Steele et al., OOPSLA 2014).
+
+    Parameters
+    ----------
+    bits
+        The 64 bits.
+    """
     mask = 0xFFFFFFFFFFFFFFFF
     bits = (bits + 0x9E3779B97F4A7C15) & mask
     bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & mask

@@ -151,6 +151,22 @@ class Agent(abc.ABC):
             What the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
         """
 
+    def imitate(self, batch: Any) -> dict[str, float]:
+        """Learn to choose as somebody else did, and return what is worth logging, by name.
+
+        Parameters
+        ----------
+        batch
+            As in `learn`; the actions are the other's.
+
+        Raises
+        ------
+        LearningError
+            If the agent cannot imitate.
+        """
+        del batch
+        raise LearningError(f"{type(self).__name__} cannot imitate, expected PPO")
+
     def gradients(self, batch: Any) -> Generator[Descent, None, dict[str, float]]:
         """Learn from a batch, but leave the steps of the optimiser to whoever asks for the next gradient.
 

@@ -138,8 +138,8 @@ def _are_actions(agent: Agent, actions: Tensor, n: int) -> bool:
     return actions.dtype == torch.int64 and actions.shape == (n,)
 
 
-def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:
-    """Let an agent learn from a batch.
+def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[str, float]:
+    """Let an agent learn from a batch, or imitate whoever has chosen in it.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def checked_losses(agent: Agent, batch: Any) -> dict[str, float]:
         If a loss is not finite: there is nothing to be learned any more.
     """
     there = moved(batch, agent.device)
-    told = agent.learn(there)
+    told = agent.imitate(there) if imitates else agent.learn(there)
     if there is not batch and isinstance(there, Transitions) and there.errors is not None:
         batch.errors = there.errors.cpu()
     try:

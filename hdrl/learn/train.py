@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from hdrl.errors import LearningError
-from hdrl.learn.agent import Agent
+from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
 from hdrl.learn.interaction import Episode, Interaction
 from hdrl.learn.listener import tell
@@ -40,6 +43,22 @@ class Iteration:
     losses: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Imitation:
+    """A beginning of a training in which somebody else chooses, whom the agent imitates (behaviour cloning).
+
+    Attributes
+    ----------
+    n_iterations
+        How many of the first iterations.
+    choose
+        Returns the other's actions in the environments as they are, shape ``(n_envs,)``, int64.
+    """
+
+    n_iterations: int
+    choose: Callable[[], NDArray[np.int64]]
+
+
 class Trainer:
     """Trains an agent on a vector environment.
 
@@ -54,6 +73,8 @@ class Trainer:
     n_threads
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
         numbers of threads.
+    imitation
+        Whom the agent imitates first; ``None``: nobody.
 
     Attributes
     ----------
@@ -69,7 +90,13 @@ class Trainer:
     """
 
     def __init__(
-        self, agent: Agent, envs: gym.vector.VectorEnv[Any, Any, Any], *, seed: int = 0, n_threads: int | None = None
+        self,
+        agent: Agent,
+        envs: gym.vector.VectorEnv[Any, Any, Any],
+        *,
+        seed: int = 0,
+        n_threads: int | None = None,
+        imitation: Imitation | None = None,
     ) -> None:
         check_agent(agent)
         check_same_spaces(
@@ -80,6 +107,7 @@ class Trainer:
         self.agent = agent
         self.seed = seed
         self.n_threads = n_threads
+        self.imitation = imitation
         self.n_iterations = 0
         self.n_steps = 0
         self.interaction = Interaction(envs)
@@ -191,7 +219,7 @@ class Trainer:
         sums: dict[str, float] = {}
         for _ in range(self.memory.learns_per_iteration):
             batch = self.gather()
-            for name, value in checked_losses(self.agent, batch).items():
+            for name, value in checked_losses(self.agent, batch, imitates=self._imitates).items():
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
         return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
@@ -204,11 +232,22 @@ class Trainer:
             self.interaction.reset(first)
             self._is_reset = True
 
+    @property
+    def _imitates(self) -> bool:
+        return self.imitation is not None and self.n_iterations < self.imitation.n_iterations
+
+    def _choice(self) -> Acted:
+        """Return what the agent chooses, or whom it imitates."""
+        if self.imitation is None or not self._imitates:
+            return checked_choice(self.agent, self.interaction.observations, self.interaction.mask, explore=True)
+        actions = torch.from_numpy(self.imitation.choose())
+        return Acted(actions, {"log_prob": torch.zeros(len(actions))})
+
     def gather(self) -> Any:
         """Step until there is a batch; episodes must be under way."""
         memory, interaction = self.memory, self.interaction
         while True:
-            acted = checked_choice(self.agent, interaction.observations, interaction.mask, explore=True)
+            acted = self._choice()
             memory.record_choice(interaction.observations, interaction.mask, acted.actions, acted.stored)
             outcome = interaction.step(acted.actions)
             memory.record_outcome(outcome)

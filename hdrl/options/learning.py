@@ -17,6 +17,37 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 RANGE_NAMES = ("train", "validation", "test")
 
 
+class FilterOptions(Block):
+    """Which windows are learned from."""
+
+    priority: str = Field(description="The priority whose objective decides: sjf, fcfs, ...")
+    range: tuple[float, float] | None = Field(
+        default=None,
+        description="Its least and largest value; null: from the median to twice the mean of 100 windows.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_is_range(cls, data: Any) -> Any:
+        """Take the list of JSON for a range."""
+        if not isinstance(data, dict) or not isinstance(data.get("range"), list):
+            return data
+        return {**data, "range": tuple(data["range"])}
+
+    @model_validator(mode="after")
+    def _range_holds_something(self) -> Self:
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError(f"learning.episodes.filter.range is {list(self.range)}, expected the smaller value first")
+        return self
+
+
+class ImitationOptions(Block):
+    """Whom an agent imitates before it learns by itself."""
+
+    policy: str = Field(description="Name of a policy, such as saf+easy_priority@geo~gate.")
+    iterations: Count = Field(description="How many of the first iterations of the training.")
+
+
 class EpisodeOptions(Block):
     """Which jobs an episode holds."""
 
@@ -36,6 +67,15 @@ class EpisodeOptions(Block):
         default=PARTS["validation"], description="Part of the workload to choose the best model on."
     )
     test: Range = Field(default=PARTS["test"], description="Part of the workload to test on.")
+    filter: FilterOptions | None = Field(default=None, description="Which windows are trained on; null: all.")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a filter that there is not: files of a training without stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if told.get("filter") is None:
+            told.pop("filter", None)
+        return told
 
     @model_validator(mode="before")
     @classmethod
@@ -109,6 +149,9 @@ class LearningOptions(Block):
     )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
+    imitation: ImitationOptions | None = Field(
+        default=None, description="Whom the agent imitates in the first iterations; null: nobody."
+    )
     distributed: DistributedOptions | None = Field(
         default=None, description="How several workers learn together; null: there is one."
     )
@@ -119,10 +162,16 @@ class LearningOptions(Block):
         told: dict[str, Any] = handler(self)
         if told.get("device") == "cpu":
             del told["device"]
-        for name in ("distributed", "patience"):
+        for name in ("distributed", "patience", "imitation"):
             if told.get(name) is None:
                 told.pop(name, None)
         return told
+
+    @model_validator(mode="after")
+    def _imitation_is_alone(self) -> Self:
+        if self.imitation is not None and self.distributed is not None:
+            raise ValueError("learning.imitation is for one worker, expected no learning.distributed")
+        return self
 
     @model_validator(mode="after")
     def _patience_needs_validations(self) -> Self:

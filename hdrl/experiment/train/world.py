@@ -70,8 +70,26 @@ class World:
         arguments = _episode_arguments(self._options, part, self.load)
         if share is not None:
             arguments |= {"part": self._shares(share[1])[share[0]]}
+        if part == "train":
+            arguments |= self._lessons()
         with self._asked_for():
             return self.spec.batch(n_envs, self.machine, self.load, **arguments)
+
+    def _lessons(self) -> dict[str, Any]:
+        """Return the arguments that say whom an agent imitates, and which windows it learns from."""
+        learning = self._options.learning
+        imitation, filtered = learning.imitation, learning.episodes.filter
+        asked: dict[str, Any] = {}
+        if imitation is not None:
+            asked["guide"] = imitation.policy
+        if filtered is not None:
+            asked["keeps"] = (filtered.priority, *(filtered.range or ()))
+        for name, key in (("guide", "learning.imitation"), ("keeps", "learning.episodes.filter")):
+            if name in asked and name not in self.spec.spec.given:
+                raise OptionsError(
+                    f"{self._options.where}: {key}: {self.spec.id} knows none, expected learning.environment 'job_pick'"
+                )
+        return asked
 
     def check_shares(self, n: int) -> None:
         """Refuse to share the configurations to train on among more workers than there are, or in pieces too short.

@@ -113,7 +113,7 @@ class JobPickSpec(PlainEnvironment):
     """Picking waiting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobPick-v0"
-    given = GIVEN
+    given = GIVEN | {"guide", "keeps"}
     file_arguments = ("more_logs",)
 
     @staticmethod

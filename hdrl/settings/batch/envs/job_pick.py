@@ -20,6 +20,7 @@ from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
+from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
 from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import pool_trace
 from hdrl.settings.batch.envs.rewards import GivenObjective
@@ -107,6 +108,11 @@ class JobPickVectorEnv(RowPickVectorEnv):
         In which order waiting jobs are shown: a priority such as ``"fcfs"`` or ``"f4"``.
     features
         Names of further features, see `envs.job_pick_options.FEATURES`.
+    guide
+        A policy of EASY whose choices `guide_actions` tells: what agents may imitate.
+    keeps
+        A priority, and from which to which value of the objective under it: other windows are not drawn. Without the
+        two values, from the median to twice the mean of 100 windows.
     skip
         Whether there is an action that starts nothing.
     may_hold
@@ -173,6 +179,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
         max_jobs: int = 128,
         order: str = "fcfs",
         features: Iterable[str] = (),
+        guide: str | None = None,
+        keeps: Sequence[Any] | None = None,
         skip: bool = False,
         may_hold: bool = False,
         predictor: str = DEFAULT_PREDICTOR,
@@ -204,6 +212,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
             predictor=predictor,
             scaled_columns=scaled_columns,
             may_hold=may_hold,
+            guide=guide,
         )
         check_choices(choices, signature(JobPickVectorEnv).parameters)
         keeps_dates = compatibility == COMPATIBILITY
@@ -248,10 +257,19 @@ class JobPickVectorEnv(RowPickVectorEnv):
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._pay = PickPay(self.options, self.num_envs)
+        self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
         network = self.options.network
-        return new_order_state(n_envs, n_jobs, network=network, n_sums=most_groups(n_jobs), **self._shared, **outputs)
+        return new_order_state(
+            n_envs,
+            n_jobs,
+            network=network,
+            weights=self.options.weights,
+            n_sums=most_groups(n_jobs),
+            **self._shared,
+            **outputs,
+        )
 
     def _plain_pool(self, n_envs: int, n_jobs: int) -> OrderState:
         """Return a pool in which nothing is predicted, for priorities that go by requested times."""
@@ -274,10 +292,14 @@ class JobPickVectorEnv(RowPickVectorEnv):
     # ------------------------------------------------------------------ hooks of the batch
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        window = options["start"][row] if "start" in options else self.plan.window(episode, seed)
+        window = options["start"][row] if "start" in options else self._drawn(episode, seed)
         self._windows[row] = (window.workload, window.start, window.n_jobs)
         self._pay.begin(row)
         self._set_window(self._pool, row, window)
+
+    def _drawn(self, episode: int, seed: int) -> Window:
+        """Return the window of an episode: the first of those drawn that is kept."""
+        return self.plan.window(episode, seed) if self._filter is None else self._filter.drawn(episode, seed)
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:
         return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
@@ -335,7 +357,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
         """Scalars that stay as they are, so that nothing is saved of them."""
         held = frozenset() if self.options.may_hold else {"n_held"}
         procs = frozenset() if len({one.n_cores for one in self.inputs.platforms}) > 1 else {"n_procs"}
-        return self._pay.unused | held | procs
+        weighed = frozenset() if self.options.guide is not None else {"is_weighed"}
+        return self._pay.unused | held | procs | weighed
 
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()
@@ -389,6 +412,18 @@ class JobPickVectorEnv(RowPickVectorEnv):
             is_killed=self.inputs.is_killed[places],
             n_decisions=n_decisions,
         )
+
+    def guide_actions(self) -> NDArray[np.int64]:
+        """Return what the policy ``guide`` would do now in each row, shape ``(num_envs,)``; 0 after an end.
+
+        Raises
+        ------
+        OptionsError
+            If there is none.
+        """
+        if self.options.guide is None:
+            raise OptionsError("guide is missing: no policy whose choices could be told")
+        return entries.guide_rows(self._lent, self.num_envs)
 
     def run_priorities(
         self, priorities: str | Sequence[str], windows: Sequence[Window] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.state import SETTINGS_DTYPE
 from hdrl.settings.batch.policies.choices import BACKFILLINGS as KINDS
-from hdrl.settings.batch.policies.pairs import PRIORITIES
+from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.items() if one.pool_code != NO_CODE}
@@ -69,6 +70,9 @@ PREDICTED = frozenset({"index", "backlog"})
 SKIP = "skip"
 """The extra action that starts nothing."""
 
+ORDER_KEYS = frozenset(PRIORITIES.values())
+"""Job keys of the policies whose choices can be told."""
+
 DEFAULT_PREDICTOR = "geo"
 """What predicts run times unless chosen."""
 
@@ -111,7 +115,7 @@ class JobPickOptions:
     Attributes
     ----------
     commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility, \
-    predictor, scaled_columns, may_hold
+    predictor, scaled_columns, may_hold, guide
         See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
     """
 
@@ -128,11 +132,21 @@ class JobPickOptions:
     predictor: str = DEFAULT_PREDICTOR
     scaled_columns: bool = True
     may_hold: bool = False
+    guide: PolicyPair | None = None
 
     @property
     def predicts(self) -> bool:
         """Whether run times are predicted."""
-        return not PREDICTED.isdisjoint(self.features)
+        return not PREDICTED.isdisjoint(self.features) or self._guide_predicts
+
+    @property
+    def _guide_predicts(self) -> bool:
+        return self.guide is not None and self.guide.rule.predictor != kernel_codes.PREDICT_NOTHING
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights of the policy whose choices are told; empty without."""
+        return np.array(() if self.guide is None else self.guide.rule.weights, dtype=np.float64)
 
     @property
     def network(self) -> NDArray[np.float64]:
@@ -196,6 +210,10 @@ class JobPickOptions:
         s["max_jobs"] = self.max_jobs
         s["n_features"] = self.n_features
         s["predictor"] = PREDICTORS[self.predictor].code if self.predicts else kernel_codes.PREDICT_NOTHING
+        if self.guide is not None:
+            s["guide_key"], s["guide_order"] = self.guide.job_key, self.guide.backfilling
+            s["guide_predicts"] = self._guide_predicts
+            s["guide_form"], s["guide_gate"] = self.guide.rule.index_form, self.guide.rule.has_gate
         s["log_requested_scale"] = 1.0 / math.log1p(max(float(requested_time_s.max(initial=1.0)), 1.0))
         return result
 
@@ -215,13 +233,14 @@ def job_pick_options(
     predictor: str = DEFAULT_PREDICTOR,
     scaled_columns: bool = True,
     may_hold: bool = False,
+    guide: str | None = None,
 ) -> JobPickOptions:
     """Check the options and fill in what depends on the compatibility mode.
 
     Parameters
     ----------
     commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility, predictor, \
-    scaled_columns, may_hold
+    scaled_columns, may_hold, guide
         See `envs.job_pick.JobPickVectorEnv`.
 
     Raises
@@ -253,7 +272,7 @@ def job_pick_options(
         raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
     if is_compatible:
         _check_compatible(commitment, backfilling, has_more_actions=skip or may_hold)
-    return JobPickOptions(
+    made = JobPickOptions(
         commitment=commitment,
         backfilling=backfilling,
         objective=read_objective(objective, OBJECTIVES),
@@ -268,6 +287,34 @@ def job_pick_options(
         scaled_columns=bool(scaled_columns),
         may_hold=bool(may_hold),
     )
+    return made if guide is None else replace(made, guide=_guide(guide, made))
+
+
+def _is_automatic(pair: PolicyPair, options: JobPickOptions) -> bool:
+    """Tell whether jobs overtake here by themselves as under a policy: in its order, which goes by requested times."""
+    goes_by_requests = pair.rule.predictor == kernel_codes.PREDICT_NOTHING
+    is_same = BACKFILLINGS[options.backfilling] == pair.backfilling
+    return is_same and (goes_by_requests or pair.backfilling == kernel_codes.EASY_FCFS)
+
+
+def _guide(name: str, options: JobPickOptions) -> PolicyPair:
+    """Return the policy whose choices are told, which must be able to decide here."""
+    pair, what = read_pair(name), f"policy to imitate {name!r}"
+    rule = pair.rule
+    if pair.backfilling not in kernel_codes.EASY or pair.job_key not in (*ORDER_KEYS, kernel_codes.JOB_INDEX):
+        raise OptionsError(f"{what}: expected EASY with a priority, such as 'saf+easy_priority@geo'")
+    if options.commitment != "repick":
+        raise OptionsError(f"{what}: commitment is {options.commitment!r}, expected 'repick', which EASY is")
+    if rule.predicts_ends or rule.node_rule != kernel_codes.NODES_LEFT_ALONE:
+        raise OptionsError(f"{what}: reservations by predictions and switched nodes are not simulated here")
+    known = (kernel_codes.PREDICT_NOTHING, PREDICTORS[options.predictor].code)
+    if rule.predictor not in known:
+        raise OptionsError(f"{what}: it does not go by predictor {options.predictor!r}, by which is predicted here")
+    if options.backfilling != "easy_priority" and not _is_automatic(pair, options):
+        raise OptionsError(f"{what}: backfilling is {options.backfilling!r}, expected 'easy_priority'")
+    if rule.has_gate and not options.may_hold and not (options.has_skip and options.backfilling == "easy_priority"):
+        raise OptionsError(f"{what}: it holds jobs back, expected may_hold, or skip with backfilling 'easy_priority'")
+    return pair
 
 
 def _check_compatible(commitment: str, backfilling: str, *, has_more_actions: bool) -> None:

@@ -39,6 +39,7 @@ def begin(state):
     s.n_running = 0
     s.n_started = 0
     s.n_held = 0
+    s.is_weighed = 0
     s.chosen = -1
     s.is_reserved = 0
     s.bounded_slowdown = 0.0

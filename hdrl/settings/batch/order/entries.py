@@ -26,6 +26,7 @@ from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS, check_code
 from hdrl.settings.batch.order import engine
 from hdrl.settings.batch.order.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
 from hdrl.settings.batch.order.events import objective_value, reward_for
+from hdrl.settings.batch.order.guide import guided
 from hdrl.settings.batch.order.history import note_end, note_start, note_submission
 from hdrl.settings.batch.order.jit import entry
 from hdrl.settings.batch.order.observe import observe, observe_anew
@@ -34,7 +35,7 @@ from hdrl.settings.batch.order.state import OrderState, smallest_state
 
 _first_state = first_row_of(OrderState)
 
-_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END = range(8)
+_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE = range(9)
 
 
 @jit
@@ -79,6 +80,8 @@ def _serve(state, request, row, number, results):
     elif request == _RUN:
         engine.run_key(state, number)
         _tell(state, row, results)
+    elif request == _GUIDE:
+        results[0, row] = guided(state)
     elif request == _NOTE_SUBMISSION:
         note_submission(state, number)
     elif request == _NOTE_START:
@@ -266,6 +269,21 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
     chosen, numbers = np.ones(n_envs, dtype=np.bool_), np.array(keys, dtype=np.int64)
     _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _RUN, LEADER, chosen, numbers, results)
     return results
+
+
+def guide_rows(batch: Lent[OrderState], n_envs: int) -> NDArray[np.int64]:
+    """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``.
+
+    Parameters
+    ----------
+    batch
+        The arrays.
+    n_envs
+        How many environments there are.
+    """
+    results, chosen = np.zeros((N_OBJECTIVES, n_envs)), np.ones(n_envs, dtype=np.bool_)
+    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _GUIDE, LEADER, chosen, _NO_NUMBERS, results)
+    return results[0].astype(np.int64)
 
 
 def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:

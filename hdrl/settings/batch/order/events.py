@@ -158,6 +158,7 @@ def next_event(state):
     """Go on to the next submission or end of a job; unless looked at one by one, to all of that date."""
     s = state.scalars[0]
     s.is_reserved = 0
+    s.is_weighed = 0
     release_held(state)
     if _submission_is_next(state):
         s.message_s = max(s.message_s, state.jobs[s.next_job].submit_s)

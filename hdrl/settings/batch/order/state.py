@@ -56,6 +56,11 @@ SETTINGS_DTYPE = record_dtype(
         ("log_requested_scale", np.float64),
         ("predictor", np.int64),
         ("may_hold", np.int64),
+        ("guide_key", np.int64),
+        ("guide_order", np.int64),
+        ("guide_predicts", np.int64),
+        ("guide_form", np.int64),
+        ("guide_gate", np.int64),
     ]
 )
 """What all environments of a batch have in common.
@@ -67,6 +72,8 @@ which backfilling and some columns need; ``order_key`` the job key by which the 
 each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale`` what
 makes the logarithm of the longest requested time 1; ``predictor`` what predicts run times (``PREDICT_*`` of
 `kernel.codes`); ``may_hold`` whether each row has a second action, which holds its job.
+Of the policy whose choices are told (`order.guide`): its job key, its order of backfilling, whether it goes by
+predictions, what its weights mean, and whether it has a gate.
 """
 
 SCALARS_DTYPE = record_dtype(
@@ -104,6 +111,7 @@ SCALARS_DTYPE = record_dtype(
         ("max_bounded_slowdown", np.float64),
         ("n_procs", np.int64),
         ("n_held", np.int64),
+        ("is_weighed", np.int64),
     ]
 )
 """One environment.
@@ -117,7 +125,8 @@ the largest values are over started jobs;
 for the date ``shown_s`` and ``shown_free`` free processors, of which those from
 ``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
 allow the first ``n_open`` of them. ``n_procs`` are the processors of the episode's machine;
-``n_held`` how many waiting jobs are held until the next event: they are too large there (``waiting_sizes``).
+``n_held`` how many waiting jobs are held until the next event: they are too large there (``waiting_sizes``);
+``is_weighed`` whether the index of waiting jobs is known that is told.
 """
 
 
@@ -153,6 +162,7 @@ class OrderState(NamedTuple):
     features: Annotated[Floats, own(np.float64, "n_index")]
     neurons: Annotated[Floats, own(np.float64, "n_neurons")]
     network: Annotated[Floats, shared(np.float64, "n_network")]
+    weights: Annotated[Floats, shared(np.float64, "n_weights")]  # of the policy whose choices are told
     observations: Annotated[NDArray[np.float32], own(np.float32, "n_observed", is_output=True)]
     masks: Annotated[NDArray[np.int8], own(np.int8, "n_actions", is_output=True)]
     row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
@@ -182,6 +192,7 @@ def new_order_state(
     settings: NDArray[Any],
     columns: NDArray[Any],
     network: NDArray[np.float64] | None = None,
+    weights: NDArray[np.float64] | None = None,
     n_sums: int = 0,
     **outputs: NDArray[Any],
 ) -> OrderState:
@@ -197,6 +208,8 @@ def new_order_state(
         What they share, see `OrderState`.
     network
         The numbers of a network that predicts, if one does.
+    weights
+        Of the policy whose choices are told, if it has some.
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     outputs
@@ -211,6 +224,7 @@ def new_order_state(
     _check_codes(s, columns)
     is_predicted = int(s["predictor"]) != PREDICT_NOTHING
     numbers = np.zeros(0) if network is None else network
+    told = np.zeros(0) if weights is None else weights
     sizes = {
         "one": 1,
         "n_table": len(jobs),
@@ -222,6 +236,7 @@ def new_order_state(
         "n_sums": n_sums if is_predicted else 0,
         "n_index": N_FEATURES if is_predicted else 0,
         "n_network": len(numbers),
+        "n_weights": len(told),
         "n_neurons": N_NEURONS if len(numbers) else 0,
         "n_running": min(int(s["n_procs"]), n_jobs),
         "n_profile": N_PROFILE,
@@ -232,7 +247,7 @@ def new_order_state(
     if "observations" in outputs:
         outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
     shared_arrays = {"jobs": jobs, "templates": templates, "settings": settings, "columns": columns}
-    shared_arrays["network"] = numbers
+    shared_arrays |= {"network": numbers, "weights": told}
     state = new_arrays(OrderState, sizes, shared_arrays | outputs, n_envs)
     state.start_s[:] = -1.0
     state.scalars["n_procs"] = s["n_procs"]
@@ -254,7 +269,8 @@ def smallest_state() -> OrderState:
     settings = np.ones(1, dtype=SETTINGS_DTYPE)
     settings["n_features"] = 8
     settings["predictor"] = PREDICT_NOTHING
-    settings["may_hold"] = 0
+    for name in ("may_hold", "guide_predicts", "guide_gate"):
+        settings[name] = 0
     batch = new_order_state(
         1,
         1,

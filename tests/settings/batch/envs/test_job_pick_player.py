@@ -193,6 +193,18 @@ def test_mistakes_are_told_in_one_line() -> None:
 
 def test_every_argument_of_a_training_is_one_of_the_player() -> None:
     """A model file holds arguments of JobPick; the player gets them all."""
-    given = {"num_envs", "workload", "n_procs", "n_jobs", "start", "part", "autoreset_mode", "copy", "render_mode"}
+    given = {
+        "guide",
+        "keeps",
+        "num_envs",
+        "workload",
+        "n_procs",
+        "n_jobs",
+        "start",
+        "part",
+        "autoreset_mode",
+        "copy",
+        "render_mode",
+    }
     known = {name for name, one in signature(JobPickVectorEnv).parameters.items() if one.kind is not one.VAR_KEYWORD}
     assert known - given <= set(signature(JobPickPlayer).parameters)

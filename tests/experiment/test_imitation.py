@@ -1,0 +1,115 @@
+"""Trainings that begin by imitation, and on windows that are chosen."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdrl.errors import HdrlError
+from hdrl.experiment import resumed_options, run_experiment
+from hdrl.experiment.run.inputs import read_options
+from hdrl.learn.checkpoint import load_checkpoint
+
+LEARNING: dict[str, Any] = {
+    "environment": "job_pick",
+    "arguments": {
+        "features": ["index"],
+        "backfilling": "easy_priority",
+        "scaled_columns": False,
+        "max_jobs": 16,
+        "skip": True,
+    },
+    "algorithm": "ppo",
+    "settings": {"network": "kernel", "n_steps": 32, "lr": 0.005, "n_epochs": 4, "minibatch_size": 128, "gamma": 1.0},
+    "imitation": {"policy": "saf+easy_priority@geo~gate", "iterations": 8},
+    "n_envs": 8,
+    "iterations": 10,
+    "tensorboard": False,
+    "episodes": {"n_jobs": 32, "test": [0.9, 1.0]},
+}
+
+
+def options_of(folder: Path, **changes: Any) -> Any:
+    options = {
+        "platform_file_path": "homogeneous:2280",
+        "workload_file_path": "lublin_gaia_1000",
+        "energy": False,
+        "workload": {"memory": "none", "bandwidth": "none"},
+        "learning": {**LEARNING, **changes},
+    }
+    folder.mkdir(exist_ok=True)
+    path = folder / "options.json"
+    path.write_text(json.dumps(options))
+    return read_options(path)
+
+
+def table_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "training.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_an_agent_learns_to_choose_as_a_policy_does_and_goes_on_by_itself(tmp_path: Path) -> None:
+    run_experiment(options_of(tmp_path), out=tmp_path / "whole")
+    table = table_of(tmp_path / "whole")
+    agreements = [float(row["agreement"]) for row in table[:8]]
+    assert agreements[-1] > max(agreements[0], 0.6)
+    assert [bool(row["imitation_loss"]) for row in table] == [True] * 8 + [False] * 2
+    assert [bool(row["policy_loss"]) for row in table] == [False] * 8 + [True] * 2
+
+
+def test_it_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "imitation": {"policy": "sjf+easy_priority", "iterations": 3},
+        "checkpoint_every": 1,
+        "arguments": {"features": ["index"], "backfilling": "easy_priority", "max_jobs": 16, "may_hold": True},
+    }
+    run_experiment(options_of(tmp_path, **changes, iterations=5), out=tmp_path / "whole")
+    run_experiment(options_of(tmp_path, **changes, iterations=3), out=tmp_path / "parts")
+    run_experiment(resumed_options(tmp_path / "parts", ["learning.iterations=5"]), out=tmp_path / "parts", resumes=True)
+    for name in ("training.csv", "episodes.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    one, other = (load_checkpoint(tmp_path / name / "model.pt").agent for name in ("whole", "parts"))
+    assert str(one["modules"]) == str(other["modules"])
+
+
+def test_windows_are_filtered_in_training_alone(tmp_path: Path) -> None:
+    filtered = {**LEARNING["episodes"], "filter": {"priority": "sjf", "range": [1.2, 40.0]}}
+    made = options_of(tmp_path, episodes=filtered, iterations=2, imitation=None, validation_every=2)
+    run_experiment(made, out=tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "options.resolved.json").read_text())["learning"]["episodes"]["filter"] == {
+        "priority": "sjf",
+        "range": [1.2, 40.0],
+    }
+
+
+def test_options_without_say_nothing_of_it(tmp_path: Path) -> None:
+    told = options_of(tmp_path, imitation=None).model_dump(mode="json")["learning"]
+    assert "imitation" not in told
+    assert "filter" not in told["episodes"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"imitation": {"policy": "saf+esay", "iterations": 1}}, "saf"),
+        ({"imitation": {"policy": "saf+easy", "iterations": 11}}, "iterations is 11, expected at most the 10"),
+        ({"imitation": {"policy": "saf+easy", "iterations": 1, "iteration": 1}}, "did you mean 'iterations'"),
+        ({"algorithm": "a2c", "settings": {}}, "A2C cannot imitate, expected ppo"),
+        ({"environment": "policy_pair", "arguments": {}}, "learning.imitation: hdrl/PolicyPair-v0 knows none"),
+        (
+            {"imitation": None, "episodes": {"n_jobs": 32, "filter": {"priority": "sjf", "range": [3, 2]}}},
+            "expected the smaller value first",
+        ),
+        ({"imitation": None, "episodes": {"n_jobs": 32, "filter": {"priority": "sfj"}}}, "did you mean 'sjf'"),
+        ({"arguments": {"guide": "saf+easy"}}, "learning.arguments has no key 'guide'"),
+        ({"distributed": {"scheme": "sync"}}, "expected no learning.distributed"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(HdrlError, match=told) as caught:
+        run_experiment(options_of(tmp_path, **changes), out=tmp_path / "out")
+    assert "\n" not in str(caught.value)

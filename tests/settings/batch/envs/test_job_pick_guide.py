@@ -1,0 +1,107 @@
+"""Whom learners of JobPick may imitate: the choices of policies are the kernel's schedules; and which windows count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hdrl
+from hdrl.errors import HdrlError
+from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
+
+from .test_job_pick_history import log, world
+
+ASKS = {"backfilling": "easy_priority"}
+
+
+def guided_starts(policy: str, arguments: dict[str, Any]) -> tuple[list[float], list[float], int]:
+    """Return when jobs start under a policy in the kernel and as its choices in JobPick have it; how many holds."""
+    platform, window = world(log(2, n_jobs=260), n_jobs=200)
+    kernel = hdrl.simulate(platform, window, policy, energy=False)
+    envs = JobPickVectorEnv(
+        1, platform=platform, workload=window, n_jobs="all", guide=policy, autoreset_mode="Disabled", **arguments
+    )
+    _, info = envs.reset(seed=0)
+    n_holds, terminated = 0, False
+    while not terminated:
+        actions = envs.guide_actions()
+        assert info["action_mask"][0, actions[0]]
+        n_holds += int(actions[0] >= 128)
+        _, _, terminations, _, info = envs.step(actions)
+        terminated = bool(terminations[0])
+    return kernel.records["start_s"].tolist(), envs.trace(0).records["start_s"].tolist(), n_holds
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments"),
+    [
+        ("fcfs+easy", {}),
+        ("saf+easy_sjbf", {"backfilling": "easy_sjbf"}),
+        ("lxf+easy_priority", ASKS),
+        ("saf+easy@geo", {}),
+        ("saf+easy@geo", ASKS),
+        ("sjf+easy_sjbf@geo", ASKS),
+        ("wfp3+easy_priority@last2", ASKS | {"predictor": "last2"}),
+        ("saf+easy@geo~gate", ASKS | {"skip": True}),
+        ("saf+easy@geo~gate", ASKS | {"may_hold": True}),
+        ("saf+easy@geo~gate", {"may_hold": True}),
+        ("es-generalist", ASKS | {"skip": True, "features": ["index"]}),
+        ("es-generalist", ASKS | {"may_hold": True, "skip": True}),
+    ],
+)
+def test_choices_are_those_of_the_kernel(policy: str, arguments: dict[str, Any]) -> None:
+    kernel, pool, n_holds = guided_starts(policy, arguments)
+    assert np.allclose(kernel, pool, atol=1e-3)
+    if policy != "es-generalist":  # it holds nothing here
+        assert (n_holds > 0) == ("gate" in policy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"guide": "saff+easy"}, "saff"),
+        ({"guide": "sjf"}, "expected EASY with a priority"),
+        ({"guide": "sjf+easy_sjbf"}, "backfilling is 'easy', expected 'easy_priority'"),
+        ({"guide": "sjf+easy_sjbf@geo", "backfilling": "easy_sjbf"}, "expected 'easy_priority'"),
+        ({"guide": "saf+easy@last2"}, "does not go by predictor 'geo'"),
+        ({"guide": "saf+easy@geo/all"}, "are not simulated here"),
+        ({"guide": "saf+easy@geo~gate"}, "it holds jobs back, expected may_hold, or skip"),
+        ({"guide": "saf+easy@geo", "commitment": "block"}, "expected 'repick'"),
+        ({"keeps": ("sjf", 3.0, 2.0)}, "expected the smaller value first"),
+        ({"keeps": ("sfj", 1.0, 2.0)}, "did you mean 'sjf'"),
+        ({"keeps": ("sjf", 1.0)}, "expected a priority, the least and the largest value"),
+        ({"keeps": ("sjf",), "start": "consecutive"}, "keeps is for windows that are drawn"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(HdrlError, match=told) as caught:
+        JobPickVectorEnv(1, n_procs=16, n_jobs=8, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_policy_there_is_nobody_to_ask() -> None:
+    with pytest.raises(HdrlError, match="guide is missing"):
+        JobPickVectorEnv(1, n_procs=16, n_jobs=8).guide_actions()
+
+
+def test_windows_are_drawn_until_one_is_kept() -> None:
+    arguments: dict[str, Any] = {"n_procs": 256, "n_jobs": 64}
+    plain = JobPickVectorEnv(64, **arguments)
+    plain.reset(seed=0)
+    values = plain.run_priorities("sjf", [plain.window(row) for row in range(64)])["sjf"]["objective"]
+    least, most = np.quantile(values, (0.3, 0.8))
+    kept = JobPickVectorEnv(64, keeps=("sjf", least, most), **arguments)
+    kept.reset(seed=0)
+    windows = [kept.window(row) for row in range(64)]
+    inside = kept.run_priorities("sjf", windows)["sjf"]["objective"]
+    assert ((inside >= least) & (inside <= most)).all()
+    # Windows that are kept stay where they are.
+    stays = (values >= least) & (values <= most)
+    assert [windows[i] for i in np.flatnonzero(stays)] == [plain.window(int(i)) for i in np.flatnonzero(stays)]
+    by_itself = JobPickVectorEnv(1, keeps=("sjf",), **arguments)
+    assert by_itself._filter is not None
+    assert 1.0 <= by_itself._filter.least < by_itself._filter.most
+    with pytest.raises(HdrlError, match="none of 1000 windows is kept"):
+        JobPickVectorEnv(1, keeps=("sjf", 0.1, 0.2), **arguments).reset(seed=0)
