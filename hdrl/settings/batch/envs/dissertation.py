@@ -113,7 +113,7 @@ class NodeJobs:
     submit_s, run_s, requested_s
         Dates of the log, how long each job runs, and how long its user says, in seconds.
     procs, nodes
-        Processors that it asks for, and the nodes that it gets.
+        Processors that it asks for, and the nodes that it gets, at least one.
     numbers
         Its number in the log.
     memory, user, group
@@ -264,7 +264,7 @@ def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
     if not kept.any():
         raise WorkloadError(f"{log.name}: no job has a run time")
     procs = np.maximum(rows["processors"], rows["requested_processors"])[kept]
-    nodes = np.ceil(np.maximum(procs, 0.0) / (n_procs / n_nodes)).astype(np.int64)
+    nodes = np.ceil(np.maximum(procs, 1.0) / (n_procs / n_nodes)).astype(np.int64)
     for place in np.flatnonzero(nodes > n_nodes)[:1]:
         number, asked = int(rows["job_number"][kept][place]), int(procs[place])
         raise WorkloadError(f"{log.name}: job {number} asks for {asked} processors, {n_nodes} nodes have {n_procs}")
@@ -297,13 +297,13 @@ def whole_nodes(jobs: NodeJobs) -> tuple[Platform, Workload]:
     Parameters
     ----------
     jobs
-        The jobs; one that asks for no processor gets one node.
+        The jobs.
     """
     rows = np.zeros(jobs.n_jobs, dtype=SWF_DTYPE)
     for name in SWF_FIELDS:
         rows[name] = UNKNOWN_VALUE
     rows["job_number"], rows["submit_s"], rows["run_s"] = jobs.numbers, jobs.submit_s, jobs.run_s
-    rows["requested_processors"], rows["requested_s"] = np.maximum(jobs.nodes, 1), jobs.requested_s
+    rows["requested_processors"], rows["requested_s"] = jobs.nodes, jobs.requested_s
     rows["user"], rows["group"] = jobs.user, jobs.group
     platform = read_platform(f"{PREFIX}{jobs.n_nodes}")
     log = SwfLog(jobs.name, rows)

@@ -29,10 +29,13 @@ from hdrl.settings.batch.envs.dissertation import (
     read_errors,
     scores_of,
     shared_arrays,
+    whole_nodes,
 )
 from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
+from hdrl.settings.batch.envs.pool_trace import pool_trace, with_unrun
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 
 N_JOBS = (256, 512)
@@ -173,6 +176,7 @@ class DissertationVectorEnv(NativeVectorEnv):
         )
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._world = kernel.blank(shared, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
+        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -212,7 +216,8 @@ class DissertationVectorEnv(NativeVectorEnv):
         found = {name: np.zeros(self.num_envs) for name in ("objective", "n_run", *SCORES)}
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
-            start_s = self._world.start_s[row, : window.n_jobs]
+            start_s = self._world.start_s[row, : window.n_jobs].copy()
+            self._finished[row] = (window, start_s, int(self._lengths[row]))
             scores = scores_of(self.jobs, window, start_s, float(self._world.now_s[row]), self.errors)
             for name, value in scores.items():
                 found[name][row] = value
@@ -241,6 +246,39 @@ class DissertationVectorEnv(NativeVectorEnv):
         """
         return window_of_row(self._windows, row)
 
+    def trace(self, row: int = 0) -> Trace:
+        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+
+        Its cores are whole nodes.
+
+        Parameters
+        ----------
+        row
+            Which row.
+
+        Raises
+        ------
+        OptionsError
+            If none has ended (in this process: it is not part of `state_dict`), or no job was run in it.
+        """
+        if row not in self._finished:
+            raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
+        window, start_s, n_decisions = self._finished[row]
+        was_run = start_s >= 0
+        if not was_run.any():
+            raise OptionsError(f"row {row}: no job was run in its last episode")
+        platform, workload = whole_nodes(self.jobs)
+        places = np.arange(window.start, window.start + window.n_jobs)
+        trace = pool_trace(
+            platform,
+            workload.take(places[was_run]),
+            start_s[was_run],
+            self.jobs.run_s[places[was_run]],
+            is_killed=np.zeros(int(was_run.sum()), dtype=np.bool_),
+            n_decisions=n_decisions,
+        )
+        return trace if was_run.all() else with_unrun(trace, workload.take(places), was_run)
+
 
 class DissertationEnv(SingleEnv):
     """One machine of whole nodes: see `DissertationVectorEnv`.
@@ -255,3 +293,7 @@ class DissertationEnv(SingleEnv):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(DissertationVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+
+    def trace(self) -> Trace:
+        """Return what happened in the last episode that has ended: see `DissertationVectorEnv.trace`."""
+        return self.batch.trace(0)

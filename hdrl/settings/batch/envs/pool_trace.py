@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.workload.model import Workload
+
+NEVER = -1.0
+"""Date and run time of a job that was never run."""
 
 SHORTEST_RUN_S = 1e-5
 """Run time that is recorded for a job that took no time."""
@@ -58,6 +62,26 @@ def _lowest_cores(
         log(float(start_s[job]))
     end_until(np.inf)
     return allocations, states
+
+
+def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> Trace:
+    """Return a Trace with jobs that waited in vain beside those that were run.
+
+    Parameters
+    ----------
+    trace
+        That of the jobs that were run.
+    workload
+        All jobs.
+    was_run
+        Which of them were run, shape ``(n_jobs,)``.
+    """
+    records = np.zeros(workload.n_jobs, dtype=RECORD_DTYPE)
+    records["state"] = JobState.SUBMITTED
+    records["start_s"] = records["run_s"] = records["energy_j"] = NEVER
+    places = np.flatnonzero(was_run)
+    records[places] = trace.records
+    return replace(trace, workload=workload, records=records, completion_order=places[trace.completion_order])
 
 
 def pool_trace(

@@ -19,6 +19,7 @@ from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, NodeJobs, n
 from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload
+from hdrl.testing import check_trace
 
 SDSC_BLUE = Path(__file__).parents[5] / "shared" / "traces" / "swf" / "SDSC-BLUE-2000-4.2-cln.swf.gz"
 needs_sdsc_blue = pytest.mark.skipif(not SDSC_BLUE.is_file(), reason="the SDSC-BLUE log is not beside the checkout")
@@ -346,6 +347,25 @@ def test_who_does_nothing_at_the_end_leaves_jobs_unrun_unless_that_error_is_off(
     env = make(hand, errors=["may_give_up"])
     *_, info = play(env, actions)
     assert info["episode"]["mean_wait_s"] == np.mean([0, 90, 80, 70])  # counted up to the end
+
+
+def test_the_trace_of_an_episode_holds_jobs_that_were_never_run(hand: Path) -> None:
+    env = make(hand)
+    play(env, [0, 0, 0, 0])
+    trace = env.unwrapped.trace()
+    check_trace(trace)
+    metrics = hdrl.compute_metrics(trace)
+    assert metrics["mean_wait_s"] == np.mean([0, 90, 130, 120])
+    play(env, [0, 1, 2, 3, 3])
+    trace = env.unwrapped.trace()
+    assert trace.records["start_s"].tolist() == [0, -1, -1, -1]
+    assert hdrl.compute_metrics(trace)["n_not_started"] == 3
+    fresh = make(hand).unwrapped
+    with pytest.raises(HdrlError, match="no episode has ended"):
+        fresh.trace()
+    play(fresh, [1, 2, 3, 4])
+    with pytest.raises(HdrlError, match="no job was run"):
+        fresh.trace()
 
 
 def test_doing_nothing_is_paid_unless_that_error_is_off(hand: Path) -> None:
