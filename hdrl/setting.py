@@ -67,6 +67,15 @@ class Playable(Protocol):
     def environment(self) -> Mapping[str, Any]:
         """The environment that it was trained in, as its file describes it: ``id`` and ``arguments``."""
 
+    def agent(self, envs: Any) -> Any:
+        """Return the agent, an `hdrl.learn.agent.Agent`, to decide in a batch like that of its training.
+
+        Parameters
+        ----------
+        envs
+            The batch.
+        """
+
     def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
         """Simulate a load on a machine with the best actions.
 

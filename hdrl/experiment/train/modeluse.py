@@ -125,12 +125,30 @@ class Model:
         finally:
             env.close()
 
+    def agent(self, envs: Any) -> Agent:
+        """Return the agent, to decide in a batch of environments like that of its training.
+
+        Parameters
+        ----------
+        envs
+            The batch.
+
+        Raises
+        ------
+        HdrlError
+            If its observations or actions are others.
+        """
+        return self._of_spaces((envs.single_observation_space, envs.single_action_space), 0)
+
     def _made(self, env: Any, seed: int) -> Agent:
+        return self._of_spaces((env.observation_space, env.action_space), seed)
+
+    def _of_spaces(self, found: tuple[Any, Any], seed: int) -> Agent:
         from hdrl.learn.spaces import check_same_spaces
 
         checkpoint, where = self._checkpoint, str(self.path)
         spaces = checkpoint.spaces()
-        check_same_spaces(spaces, (env.observation_space, env.action_space), where)
+        check_same_spaces(spaces, found, where)
         agent = make_agent(self._choice, checkpoint.config, spaces, seed=seed, where=where)
         load_weights(agent, checkpoint.agent, where, self._choice.path)
         return agent

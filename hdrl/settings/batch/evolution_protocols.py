@@ -54,12 +54,12 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
     to_requests: dict[str, Table] = {"windows": {}, "padded": {}, "continuous": {}}
     to_predictions: dict[str, Table] = {"windows": {}, "padded": {}, "continuous": {}}
     for name, (file, n_procs) in LOGS.items():
-        log, opponents = _log(traces[file], n_procs)
+        log, opponents = judged_log(traces[file], n_procs)
         policies = _policies(models)
         for protocol in to_requests:
             # Whole runs take long: of the mean of all trainings alone.
             chosen = policies if protocol == "windows" else policies[:1]
-            outcomes = _outcomes(log, protocol, [*opponents, *chosen])
+            outcomes = outcomes_of(log, protocol, [*opponents, *chosen])
             values = np.log([[one.value for one in row] for row in outcomes])
             to_requests[protocol][name] = values[:, 2:] - values[:, :1]
             to_predictions[protocol][name] = values[:, 2:] - values[:, 1:2]
@@ -71,15 +71,23 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
                 results[name, "99th percentile of waits, to requests"] = outcomes[0][2].tail_s / outcomes[0][0].tail_s
     for words, tables in (("requests", to_requests), ("predictions", to_predictions)):
         for protocol, table in tables.items():
-            results |= _pooled(table, f"{protocol}, to {words}")
+            results |= pooled(table, f"{protocol}, to {words}")
     each = np.mean([table.mean(axis=0) for table in to_requests["windows"].values()], axis=0)
     for number, value in enumerate(np.exp(each[1:]), start=1):
         results[f"training {number}", "windows, to requests"] = float(value)
     return results
 
 
-def _log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
-    """Return a log with its opponents: the best by requests, and the best by predictions."""
+def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
+    """Return a log with its opponents: the best by requests, and the best by predictions.
+
+    Parameters
+    ----------
+    path
+        The log.
+    n_procs
+        Processors of its machine.
+    """
     from hdrl.settings.batch.envs.machines import pool_inputs
     from hdrl.settings.batch.envs.window_judge import JudgedLog
     from hdrl.settings.batch.policies.pairs import read_pair
@@ -109,8 +117,18 @@ def _policies(models: Sequence[Playable]) -> list[PolicyPair]:
     return [kind.policy(np.mean(weights, axis=0)), *(kind.policy(one) for one in weights)]
 
 
-def _outcomes(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[Outcome]]:
-    """Simulate what judges policies by a protocol; return what came of each window."""
+def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[Outcome]]:
+    """Simulate what judges policies by a protocol; return what came of each window.
+
+    Parameters
+    ----------
+    log
+        The log.
+    protocol
+        ``"windows"``, ``"padded"`` or ``"continuous"``.
+    policies
+        The policies.
+    """
     from hdrl.settings.batch.envs.window_judge import in_threads
 
     n_jobs = log.workload.n_jobs
@@ -129,8 +147,16 @@ def _outcomes(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> 
     )
 
 
-def _pooled(table: Table, column: str) -> dict[Place, float]:
-    """Return the ratio over all logs, with an interval (95 %) from windows drawn again within each log."""
+def pooled(table: Table, column: str) -> dict[Place, float]:
+    """Return the ratio over all logs, with an interval (95 %) from windows drawn again within each log.
+
+    Parameters
+    ----------
+    table
+        Logarithms of ratios; the first column counts.
+    column
+        What they are called.
+    """
     random = stream(0, f"bootstrap of {column}")
     draws = np.zeros(N_RESAMPLES)
     for values in table.values():

@@ -58,7 +58,7 @@ class BatchSetting:
     def protocols(self) -> Registry[ReproduceProtocol]:
         """Claimed experiments that are more than one comparison."""
         import hdrl.settings.batch.dissertation_protocols  # noqa: F401 (registers its own)
-        import hdrl.settings.batch.evolution_protocols  # noqa: F401 (registers its own)
+        import hdrl.settings.batch.learned_protocols  # noqa: F401 (they register their own)
         from hdrl.settings.batch.protocols import PROTOCOLS
 
         return PROTOCOLS
