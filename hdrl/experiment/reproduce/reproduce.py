@@ -224,6 +224,9 @@ class _Trained:
     def environment(self) -> Mapping[str, Any]:
         return self._model().environment
 
+    def agent(self, envs: Any) -> Any:
+        return self._model().agent(envs)
+
     def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
         return self._model().play(machine, load, as_trained=as_trained)
 
