@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 COMPARING = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
 EXPERIMENTS = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 EVOLVED = ROOT / "experiments" / "es-held-out" / "reference.csv"
+PPO_BESIDE = ROOT / "experiments" / "ppo-generalist" / "reference.csv"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -44,6 +45,20 @@ def test_what_is_said_of_the_generalist_is_what_was_claimed():
         assert f"**{value}** [{low}, {high}]" in page
         if protocol == "windows":
             assert f"{value} [{low}, {high}]" in " ".join(README.split())
+
+
+def test_what_is_said_of_ppo_beside_the_generalist_is_what_was_claimed():
+    found = {place: one.value for place, one in read_reference(PPO_BESIDE, 0.0).items()}
+    page = (ROOT / "docs" / "generalist.md").read_text(encoding="utf-8")
+    (line,) = [line for line in EXPERIMENTS.splitlines() if "| `ppo-generalist` |" in line]
+    for opponent in ("requests", "predictions", "es-generalist"):
+        rows = ("ppo, all logs", "ppo, all logs, lower end", "ppo, all logs, upper end")
+        value, low, high = (f"{found[row, f'windows, to {opponent}']:.2f}" for row in rows)
+        assert f"{value} [{low}, {high}]" in line
+        assert f"{value} [{low}, {high}]" in page
+    evolved = {place: one.value for place, one in read_reference(EVOLVED, 0.0).items()}
+    column = "windows, to requests"
+    assert found["ppo, es-generalist", column] == pytest.approx(evolved["es, all logs", column], rel=1e-9)
 
 
 @pytest.mark.parametrize(
