@@ -48,7 +48,8 @@ class NetworkConfig(Config):
 
     network: str = Field(
         default="mlp",
-        description="Name of the network: mlp, kernel, attention, sequence, hdeeprm_reinforce or hdeeprm_actor_critic.",
+        description="Name of the network: mlp, kernel, attention, sequence, hdeeprm_reinforce, hdeeprm_actor_critic, or"
+        " dissertation_small, dissertation_deep, dissertation_large.",
     )
     hidden: Widths = Field(
         default=(64, 64),
@@ -74,7 +75,9 @@ class NetworkConfig(Config):
     )
 
 
-FIXED_LAYERS = {"kernel": ("hidden", "heads", "activation")}
+_LAYERS = ("hidden", "heads", "activation")
+
+FIXED_LAYERS = dict.fromkeys(("kernel", "dissertation_small", "dissertation_deep", "dissertation_large"), _LAYERS)
 """Settings that networks have no use for, since their layers are those of a paper."""
 
 

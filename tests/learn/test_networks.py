@@ -10,7 +10,7 @@ from hdrl.learn.masking import ILLEGAL, entropy_of, mask_logits, random_legal, s
 
 TABLE = (6, 3)
 N_ROWS = 6
-SHAPES = {"sequence": (7,)}
+SHAPES = {"sequence": (7,), **dict.fromkeys(("dissertation_small", "dissertation_deep", "dissertation_large"), (64,))}
 """Observations of networks that do not take tables."""
 
 
@@ -215,3 +215,38 @@ def test_samples_follow_the_probabilities_and_never_the_illegal() -> None:
     legal = torch.tensor([[False, True, False, True]]).expand(20_000, 4)
     shares = torch.bincount(random_legal(legal, generator), minlength=4) / 20_000
     assert shares.tolist() == pytest.approx([0.0, 0.5, 0.0, 0.5], abs=0.015)
+
+
+@pytest.mark.parametrize(
+    ("critic", "sizes"),
+    [
+        ("small", (64, 32, 16, 8, 10, 1)),
+        ("deep", (64, 32, 32, 32, 32, 10, 1)),
+        ("large", (128, 128, 128, 128, 10, 1)),
+    ],
+)
+def test_the_networks_of_the_dissertation_have_its_sizes(critic: str, sizes: tuple[int, ...]) -> None:
+    n_nodes, n_rows = 144, 128
+    shape = (10 * n_rows + n_nodes,)
+    network = make(f"dissertation_{critic}", shape, n_rows)
+    layers = list(zip((*shape, *sizes[:-1]), sizes, strict=True))
+    assert sum(one.numel() for one in network.critic_parameters()) == sum(n * m + m for n, m in layers)
+    kernel = sum(n * m + m for n, m in ((n_nodes, 10), (20, 64), (64, 32), (32, 16), (16, 10), (10, 1)))
+    assert sum(one.numel() for one in network.actor_parameters()) == kernel
+    seen = torch.randn((3, *shape), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones((3, n_rows), dtype=torch.bool)
+    mask[:, 5] = False
+    before = network.logits(seen, mask)
+    assert torch.equal(before[:, 5], torch.full((3,), ILLEGAL))
+    swapped = seen.clone()
+    swapped[:, :10], swapped[:, 10:20] = seen[:, 10:20], seen[:, :10]
+    torch.testing.assert_close(network.logits(swapped, mask)[:, :2], before[:, :2].flip(1))
+    other = seen.clone()
+    other[:, -1] += 1.0
+    assert not torch.allclose(network.logits(other, mask)[:, 0], before[:, 0])
+    assert network.values(seen, mask).shape == (3,)
+
+
+def test_the_networks_of_the_dissertation_refuse_tables() -> None:
+    with pytest.raises(LearningError, match="needs observations of ten numbers for each of 128 actions"):
+        make("dissertation_small", (128, 10), 128)

@@ -2,7 +2,7 @@
 
 ``mlp`` takes any observation; ``kernel`` and ``attention`` take tables with a row for each job; ``sequence`` takes a
 share of time and ids of layers; ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` are the networks of HDeepRM's
-example agents.
+example agents; ``dissertation_small``, ``..._deep`` and ``..._large`` those of a dissertation, by their critics.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hdrl.errors import LearningError
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.networks.attention import AttentionActorCritic
 from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.dissertation import CRITICS, DissertationActorCritic
 from hdrl.learn.networks.kernel import KernelActorCritic
 from hdrl.learn.networks.mlp import MlpActorCritic
 from hdrl.learn.networks.sequence import SequenceActorCritic
@@ -189,6 +190,30 @@ def _sequence(
 ) -> ActorCritic:
     del config  # its sizes are those of the advisor that it is after
     return SequenceActorCritic(observation_shape, n_actions, generator, has_critic=has_critic, n_atoms=n_atoms)
+
+
+def _dissertation(critic: str) -> Builder:
+    """Return what makes a network of the dissertation with one of its critics."""
+
+    def build(
+        config: NetworkConfig,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        has_critic: bool,
+        n_atoms: int = 1,
+    ) -> ActorCritic:
+        del config  # its layers are those of the dissertation
+        if n_atoms != 1:
+            raise LearningError(f"network 'dissertation_{critic}' has one number for each action, not {n_atoms}")
+        return DissertationActorCritic(observation_shape, n_actions, generator, critic=critic, has_critic=has_critic)
+
+    return build
+
+
+for _critic in CRITICS:
+    NETWORKS.register(f"dissertation_{_critic}")(_dissertation(_critic))
 
 
 @_register("hdeeprm_reinforce")

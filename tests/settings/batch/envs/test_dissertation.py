@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import hdrl
 from hdrl.envs.episodes import Window
 from hdrl.errors import HdrlError
+from hdrl.launcher.launch import launch
 from hdrl.settings.batch.dissertation_protocols import judged_windows
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, NodeJobs, node_jobs, play_baseline, whole_nodes
@@ -479,6 +482,22 @@ def test_the_page_tells_what_every_error_is() -> None:
     page = (Path(__file__).parents[4] / "docs" / "environments.md").read_text()
     for name, meaning in ERRORS.items():
         assert f"| `{name}` | {meaning} |" in page
+
+
+def test_the_example_trains_its_agent_there(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch (the extra learn)")
+    options = json.loads((Path(__file__).parents[4] / "examples" / "dissertation.json").read_text())
+    write_log(tmp_path / "log.swf", random_jobs(3, 400, 60), n_nodes=4, n_procs=8)
+    options |= {"platform_file_path": "homogeneous:8", "workload_file_path": "log.swf"}
+    learning = options["learning"]
+    learning["arguments"]["n_nodes"] = 4
+    learning["settings"] |= {"n_steps": 50, "minibatch_size": 50}
+    learning |= {"iterations": 3, "patience": 1}
+    learning["episodes"]["n_jobs"] = [10, 20]
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    result = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "model.pt").is_file()
 
 
 # ------------------------------------------------------------------ known numbers

@@ -1,0 +1,102 @@
+"""The networks of a dissertation on scheduling by PPO: a kernel for each job that also reads the whole cluster.
+
+LANNDS18/DeepRLScheduler, ``hpc_rl_simulator/agent/models.py`` (2023).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from hdrl.errors import LearningError
+from hdrl.learn.masking import mask_logits
+from hdrl.learn.networks.base import ActorCritic
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp
+
+N_FEATURES = 10
+"""Numbers of a row, of the encoded cluster, and of what both networks end with before their last layer."""
+
+KERNEL_LAYERS = (64, 32, 16, N_FEATURES)
+
+CRITICS = {
+    "small": (64, 32, 16, 8, N_FEATURES),
+    "deep": (64, 32, 32, 32, 32, N_FEATURES),
+    "large": (128, 128, 128, 128, N_FEATURES),
+}
+"""Layers of the critics by name."""
+
+
+class DissertationActorCritic(ActorCritic):
+    """A kernel gives each row a logit, from the row and from a linear code of the nodes; a critic reads everything.
+
+    ========  ================================  ==========================================  =========
+    part      input                             layers                                      output
+    ========  ================================  ==========================================  =========
+    code      a number for each node            10, without activation                      ten numbers
+    actor     a row of ten, and that code       64, 32, 16, 10, the same for all rows; 1    its logit
+    critic    all rows and all nodes            one of `CRITICS`, the last without
+                                                activation; 1                               the value
+    ========  ================================  ==========================================  =========
+
+    Parameters
+    ----------
+    observation_shape
+        ``(10 * n_actions + n_nodes,)``: the rows one after the other, then the nodes.
+    n_actions
+        The number of rows.
+    generator
+        Source of the first weights.
+    critic
+        A name of `CRITICS`.
+    has_critic
+        Whether there is a critic.
+
+    Raises
+    ------
+    LearningError
+        If observations are of another shape.
+    """
+
+    def __init__(
+        self,
+        observation_shape: tuple[int, ...],
+        n_actions: int,
+        generator: torch.Generator,
+        *,
+        critic: str = "small",
+        has_critic: bool = True,
+    ) -> None:
+        super().__init__()
+        n_nodes = observation_shape[0] - N_FEATURES * n_actions
+        if len(observation_shape) != 1 or n_nodes < 1:
+            raise LearningError(
+                f"network 'dissertation_{critic}' needs observations of ten numbers for each of {n_actions} actions and"
+                f" some more for nodes, as JobPick with compatibility 'dissertation' gives them;"
+                f" found shape {observation_shape}"
+            )
+        self.has_critic, self.n_rows = has_critic, n_actions
+        self.code = mlp((n_nodes, N_FEATURES), generator)
+        self.kernel = mlp((2 * N_FEATURES, *KERNEL_LAYERS), generator, is_open=True)
+        self.head = linear(N_FEATURES, 1, generator, POLICY_GAIN)
+        self.critic = nn.Sequential()
+        if has_critic:
+            body = mlp((*observation_shape, *CRITICS[critic]), generator)
+            self.critic = nn.Sequential(body, linear(N_FEATURES, 1, generator, VALUE_GAIN))
+
+    def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return a logit for each row."""
+        n_seen = self.n_rows * N_FEATURES
+        rows = observations[:, :n_seen].reshape(-1, self.n_rows, N_FEATURES)
+        code = self.code(observations[:, n_seen:]).unsqueeze(1).expand(-1, self.n_rows, -1)
+        logits: Tensor = self.head(self.kernel(torch.cat([rows, code], dim=-1))).squeeze(-1)
+        return mask_logits(logits, mask)
+
+    def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the value of each observation."""
+        del mask
+        values: Tensor = self.critic(observations).squeeze(-1)
+        return values
+
+    def critic_parameters(self) -> list[nn.Parameter]:
+        """Return the weights of the critic."""
+        return list(self.critic.parameters())
