@@ -360,7 +360,7 @@ def test_what_cannot_be_shared_is_refused() -> None:
         teams.team("a2c", "sync", servers=99)
     with pytest.raises(OptionsError, match="PPO makes several steps with each batch, expected 'sync'"):
         teams.team("ppo", "async")
-    with pytest.raises(OptionsError, match="'apex', which needs a replay, expected dqn or d3qn, not A2C"):
+    with pytest.raises(OptionsError, match="'apex', which needs a replay, expected dqn, d3qn or rainbow, not A2C"):
         teams.team("a2c", "apex")
     with pytest.raises(OptionsError, match=r"expected 'virtual', or --on ray"):
         teams.team("a2c", "sync", order="arrival")

@@ -389,5 +389,5 @@ class Apex:
 def _replay_of(agent: Agent, n_envs: int) -> Replay:
     memory = agent.memory(n_envs)
     if not isinstance(memory, Replay):
-        raise LearningError(f"{type(agent).__name__} remembers no steps, expected dqn or d3qn")
+        raise LearningError(f"{type(agent).__name__} remembers no steps, expected dqn, d3qn or rainbow")
     return memory

@@ -307,7 +307,7 @@ def _check_agent(agent: Agent, options: DistributedOptions) -> None:
         raise LearningError(f"{name} cannot learn by several workers, expected dqn, d3qn, a2c or ppo")
     if scheme == "apex" and not hasattr(agent, "errors"):
         raise OptionsError(
-            f"learning.distributed.scheme is 'apex', which needs a replay, expected dqn or d3qn, not {name}"
+            f"learning.distributed.scheme is 'apex', which needs a replay, expected dqn, d3qn or rainbow, not {name}"
         )
     if agent.n_gradients == "many" and scheme != "sync":
         raise OptionsError(
