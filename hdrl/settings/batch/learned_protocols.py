@@ -101,6 +101,7 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
     warm_up, follow_up
         Jobs before and after these that are simulated, too.
     """
+    from hdrl.learn.threads import torch_threads
     from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
     from hdrl.settings.batch.envs.window_judge import OBJECTIVES
 
@@ -111,7 +112,8 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
         len(starts), platform=log.platform, workload=log.workload, n_jobs=n_jobs, start="random", **known
     )
     try:
-        started_s = _start_dates(model, envs, np.array(starts) - warm_up)
+        with torch_threads(1):  # products this small are slower with more
+            started_s = _start_dates(model, envs, np.array(starts) - warm_up)
     finally:
         envs.close()
     values, columns = [], envs.inputs.columns
