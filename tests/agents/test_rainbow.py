@@ -15,7 +15,8 @@ from hdrl.learn.networks.layers import linear  # noqa: E402
 from hdrl.learn.networks.noisy import NoisyLinear, make_noisy, noise_in  # noqa: E402
 from hdrl.testing.toys import IdentityEnvs, ShortestRowEnvs  # noqa: E402
 
-SHAPES = {"sequence": (7,)}
+ONE_NUMBER_EACH = ("dissertation_small", "dissertation_deep", "dissertation_large")
+SHAPES = {"sequence": (7,), **dict.fromkeys(ONE_NUMBER_EACH, (64,))}
 
 
 def rng(seed: int = 0):
@@ -121,8 +122,14 @@ def test_the_next_distribution_is_that_of_the_best_legal_action(is_double: bool)
     assert advantages.shape == (4, 4, 3)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_every_network_gives_as_many_numbers_as_there_are_atoms(network: str) -> None:
+@pytest.mark.parametrize("network", ONE_NUMBER_EACH)
+def test_networks_without_atoms_say_so(network: str) -> None:
+    with pytest.raises(LearningError, match="one number for each action, not 5"):
+        build_network(NetworkConfig(network=network), (64,), 6, rng(), n_atoms=5)
+
+
+@pytest.mark.parametrize("network", [name for name in NETWORKS if name not in ONE_NUMBER_EACH])
+def test_every_other_network_gives_as_many_numbers_as_there_are_atoms(network: str) -> None:
     shape = SHAPES.get(network, (6, 3))
     config = NetworkConfig(network=network)
     made = build_network(config, shape, 7, rng(), n_atoms=5)
