@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
@@ -17,7 +18,8 @@ from hdrl.settings.gpu.readers import FORMATS
 from hdrl.settings.gpu.seconds import ERRORS
 from hdrl.settings.gpu.shares import SHARES
 
-TEXT = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
 SAMPLE = 60
 """Jobs of the trace that stands in for Philly's; two of them are wider than the cluster."""
 
@@ -52,3 +54,13 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     told = " ".join((tmp_path / "table.html").read_text().split())
     assert "2 jobs that sia can never run, the widest of 128 GPUs" in told
     assert {"busy.png", "gantt.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_what_is_said_of_agents_is_what_is_claimed() -> None:
+    rows = csv.reader((ROOT / "experiments/gpu-held-out/reference.csv").read_text(encoding="utf-8").splitlines())
+    claimed = {row: value for row, column, value, _ in rows if column == "ratio of mean_jct_s"}
+    said = re.findall(r"`([\w+-]+)`\s(1\.\d{3}) \[", TEXT[TEXT.index("### Do they win?") :].partition("\n### ")[0])
+    said += re.findall(r"`(ppo-las-2d)`, which sees no run\ntimes, (1\.\d{3})", TEXT)
+    assert {name for name, _ in said} == {"ppo", "d3qn", "sac", "sjf+easy", "ppo-srsf", "ppo-las-2d", "las-2d"}
+    for name, value in said:
+        assert float(claimed[name]) == pytest.approx(float(value), abs=5.1e-4), name

@@ -122,7 +122,7 @@ def test_each_workload_is_judged_at_each_offered_load(tmp_path: Path) -> None:
         tmp_path / "s.json", workloads=["poisson"], nb_jobs=60, load={"offered": [0.5, 0.9]},
         windows={"length": 20, "count": 2}, candidates=["fifo", "srtf"],
     )  # fmt: skip
-    run("compare", sweep, "--out", tmp_path / "c", command=cli)
+    run("compare", sweep, "-j", 1, "--out", tmp_path / "c", command=cli)
     rows = (tmp_path / "c" / "results.csv").read_text()
     assert "poisson at 0.5" in rows
     assert "poisson at 0.9" in rows
@@ -147,5 +147,5 @@ def test_what_was_trained_is_judged_by_the_rules_of_the_comparison(shown: str, t
         windows={"length": 20, "count": 2}, rules={"restart_s": [30, 30], "levels": [100.0]},
         candidates=["las", "mine=t/model.pt"],
     )  # fmt: skip
-    told = " ".join(run("compare", sweep, "--out", tmp_path / "c", command=cli).output.split())
+    told = " ".join(run("compare", sweep, "-j", 1, "--out", tmp_path / "c", command=cli).output.split())
     assert ("mine sees true run times" in told) == sees_durations, told
