@@ -70,7 +70,9 @@ def facts_of_comparison(compared: Compared) -> list[tuple[str, str]]:
         jobs = max(row.n_jobs // row.n_seeds for row in rows)
         facts += [("windows", f"{rows[0].n_windows:,}"), ("jobs", f"{jobs:,}")]
     if platform.name:
-        facts += [("platform", platform.name), ("cores", f"{platform.n_cores:,}")]
+        facts.append(("platform", platform.name))
+    if platform.n_cores:
+        facts.append(("cores", f"{platform.n_cores:,}"))
     if workloads:
         facts.append(("workloads" if len(workloads) > 1 else "workload", listed(workloads)))
     return facts

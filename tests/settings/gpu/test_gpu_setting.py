@@ -126,6 +126,10 @@ def test_each_workload_is_judged_at_each_offered_load(tmp_path: Path) -> None:
     rows = (tmp_path / "c" / "results.csv").read_text()
     assert "poisson at 0.5" in rows
     assert "poisson at 0.9" in rows
+    run("report", tmp_path / "c", "-o", tmp_path / "c.html", command=cli)
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert ">drl-gpu<" in page
+    assert ">cores<" not in page, "GPU clusters are not told by their cores"
     sweep = write(tmp_path / "s.json", workloads=["poisson"], load={"offered": [0.5, 0.5]}, candidates=["fifo", "srtf"])
     shown = run("compare", sweep, "--out", tmp_path / "d", command=cli, code=2)
     assert "holds one load twice" in shown.output
