@@ -107,6 +107,8 @@ class Agent(abc.ABC):
     """Whether its actions are the numbers of a Box, instead of one of several."""
     n_gradients: ClassVar[Literal["none", "one", "many"]] = "none"
     """How many gradients `gradients` gives for a batch, which decides how several workers can share the learning."""
+    shares_rows: ClassVar[bool] = False
+    """Whether several workers share its environments and nothing else, since it has no gradients."""
     computes_on: ClassVar[Literal["cpu", "any"]] = "any"
     """On which devices it can learn."""
 

@@ -111,6 +111,7 @@ class EvolutionAgent(Agent):
     computes_on = "cpu"
     config: EvolutionConfig
     takes_box: ClassVar[bool] = True
+    shares_rows: ClassVar[bool] = True
     _strategy: Strategy
 
     def __init__(

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hdrl.distributed import WorkerDied, run_tasks
@@ -113,6 +114,20 @@ def test_workers_that_learn_together_leave_the_bytes_of_their_twin(cluster, tmp_
         prints.append(teams.fingerprint(team, tmp_path / on))
         team.close()
     assert prints[0] == prints[1]
+
+
+def test_rows_that_live_elsewhere_are_those_of_one_batch(cluster):
+    pytest.importorskip("torch", reason="needs torch (the extra learn)")
+    import rowworkers
+
+    from hdrl.distributed.training.shared_rows import SharedRows
+
+    here = rowworkers.OwnSeeds(4)
+    there = SharedRows(rowworkers.OwnSeeds(2), rowworkers.OwnSeeds, 2, "ray")
+    actions = np.linspace(-1, 1, 4)[:, None]
+    told = [(envs.reset(seed=1)[0].tolist(), envs.step(actions)[1].tolist()) for envs in (here, there)]
+    there.close()
+    assert told[0] == told[1]
 
 
 def test_a_crew_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster, workers):

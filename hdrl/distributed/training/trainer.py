@@ -304,7 +304,9 @@ def _check_agent(agent: Agent, options: DistributedOptions) -> None:
     """Refuse an agent that cannot learn by a scheme."""
     name, scheme = type(agent).__name__, options.scheme
     if agent.n_gradients == "none":
-        raise LearningError(f"{name} cannot learn by several workers, expected dqn, d3qn, a2c or ppo")
+        raise LearningError(
+            f"{name} cannot learn by several workers, expected dqn, d3qn, rainbow, a2c, ppo, cma_es or openai_es"
+        )
     if scheme == "apex" and not hasattr(agent, "errors"):
         raise OptionsError(
             f"learning.distributed.scheme is 'apex', which needs a replay, expected dqn, d3qn or rainbow, not {name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -295,9 +295,9 @@ class TrainingRun:
             )
         return Imitation(asked.iterations, envs.guide_actions)
 
-    def _several(self, agent: Agent, distributed: DistributedOptions, on: str) -> DistributedTrainer:
+    def _several(self, agent: Agent, distributed: DistributedOptions, on: str) -> Trainer | DistributedTrainer:
         """Return the trainer of several workers."""
-        from hdrl.distributed.training import DistributedTrainer
+        from hdrl.distributed.training import DistributedTrainer, row_trainer
 
         options = self.options
         if self.choice.path is not None and on != "local":
@@ -306,7 +306,10 @@ class TrainingRun:
         make_envs = TrainingEnvs(self.world, options)
         if distributed.allotment == "configurations":
             self.world.check_shares(distributed.workers)
-        return DistributedTrainer(
+        make: type[DistributedTrainer] | Callable[..., Trainer] = (
+            row_trainer if agent.shares_rows else DistributedTrainer
+        )
+        return make(
             agent,
             make_envs,
             options.learning.n_envs,

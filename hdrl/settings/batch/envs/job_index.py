@@ -96,6 +96,8 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    rows_share_draws = True
+    """All rows are judged on the same windows, whoever has them."""
 
     def __init__(
         self,
