@@ -12,9 +12,8 @@ What differs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Annotated, Any
+from typing import Annotated
 
-import gymnasium as gym
 import torch
 from pydantic import Field
 
@@ -62,16 +61,9 @@ class A2C(ActorCriticAgent):
     n_gradients = "one"
     config: A2CConfig
 
-    def __init__(
-        self,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
-        config: A2CConfig | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, generator)
-        self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
-        self.optimizers["adam"] = self.optimizer
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam."""
+        return {"adam": adam(self.network, self.config.lr, self.config.value_lr)}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a rollout of ``n_steps`` steps of each environment."""
@@ -106,9 +98,9 @@ class A2C(ActorCriticAgent):
         value_loss = 0.5 * (flat_values[valid] - returns).square().mean()
         entropy = entropy_of(log_probs).mean()
         loss = policy_loss + 2.0 * config.value_coef * value_loss - config.entropy_coef * entropy
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        yield Descent(self.optimizer, config.max_grad_norm)
+        yield Descent(self.optimizers["adam"], config.max_grad_norm)
         self.n_updates += 1
         return {
             "policy_loss": float(policy_loss.detach()),

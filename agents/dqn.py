@@ -167,11 +167,13 @@ class DQN(Agent):
         self.target = self._build()
         self.target.copy_from(self.network)
         self.target.requires_grad_(requires_grad=False)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)
         self.modules.update(network=self.network, target=self.target)
-        self.optimizers["adam"] = self.optimizer
         self.n_explored = 0
         self._epsilon = Schedule(self.config.epsilon_first, self.config.epsilon_last, self.config.epsilon_steps)
+
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam."""
+        return {"adam": torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)}
 
     def to(self, device: torch.device) -> None:
         """Let the networks compute elsewhere from now on."""
@@ -227,9 +229,9 @@ class DQN(Agent):
         """Compute the gradient on a batch of transitions."""
         judged = self._judged(batch)
         loss = (batch.weights * judged.losses).mean()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        yield Descent(self.optimizer, self.config.max_grad_norm)
+        yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
         batch.errors = judged.errors
         self.n_updates += 1
         if self.n_updates % self.config.target_every == 0:

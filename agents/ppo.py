@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Annotated, Any, NamedTuple
 
-import gymnasium as gym
 import torch
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor
@@ -125,17 +124,9 @@ class PPO(ActorCriticAgent):
     n_gradients = "many"
     config: PPOConfig
 
-    def __init__(
-        self,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
-        config: PPOConfig | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, generator)
-        self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
-        self.optimizers["adam"] = self.optimizer
-        self._first_rates = [group["lr"] for group in self.optimizer.param_groups]
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam."""
+        return {"adam": adam(self.network, self.config.lr, self.config.value_lr)}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a rollout of ``n_steps`` steps of each environment."""
@@ -167,9 +158,9 @@ class PPO(ActorCriticAgent):
         logits, values = self.network.both(sample.observations, sample.masks)
         imitation_loss = -log_prob_of(torch.log_softmax(logits, -1), sample.actions).mean()
         value_loss = 0.5 * (values - sample.returns).square().mean()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad(set_to_none=True)
         (imitation_loss + 2.0 * self.config.value_coef * value_loss).backward()  # type: ignore[no-untyped-call]
-        step_clipped(self.optimizer, self.config.max_grad_norm)
+        step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
         agreement = (logits.detach().argmax(-1) == sample.actions).float().mean()
         log.add(imitation_loss=imitation_loss.detach(), value_loss=value_loss.detach(), agreement=agreement)
 
@@ -196,7 +187,8 @@ class PPO(ActorCriticAgent):
         if self.config.lr_iterations is None:
             return
         left = max(0.0, 1.0 - self.n_updates / self.config.lr_iterations)
-        for group, first in zip(self.optimizer.param_groups, self._first_rates, strict=True):
+        firsts = (self.config.lr, self.config.lr if self.config.value_lr is None else self.config.value_lr)
+        for group, first in zip(self.optimizers["adam"].param_groups, firsts, strict=False):
             group["lr"] = first * left
 
     def _sample(self, steps: Steps) -> tuple[Sample, Tensor]:
@@ -257,9 +249,9 @@ class PPO(ActorCriticAgent):
                 clip_fraction=((ratio.detach() - 1.0).abs() > config.clip).float().mean(),
             )
         log.add(value_loss=value_loss.detach())
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        yield Descent(self.optimizer, config.max_grad_norm)
+        yield Descent(self.optimizers["adam"], config.max_grad_norm)
 
 
 class _Log:

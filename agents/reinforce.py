@@ -77,8 +77,10 @@ class Reinforce(ActorCriticAgent):
     ) -> None:
         settings = ReinforceConfig() if config is None else config
         super().__init__(observation_space, action_space, settings, generator, has_critic=settings.has_baseline)
-        self.optimizer = adam(self.network, self.config.lr, self.config.value_lr)
-        self.optimizers["adam"] = self.optimizer
+
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam."""
+        return {"adam": adam(self.network, self.config.lr, self.config.value_lr)}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a memory of whole episodes."""
@@ -92,13 +94,13 @@ class Reinforce(ActorCriticAgent):
             returns = standardise(returns, batch.valid)
         index = batch.valid.flatten().nonzero().squeeze(-1)
         targets = returns.flatten()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
         for part in torch.split(index, CHUNK):
             share = len(part) / len(index)
             for name, value in self._accumulate(batch, part, targets[part], share).items():
                 sums[name] = sums.get(name, 0.0) + share * value
-        step_clipped(self.optimizer, self.config.max_grad_norm)
+        step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
         self.n_updates += 1
         return sums
 

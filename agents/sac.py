@@ -84,13 +84,16 @@ class SAC(ActorCriticAgent):
         critics, targets = nn.ModuleList(self.critics), nn.ModuleList(self.targets).requires_grad_(requires_grad=False)
         temperature = nn.ParameterDict({"log_alpha": self.log_alpha})
         self.modules.update(critics=critics, targets=targets, temperature=temperature)
+
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam for each of the three, with rates of their own."""
+        config, modules = self.config, self.modules
         rates = {
-            "actor": (self.network, settings.lr),
-            "critics": (critics, settings.value_lr or settings.lr),
-            "temperature": (temperature, settings.alpha_lr or settings.lr),
+            "actor": (self.network, config.lr),
+            "critics": (modules["critics"], config.value_lr or config.lr),
+            "temperature": (modules["temperature"], config.alpha_lr or config.lr),
         }
-        for name, (module, lr) in rates.items():
-            self.optimizers[name] = torch.optim.Adam(module.parameters(), lr=lr, fused=True)
+        return {name: torch.optim.Adam(module.parameters(), lr=lr, fused=True) for name, (module, lr) in rates.items()}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a replay buffer."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
@@ -66,6 +67,8 @@ class Agent(abc.ABC):
     """The base of agents; a custom agent derives from it and fills in `act`, `learn` and `memory`.
 
     Networks and optimisers that are put into ``modules`` and ``optimizers`` are saved and loaded by the base class.
+    Optimisers that `make_optimizers` returns are made when somebody asks for them: to play a model needs none, and with
+    the first one torch loads its compiler, which takes a second.
 
     Parameters
     ----------
@@ -126,8 +129,16 @@ class Agent(abc.ABC):
         self.config = self.Config() if config is None else config
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
         self.modules: dict[str, nn.Module] = {}
-        self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.n_updates = 0
+
+    @functools.cached_property
+    def optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """The optimisers by name."""
+        return self.make_optimizers()
+
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return new optimisers of the networks by name; none here."""
+        return {}
 
     @abc.abstractmethod
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:

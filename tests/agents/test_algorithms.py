@@ -254,7 +254,8 @@ def test_ppo_ends_an_update_when_the_policy_has_moved_too_far() -> None:
 def test_the_learning_rates_of_ppo_fall_as_set() -> None:
     trainer = train("ppo", IdentityEnvs(4), 1, 16, n_steps=4, lr=0.1, value_lr=0.4, lr_iterations=4, hidden=(8,))
     rates = []
-    trainer.run(6, on_iteration=lambda _: rates.append([g["lr"] for g in trainer.agent.optimizer.param_groups]))
+    groups = trainer.agent.optimizers["adam"].param_groups
+    trainer.run(6, on_iteration=lambda _: rates.append([group["lr"] for group in groups]))
     assert np.allclose(rates, [[0.075, 0.3], [0.05, 0.2], [0.025, 0.1], [0.0, 0.0], [0.0, 0.0]])
     state = trainer.agent.network.state_dict()
     trainer.run(7)
@@ -269,8 +270,8 @@ def test_the_preset_of_rlscheduler_has_its_settings() -> None:
     config = agent.config
     assert (config.gamma, config.gae_lambda, config.clip, config.target_kl) == (1.0, 0.97, 0.2, 0.01)
     assert (config.lr, config.value_lr, config.n_epochs) == (3e-4, 1e-3, 80)
-    rates = [group["lr"] for group in agent.optimizer.param_groups]
-    weights = [sum(p.numel() for p in group["params"]) for group in agent.optimizer.param_groups]
+    rates = [group["lr"] for group in agent.optimizers["adam"].param_groups]
+    weights = [sum(p.numel() for p in group["params"]) for group in agent.optimizers["adam"].param_groups]
     assert rates == [3e-4, 1e-3]
     assert weights[0] == 961
 

@@ -24,6 +24,13 @@ POLICY_GAIN = 0.01
 VALUE_GAIN = 1.0
 
 
+class _Linear(nn.Linear):
+    """A layer that draws nothing by itself; for ``torch.nn.utils.skip_init``, torch loads half a second of algebra."""
+
+    def reset_parameters(self) -> None:
+        """Leave the weights to whoever makes the layer."""
+
+
 def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None) -> nn.Linear:
     """Return a linear layer.
 
@@ -37,7 +44,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None
         Orthogonal weights of this gain and zero biases; ``None``: torch's own choice, uniform within
         ``1 / sqrt(n_in)``.
     """
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)  # type: ignore[no-untyped-call]
+    layer = _Linear(n_in, n_out)
     with torch.no_grad():
         if gain is None:
             bound = 1.0 / math.sqrt(n_in)
