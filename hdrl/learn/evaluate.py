@@ -90,6 +90,7 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
     observation, info = env.reset(seed=seed)
     observations, mask = batch_of_one(observation, info.get("action_mask"))
     has_ended = False
+    hears = agent.listener is not None or type(agent).saw is not Agent.saw
     with torch.no_grad(), agent.session(seed):
         while not has_ended:
             chosen = checked_choice(agent, observations, mask, explore=False).actions[0]
@@ -97,8 +98,9 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
             observation, reward, terminated, truncated, info = env.step(action)
             has_ended = bool(terminated or truncated)
             observations, mask = batch_of_one(observation, info.get("action_mask"))
-            outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
-            tell(agent, outcome, observations, mask)
+            if hears:
+                outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
+                tell(agent, outcome, observations, mask)
 
 
 def batch_of_one(observation: Any, mask: Any) -> tuple[Tensor, Tensor | None]:

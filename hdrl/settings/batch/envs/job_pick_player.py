@@ -68,6 +68,9 @@ def check_can_play(compatibility: str | None) -> None:
         )
 
 
+_ONLY_ROW = np.ones(1, dtype=np.bool_)
+
+
 class _Picture:
     """What an agent sees of a machine that somebody else simulates: the observation of JobPick.
 
@@ -147,7 +150,7 @@ class _Picture:
         s["message_s"] = max(rules.machine.now_s, float(submit_s.max(initial=0.0)))
         s["chosen"] = -1 if rules.chosen == NOBODY else self._place_of[rules.chosen]
         s["stage"] = stage
-        entries.show_rows(self._lent, np.ones(1, dtype=np.bool_))
+        entries.show_rows(self._lent, _ONLY_ROW)
         shown = self.order[pool.waiting[0, : min(n_waiting, self._max_jobs)]].tolist()
         return pool.observations[0].reshape(self._shape).copy(), shown
 

@@ -57,6 +57,7 @@ class PickRules(Easy):
         self.chosen = NOBODY
         self.n_submitted = 0
         self.held: set[int] = set()
+        self._fits: NDArray[np.bool_] | None = None
         self._is_reserved = False
         self._shadow_s = 0.0
         self._cores_then = np.zeros(0, dtype=np.int64)
@@ -95,7 +96,8 @@ class PickRules(Easy):
                 self.n_submitted += 1
             is_due = is_due or kind in (News.JOB_SUBMITTED, News.JOB_COMPLETED)
         if is_due:
-            self.machine = Machine(view, self.core_selection)
+            self.machine = self._machine(view)
+            self._fits = None
             self.queue = view.waiting.tolist()
             self.held.clear()
             self._is_reserved = False
@@ -153,9 +155,15 @@ class PickRules(Easy):
             Index of a waiting job that could be picked.
         """
         self.held.add(job)
+        self._fits = None
 
     def fitting(self) -> NDArray[np.bool_]:
         """Tell of each job of the queue whether it could start now and is not held, shape ``(len(queue),)``."""
+        if self._fits is None:
+            self._fits = self._fitting()
+        return self._fits
+
+    def _fitting(self) -> NDArray[np.bool_]:
         jobs = self.machine.jobs[self.queue]
         fits = jobs["cores"] <= self.machine.n_free
         if self.held:
@@ -178,6 +186,7 @@ class PickRules(Easy):
     def _start_waiting(self, job: int, cores: NDArray[np.int64]) -> None:
         self._start(self.machine, job, cores)
         self.queue.remove(job)
+        self._fits = None
 
     def _reserve_chosen(self) -> None:
         self._shadow_s, self._cores_then, self._memory_then_mib = self._reserve(self.machine, self.chosen)

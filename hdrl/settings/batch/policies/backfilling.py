@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import UnknownName
 from hdrl.settings.batch.kernel.plan import ROUNDING_S
-from hdrl.settings.batch.policies.machine import Machine
+from hdrl.settings.batch.policies.machine import CoreTables, Machine
 from hdrl.settings.batch.policies.priorities import PriorityFunction, priorities_of
 from hdrl.settings.batch.simulation.decisions import Start
 from hdrl.settings.batch.simulation.view import News, View
@@ -58,6 +58,7 @@ class Backfilling(abc.ABC):
             raise TypeError(f"priority is {priority!r}, expected a function priority(job, now_s)")
         self.priority = priority
         self.core_selection = core_selection
+        self._tables: CoreTables | None = None
         self._begin()
 
     def __call__(self, view: View) -> list[Start]:
@@ -78,11 +79,17 @@ class Backfilling(abc.ABC):
         if not self._is_due or not len(view.waiting):
             return []
         self._is_due = False
-        machine = Machine(view, self.core_selection)
+        machine = self._machine(view)
         waiting = view.waiting
         keys = priorities_of(self.priority, view, waiting)
         self._decide(machine, waiting[np.argsort(keys, kind="stable")].tolist(), waiting.tolist())
         return machine.started
+
+    def _machine(self, view: View) -> Machine:
+        """Return what is free, on the platform of the last simulation or on another one."""
+        if self._tables is None or self._tables.platform is not view.platform:
+            self._tables = CoreTables.of(view.platform, self.core_selection)
+        return Machine(view, self._tables)
 
     def _begin(self) -> None:
         self._is_due = False
@@ -277,7 +284,7 @@ class Conservative(Backfilling):
     def _first_cores(machine: Machine, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first free cores of each node, as many as are wanted of it."""
         free = np.flatnonzero(machine.free)
-        parts = [free[machine.node_of_core[free] == node][:n] for node, n in enumerate(wanted)]
+        parts = [free[machine.tables.node_of_core[free] == node][:n] for node, n in enumerate(wanted)]
         return np.sort(np.concatenate(parts))
 
     @staticmethod
@@ -328,7 +335,7 @@ class Conservative(Backfilling):
 
     def _hole(self, machine: Machine, job: int, date_s: float) -> _Stay | None:
         """Count cores; a job may get the slowest."""
-        end_s = date_s + machine.duration_at(job, float(machine.gflops_of_core.min()))
+        end_s = date_s + machine.duration_at(job, float(machine.tables.gflops_of_core.min()))
         wanted = int(machine.jobs["cores"][job])
         if any(self._free_at(machine, one_s)[0].sum() < wanted for one_s in self._dates(date_s, end_s)):
             return None
@@ -338,13 +345,13 @@ class Conservative(Backfilling):
 
     def _hole_by_nodes(self, machine: Machine, job: int, date_s: float) -> _Stay | None:
         """Try the fastest nodes alone first, which are needed for the shortest time, then with slower ones."""
-        for gflops in sorted(set(machine.gflops_of_node.tolist()), reverse=True):
+        for gflops in sorted(set(machine.tables.gflops_of_node.tolist()), reverse=True):
             end_s = date_s + machine.duration_at(job, gflops)
             then = [self._free_at(machine, one_s) for one_s in self._dates(date_s, end_s)]
             least = np.min([cores for cores, _ in then], axis=0)
             least_mib = np.min([memory_mib for _, memory_mib in then], axis=0)
             room = machine.room(job, least, least_mib + 1e-6)
-            chosen = self._choose_nodes(machine, job, np.where(machine.gflops_of_node >= gflops, room, 0))
+            chosen = self._choose_nodes(machine, job, np.where(machine.tables.gflops_of_node >= gflops, room, 0))
             if chosen is not None:
                 return self._stay(machine, job, date_s, end_s, chosen)
         return None
@@ -354,7 +361,7 @@ class Conservative(Backfilling):
         """Take nodes in the order of their best processor until there are cores enough."""
         missing = int(machine.jobs["cores"][job])
         chosen = np.zeros_like(room)
-        for node in machine.node_order:
+        for node in machine.tables.node_order:
             chosen[node] = min(missing, int(room[node]))
             missing -= int(chosen[node])
         return chosen if missing == 0 else None

@@ -97,7 +97,7 @@ def _planned(
 ) -> list[tuple[int, _Place]]:
     """Return where each job would run, in the order in which they are planned."""
     ready_s = ready_s.copy()
-    cores_of = [np.flatnonzero(machine.node_of_core == node) for node in range(len(machine.free_memory_mib))]
+    cores_of = [np.flatnonzero(machine.tables.node_of_core == node) for node in range(len(machine.free_memory_mib))]
     best = {job: _best_place(machine, ready_s, cores_of, job) for job in jobs}
     plan: list[tuple[int, _Place]] = []
     choose: Any = max if largest_first else min

@@ -2,17 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import UnknownName
+from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.decisions import Start
 from hdrl.settings.batch.simulation.view import View
 
 CORE_ORDERS = ("high_gflops", "low_power")
 """The core selections that do not depend on what else runs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreTables:
+    """What does not change while something is simulated; to make it takes longer than a decision.
+
+    Attributes
+    ----------
+    platform
+        The platform.
+    reference_flops
+        The speed at which requested times are meant, in flop/s.
+    node_of_core
+        Node of each core, shape ``(n_cores,)``.
+    gflops_of_core, gflops_of_node
+        Speed of each core, and of the slowest core of each node.
+    node_order
+        The nodes, those with the best processors first.
+    core_order
+        The cores, the best first.
+    """
+
+    platform: Platform
+    reference_flops: float
+    node_of_core: NDArray[np.int64]
+    gflops_of_core: NDArray[np.float64]
+    gflops_of_node: NDArray[np.float64]
+    node_order: list[int]
+    core_order: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, platform: Platform, core_selection: str) -> CoreTables:
+        """Return the tables of a platform.
+
+        Parameters
+        ----------
+        platform
+            The platform.
+        core_selection
+            Which free cores come first: one of `CORE_ORDERS`.
+
+        Raises
+        ------
+        UnknownName
+            If there is no such core selection, or it depends on what else runs.
+        """
+        if core_selection not in CORE_ORDERS:
+            raise UnknownName("core selection of a policy in Python", core_selection, CORE_ORDERS)
+        processors = platform.processor_of_core
+        rank = -platform.peak_flops if core_selection == "high_gflops" else platform.peak_power_w
+        # Nodes in the order of their best processor.
+        nodes = platform.node_of_processor[np.argsort(rank, kind="stable")]
+        return cls(
+            platform,
+            platform.reference_gflops * 1e9,
+            platform.node_of_processor[processors],
+            platform.peak_flops[processors] / 1e9,
+            np.minimum.reduceat(platform.peak_flops, platform.first_processor_of_node[:-1]) / 1e9,
+            list(dict.fromkeys(nodes.tolist())),
+            np.argsort(rank[processors], kind="stable"),
+        )
 
 
 class Machine:
@@ -22,52 +85,33 @@ class Machine:
     ----------
     view
         What the scheduler sees.
-    core_selection
-        Which free cores come first: one of `CORE_ORDERS`.
+    tables
+        Those of its platform.
 
     Attributes
     ----------
+    tables
+        As given.
+    jobs
+        The rows of the workload.
     free
         Whether each core is free, shape ``(n_cores,)``.
     free_memory_mib
         Free memory of each node in MiB, shape ``(n_nodes,)``.
-    node_of_core
-        Node of each core, shape ``(n_cores,)``.
-    gflops_of_core, gflops_of_node
-        Speed of each core, and of the slowest core of each node.
-    node_order
-        The nodes, those with the best processors first.
     now_s
         Date in seconds.
     started
         What has been started, in order.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such core selection, or it depends on what else runs.
     """
 
-    def __init__(self, view: View, core_selection: str = "high_gflops") -> None:
-        if core_selection not in CORE_ORDERS:
-            raise UnknownName("core selection of a policy in Python", core_selection, CORE_ORDERS)
-        platform = view.platform
+    def __init__(self, view: View, tables: CoreTables) -> None:
+        self.tables = tables
         self.jobs = view.workload.jobs
         self.now_s = view.now_s
-        self.free = np.zeros(platform.n_cores, dtype=bool)
+        self.free = np.zeros(tables.platform.n_cores, dtype=bool)
         self.free[view.free_cores] = True
         self.free_memory_mib = view.free_memory_mib
-        self.node_of_core = platform.node_of_processor[platform.processor_of_core]
-        self.gflops_of_core = platform.peak_flops[platform.processor_of_core] / 1e9
-        slowest = np.minimum.reduceat(platform.peak_flops, platform.first_processor_of_node[:-1])
-        self.gflops_of_node = slowest / 1e9
         self.started: list[Start] = []
-        self._reference_flops = platform.reference_gflops * 1e9
-        rank = -platform.peak_flops if core_selection == "high_gflops" else platform.peak_power_w
-        # Nodes in the order of their best processor.
-        nodes = platform.node_of_processor[np.argsort(rank, kind="stable")]
-        self.node_order: list[int] = list(dict.fromkeys(nodes.tolist()))
-        self._order = np.argsort(rank[platform.processor_of_core], kind="stable")
 
     @property
     def n_free(self) -> int:
@@ -83,7 +127,7 @@ class Machine:
             Index of the job.
         """
         wanted, memory_mib = int(self.jobs["cores"][job]), float(self.jobs["memory_mib"][job])
-        free = self._order[self.free[self._order]]
+        free = self.tables.core_order[self.free[self.tables.core_order]]
         if memory_mib <= 0.0:
             return np.sort(free[:wanted]) if len(free) >= wanted else None
         left_mib = self.free_memory_mib.copy()
@@ -91,7 +135,7 @@ class Machine:
         for core in free.tolist():
             if len(chosen) == wanted:
                 break
-            node = self.node_of_core[core]
+            node = self.tables.node_of_core[core]
             if left_mib[node] >= memory_mib:
                 left_mib[node] -= memory_mib
                 chosen.append(core)
@@ -108,7 +152,7 @@ class Machine:
             Free cores, as many as it asks for.
         """
         self.free[cores] = False
-        np.subtract.at(self.free_memory_mib, self.node_of_core[cores], float(self.jobs["memory_mib"][job]))
+        np.subtract.at(self.free_memory_mib, self.tables.node_of_core[cores], float(self.jobs["memory_mib"][job]))
         self.started.append(Start(int(job), cores.tolist()))
         return self.now_s + self.duration_s(job, cores)
 
@@ -122,7 +166,7 @@ class Machine:
         cores
             The cores; the slowest sets the pace.
         """
-        return self.duration_at(job, float(self.gflops_of_core[cores].min()))
+        return self.duration_at(job, float(self.tables.gflops_of_core[cores].min()))
 
     def duration_at(self, job: int, gflops: float) -> float:
         """Return how long a job is expected to run on cores of a speed, in seconds.
@@ -134,7 +178,7 @@ class Machine:
         gflops
             The speed in Gflop/s.
         """
-        return float(self.jobs["requested_time_s"][job] * self._reference_flops / (gflops * 1e9))
+        return float(self.jobs["requested_time_s"][job] * self.tables.reference_flops / (gflops * 1e9))
 
     def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many of some cores are on each node, shape ``(n_nodes,)``.
@@ -144,7 +188,7 @@ class Machine:
         cores
             The cores.
         """
-        return np.bincount(self.node_of_core[cores], minlength=len(self.free_memory_mib))
+        return np.bincount(self.tables.node_of_core[cores], minlength=len(self.free_memory_mib))
 
     def room(self, job: Any, cores: NDArray[np.int64], memory_mib: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return how many cores of a job fit on each node.
