@@ -39,7 +39,7 @@ class CoreTables:
 
     platform: Platform
     reference_flops: float
-    node_of_core: NDArray[np.int64]
+    node_of_core: NDArray[np.int32]
     gflops_of_core: NDArray[np.float64]
     gflops_of_node: NDArray[np.float64]
     node_order: list[int]
