@@ -36,11 +36,11 @@ from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, GivenObjective
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.kernel.rule import NO_RULE
-from hdrl.settings.batch.options import COMPATIBILITY_MODES
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import COMPATIBILITY_MODES, HDEEPRM
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
-from hdrl.settings.batch.simulation.embedded import HDEEPRM, check_platform, check_switches
+from hdrl.settings.batch.simulation.embedded import check_platform, check_switches
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
