@@ -61,7 +61,13 @@ def test_a_contention_model_of_a_user_is_an_option_of_runs_and_comparisons(regis
     for model, data in ((Options, LEAST | {"contention": "halved"}), (BatchSweep, sweep)):
         assert validated(model, data, "file").contention == "halved"
     assert pstate_rules("halved").contention.speed_factors == (0.5,)
-    assert schema_of(Options)["properties"]["contention"]["enum"] == ["step", "proportional", "none", "halved"]
+    assert schema_of(Options)["properties"]["contention"]["enum"] == [
+        "step",
+        "proportional",
+        "none",
+        "modelV1",
+        "halved",
+    ]
 
 
 @pytest.mark.parametrize("value", [5, None, ["exact"]])

@@ -31,8 +31,9 @@ CURVES = pstate_rules("modelV1")
 
 def example(name: str, compatibility: str | None = None) -> tuple[Platform, Workload]:
     folder = EXPERIMENTS / f"irmasim-{name}"
-    platform = read_platform(folder / "platform.json", rules=pstate_rules("modelV1", compatibility=compatibility))
-    return platform, read_workload(folder / "workload.json", platform)
+    nodes = {"save": "two_nodes.json", "spread": "eight_nodes.json"}[name]
+    platform = read_platform(folder / nodes, rules=pstate_rules("modelV1", compatibility=compatibility))
+    return platform, read_workload(folder / "eight_jobs.json", platform)
 
 
 # ------------------------------------------------------------------ its published numbers, and its model
