@@ -21,12 +21,14 @@ keys of ours, too, which come first.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, suggest
-from hdrl.files import expanded, read_json
+from hdrl.files import expanded, read_json, read_text
 from hdrl.options.problems import shown
 
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
@@ -36,6 +38,9 @@ READ_KEYS = (*OWN_KEYS, "log_level", "nbtrajectories", "trajectory_origin", "tra
 
 PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "env", "agent")
 """Keys that mean nothing here: folders and logs of its own, and what older versions of it have left in its examples."""
+
+CSV_SUFFIXES = (".csv", ".csv.gz")
+"""Endings of the names of tables of jobs."""
 
 MANAGERS = ("Minimal", "Heuristic", "Backfill", "Duplex", "Policy")
 ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
@@ -199,10 +204,12 @@ def _count(data: Mapping[str, Any], key: str, default: int, *, may_be_drawn: boo
 
 def _n_jobs(path: Path) -> int:
     """Return how many jobs a workload has."""
-    from hdrl.settings.batch.workload.irmasim import CSV_SUFFIXES, read_irmasim_csv
-
-    content = read_irmasim_csv(path) if path.name.lower().endswith(CSV_SUFFIXES) else read_json(path)
-    jobs = content.get("jobs") if isinstance(content, Mapping) else None
-    if not isinstance(jobs, list) or not jobs:
+    if path.name.lower().endswith(CSV_SUFFIXES):
+        n_jobs = len(list(csv.DictReader(io.StringIO(read_text(path)))))
+    else:
+        content = read_json(path)
+        jobs = content.get("jobs") if isinstance(content, Mapping) else None
+        n_jobs = len(jobs) if isinstance(jobs, list) else 0
+    if n_jobs == 0:
         raise OptionsError(f"{path}: holds no jobs to draw a trajectory from")
-    return len(jobs)
+    return n_jobs

@@ -17,8 +17,7 @@ from hdrl.options.block import Block
 from hdrl.options.choice import OneOf
 from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
-from hdrl.settings.batch.platform.pstates import HDEEPRM
-from hdrl.settings.batch.registries import CONTENTION_MODELS, SIMULATORS
+from hdrl.settings.batch.registries import CONTENTION_MODELS, HDEEPRM, SIMULATORS
 
 JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]
 CoreSelection = Literal[

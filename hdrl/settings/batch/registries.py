@@ -9,6 +9,12 @@ from typing import Any
 
 from hdrl.registry import Registry
 
+HDEEPRM = "hdeeprm-0.3.1"
+IRMASIM = "irmasim"
+
+COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
+"""Names of the systems whose numbers can be reproduced, their errors included."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatorKind:

@@ -28,10 +28,10 @@ from hdrl.settings.batch.kernel.reward import OWN
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform import pstate_rules, read_platform
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import HDEEPRM
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
 from hdrl.settings.batch.policies.simulation import is_conservative
+from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.workload import check_fits, read_workload
 from hdrl.settings.batch.workload.model import Workload
 

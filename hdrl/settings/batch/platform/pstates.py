@@ -29,7 +29,13 @@ import math
 from dataclasses import dataclass
 
 from hdrl.errors import PlatformError, UnknownName
-from hdrl.settings.batch.registries import CONTENTION_MODELS, ContentionModel
+from hdrl.settings.batch.registries import (
+    COMPATIBILITY_MODES,
+    CONTENTION_MODELS,
+    HDEEPRM,
+    IRMASIM,
+    ContentionModel,
+)
 
 SERVING = 0
 CONTENDED = 1
@@ -37,12 +43,6 @@ FREE = 2
 IDLE = 3
 FIRST_EXTRA_LEVEL = 4
 """P-state of the second contended speed (the first one is `CONTENDED`)."""
-
-HDEEPRM = "hdeeprm-0.3.1"
-IRMASIM = "irmasim"
-
-COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
-"""Names of the systems whose numbers can be reproduced, their errors included."""
 
 STOPPED_FLOPS = 0.001
 """Speed written for the P-states in which nothing runs, in flop/s."""
@@ -152,7 +152,7 @@ def pstate_rules(
     contention
         The name of a contention model.
     compatibility
-        ``None``, or one of `COMPATIBILITY_MODES`, where nodes are always on.
+        ``None``, or one of `registries.COMPATIBILITY_MODES`, where nodes are always on.
     node_power
         What it takes to switch nodes off; ``None``: they are always on.
 

@@ -100,7 +100,7 @@ def simulate(
     energy
         Account for energy.
     compatibility
-        ``None``, or one of `platform.pstates.COMPATIBILITY_MODES`; the platform and the workload must have been read
+        ``None``, or one of `registries.COMPATIBILITY_MODES`; the platform and the workload must have been read
         in the same mode.
     progress
         Called with the numbers of finished and of all jobs, a few times a second.

@@ -14,7 +14,7 @@ from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import HDEEPRM
+from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.decisions import Decision

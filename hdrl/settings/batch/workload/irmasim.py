@@ -32,8 +32,6 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_json import is_number
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
 
-CSV_SUFFIXES = (".csv", ".csv.gz")
-
 _OWN_KEYS = ("req_ops", "ipc", "mem_vol")
 """Keys by which IRMaSim's files are known; HDeepRM's profiles have the first of them, too, and a type."""
 

@@ -8,12 +8,12 @@ from typing import Unpack
 
 from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError, suggest
 from hdrl.files import find_file, read_json
+from hdrl.settings.batch.irmasim import CSV_SUFFIXES
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import COMPATIBILITY_MODES
+from hdrl.settings.batch.registries import COMPATIBILITY_MODES
 from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload, workload_of_document
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
 from hdrl.settings.batch.workload.irmasim import (
-    CSV_SUFFIXES,
     batsim_document,
     is_irmasim_workload,
     read_irmasim_csv,
