@@ -34,9 +34,9 @@ from hdrl.options.problems import shown
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
 """Keys by which a file of IRMaSim is known."""
 
-READ_KEYS = (*OWN_KEYS, "log_level", "nbtrajectories", "trajectory_origin", "trajectory_length")
+READ_KEYS = (*OWN_KEYS, "nbtrajectories", "trajectory_origin", "trajectory_length")
 
-PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "env", "agent")
+PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "log_level", "env", "agent")
 """Keys that mean nothing here: folders and logs of its own, and what older versions of it have left in its examples."""
 
 CSV_SUFFIXES = (".csv", ".csv.gz")
@@ -92,8 +92,6 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "contention": "modelV1",
         "pybatsim": {"env": env, "agent": agent},
     }
-    if "log_level" in data:
-        translated["pybatsim"]["log_level"] = data["log_level"]
     if agent["type"] == "LEARNING":
         translated["learning"] = _learning(data, manager, folder)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from hdrl.settings.batch.envs.observations import pstate_shares
 from hdrl.settings.batch.platform import build_platform, describe_platform, pstate_rules, read_platform, write_simgrid
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import FREE, IDLE
+from hdrl.settings.batch.report.runs import read_run
+from hdrl.settings.batch.report.units import platform_of
 from hdrl.settings.batch.workload import Workload, read_workload
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
@@ -299,7 +302,8 @@ LEARNS = {
 
 
 def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) -> Any:
-    data = {"seed": 3, "platform_file": "p.json", "platform_name": "one", "workload_file": "w.json", **more}
+    data = {"log_level": "DEBUG", "output_dir": "there", "env": {"objective": "nothing"}}
+    data |= {"seed": 3, "platform_file": "p.json", "platform_name": "one", "workload_file": "w.json", **more}
     return parse_options(data if manager is None else {**data, "workload_manager": manager}, folder=tmp_path)
 
 
@@ -369,10 +373,14 @@ def test_mistakes_in_options_are_a_line(tmp_path: Path, manager: Any, more: dict
 
 
 def test_launching_its_options_needs_no_change(tmp_path: Path):
+    for file in ("low_power.json", "two_nodes.json", "eight_jobs.json"):
+        shutil.copy(EXPERIMENTS / "irmasim-save" / file, tmp_path)
     folder = tmp_path / "run"
-    file = EXPERIMENTS / "irmasim-save" / "low_power.json"
-    result = CliRunner().invoke(launch, [str(file), "--quiet", "--out", str(folder)])
+    result = CliRunner().invoke(launch, [str(tmp_path / "low_power.json"), "--quiet", "--out", str(folder)])
     assert result.exit_code == 0, result.output
+    platform = platform_of(read_run(folder))
+    assert platform is not None, "reports know the names of its nodes"
+    assert platform.n_nodes == 2
     found = json.loads((folder / "metrics.json").read_text())
     assert found.get("metrics", found)["energy_j"] == pytest.approx(834.4548, abs=1e-3)
 

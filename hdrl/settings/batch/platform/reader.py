@@ -68,7 +68,7 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     """
     if isinstance(path, str) and is_homogeneous(path):
         return homogeneous_platform(path, rules)
-    file, named = _file_and_name(find_platform(path))
+    file, named = file_and_name(find_platform(path))
     if file.suffix.lower() == ".xml":
         platform = read_simgrid(file)
         if rules is not None and platform.rules is not None and platform.rules != rules:
@@ -87,7 +87,13 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
         raise PlatformError(f"{file}: {error}") from None
 
 
-def _file_and_name(path: Path) -> tuple[Path, str]:
-    """Tell a file and the name of a platform in it apart."""
+def file_and_name(path: Path) -> tuple[Path, str]:
+    """Tell a file and the name of a platform in it apart; the name is empty if there is none.
+
+    Parameters
+    ----------
+    path
+        For instance ``file.json#name``.
+    """
     text, mark, name = str(path).rpartition("#")
     return (Path(text), name) if mark and not path.is_file() else (path, "")
