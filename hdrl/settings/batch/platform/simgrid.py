@@ -215,7 +215,7 @@ def _foreign(name: str, network: SimgridNetwork) -> Platform:
     n_hosts = len(hosts)
     messages = [network.message(network.route(host.name, MASTER_HOST)) for host in hosts]
     loopback = network.zones[network.zone_of[MASTER_HOST]].routes.get((MASTER_HOST, MASTER_HOST))
-    extra = {}
+    extra: dict[str, Any] = {}
     if loopback is not None:
         loopback_s, loopback_latency_s = network.message(loopback)
         extra = {"loopback_s": loopback_s, "loopback_latency_s": loopback_latency_s}
