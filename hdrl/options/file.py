@@ -76,6 +76,25 @@ class OptionsFile(Block):
     _folder: Path = PrivateAttr(default=Path())
     _where: str = PrivateAttr(default="options")
 
+    @classmethod
+    def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Return what a file holds in the keys of this class, where it may be written for another system.
+
+        Parameters
+        ----------
+        data
+            What the file holds.
+        folder
+            Folder that relative paths start from.
+
+        Raises
+        ------
+        HdrlError
+            If it is written for another system and says something that means nothing here.
+        """
+        del folder
+        return data
+
     @property
     def where(self) -> str:
         """Name of the source for messages, usually the path of the options file."""

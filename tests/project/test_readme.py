@@ -24,6 +24,7 @@ PAGES = {
     for name in (
         *("README.md", "docs/comparing.md", "docs/options.md", "docs/python.md"),
         *("docs/tutorial.md", "docs/node-power.md", "docs/from-batsim.md", "docs/from-hdeeprm.md"),
+        "docs/from-irmasim.md",
     )
 }
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -33,7 +34,7 @@ BLOCKS = {name: BLOCK.findall(page) for name, page in PAGES.items()}
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Return a folder that looks like the checkout, in which commands may write."""
-    for name in ("examples", "platforms", "workloads"):
+    for name in ("examples", "experiments", "platforms", "workloads"):
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 

@@ -109,6 +109,10 @@ def parse_options(
     changed: list[str] = []
     if isinstance(merged, dict):
         _name_setting(merged, model, name)
+        try:
+            merged = model.translated(merged, Path(folder))
+        except OptionsError as error:
+            raise OptionsError(f"{where}: {error}") from None
         changed = [override(merged, _placed(text, model)) for text in overrides]
     options = validated(model, merged, where, changed).placed(where, Path(folder))
     _check_named(found, name, options, where)

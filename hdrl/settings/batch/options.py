@@ -7,6 +7,7 @@ The file is that of HDeepRM in its two documented versions (0.1.0b1 with ``pybat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -16,10 +17,7 @@ from hdrl.options.block import Block
 from hdrl.options.choice import OneOf
 from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
-from hdrl.settings.batch.registries import CONTENTION_MODELS, SIMULATORS
-
-COMPATIBILITY_MODES = ("hdeeprm-0.3.1",)
-"""Names of the systems whose numbers can be reproduced, their errors included."""
+from hdrl.settings.batch.registries import CONTENTION_MODELS, HDEEPRM, SIMULATORS
 
 JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]
 CoreSelection = Literal[
@@ -32,6 +30,7 @@ CoreSelection = Literal[
     "low_power",
     "low_energy",
     "low_cores",
+    "first",
 ]
 LogLevel = Literal["CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "NOTSET"]
 ExtraFile = Literal[
@@ -268,7 +267,7 @@ class Options(OptionsFile):
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(default="embedded", description="Who simulates.")
     batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="How Batsim is run.")
-    compatibility: Literal["hdeeprm-0.3.1"] | None = Field(
+    compatibility: Literal["hdeeprm-0.3.1", "irmasim"] | None = Field(
         default=None, description="System whose numbers are reproduced, its errors included."
     )
     contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
@@ -308,6 +307,8 @@ class Options(OptionsFile):
             return self
         if self.node_power is not None:
             raise ValueError(f"node_power is given, but under compatibility {self.compatibility!r} nodes are always on")
+        if self.compatibility != HDEEPRM:
+            return self
         for name, field in WorkloadOptions.model_fields.items():
             if name not in ("custom", "oversized") and getattr(self.workload, name) != field.default:
                 raise ValueError(f"workload.{name} cannot be chosen together with compatibility {self.compatibility!r}")
@@ -328,6 +329,19 @@ class Options(OptionsFile):
         if connects and self.simulator == "batsim" and self.runs > 1:
             raise ValueError(f"runs is {self.runs}, but a Batsim that connects from elsewhere simulates once")
         return self
+
+    @classmethod
+    def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Return what a file holds in our keys; it may be IRMaSim's.
+
+        Parameters
+        ----------
+        data, folder
+            See `hdrl.options.file.OptionsFile.translated`.
+        """
+        from hdrl.settings.batch.irmasim import is_irmasim_options, options_of
+
+        return options_of(data, folder) if is_irmasim_options(data) else data
 
     @property
     def setting_name(self) -> str:
@@ -352,17 +366,17 @@ class Options(OptionsFile):
     @property
     def repeats_seed(self) -> bool:
         """Whether all runs have the same seed, as in HDeepRM."""
-        return self.compatibility is not None
+        return self.compatibility == HDEEPRM
 
     @property
     def takes_first_agent(self) -> bool:
         """Whether of several agents in a file the alphabetically first counts, as in HDeepRM."""
-        return self.compatibility is not None
+        return self.compatibility == HDEEPRM
 
     @property
     def tests_by_drawing(self) -> bool:
         """Whether agents of HDeepRM's API draw their actions when they are tested, too, as in HDeepRM."""
-        return self.compatibility is not None
+        return self.compatibility == HDEEPRM
 
     def explicit(self) -> Self:
         """Return the options without HDeepRM's copy of the seed."""
@@ -400,7 +414,7 @@ class Options(OptionsFile):
         if self.pybatsim.agent.policy_pair is not None:
             return self.pybatsim.agent.policy_pair
         pairs = self.pybatsim.env.actions.pairs()
-        if len(pairs) == 1 or (pairs and self.compatibility is not None):
+        if len(pairs) == 1 or (pairs and self.compatibility == HDEEPRM):
             return pairs[0]
         raise OptionsError(
             f"{self.where}: a classic agent needs exactly one policy pair, pybatsim.env.actions.selection has "

@@ -9,6 +9,12 @@ from typing import Any
 
 from hdrl.registry import Registry
 
+HDEEPRM = "hdeeprm-0.3.1"
+IRMASIM = "irmasim"
+
+COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
+"""Names of the systems whose numbers can be reproduced, their errors included."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatorKind:
@@ -66,19 +72,24 @@ class ContentionModel:
         The contended speeds as fractions of the peak, falling, each in (0, 1). The serving cores of an
         over-committed processor run at the first factor that is at most capacity / demand, and at
         the last one if none is. Empty: contention has no effect.
+    follows_curves
+        Whether instead each serving core has a speed of its own, by the curve of its processor's type
+        (`platform.model.SpeedCurve`): no P-states can tell these, so that only the embedded simulator knows them.
     """
 
     name: str
     speed_factors: tuple[float, ...]
+    follows_curves: bool = False
 
 
 CONTENTION_MODELS: Registry[ContentionModel] = Registry("contention model")
 """``step`` is HDeepRM's; ``proportional`` shares the bandwidth out, in steps of 5 % (a Batsim
-P-state each, so that both simulators can run it); ``none`` switches contention off."""
+P-state each, so that both simulators can run it); ``none`` switches contention off; ``modelV1`` is IRMaSim's."""
 
 for _model in (
     ContentionModel("step", (0.75,)),
     ContentionModel("proportional", tuple(level / 20 for level in range(19, 0, -1))),
     ContentionModel("none", ()),
+    ContentionModel("modelV1", (), follows_curves=True),
 ):
     CONTENTION_MODELS.register(_model.name)(_model)

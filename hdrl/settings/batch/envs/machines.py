@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, PlatformError, suggest
+from hdrl.settings.batch.kernel.curves import MB_PER_GB
 from hdrl.settings.batch.order.table import JobColumns
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.homogeneous import PREFIX
@@ -242,7 +243,9 @@ def why_not_pool(platform: Platform, workload: Workload) -> str | None:
     cores_of_node = np.bincount(platform.node_of_processor[platform.processor_of_core], minlength=platform.n_nodes)
     if np.any(most_mib * cores_of_node > platform.memory_mib):
         return f"jobs of {workload.name} take up to {most_mib:g} MiB per core, so that nodes may run short of memory"
-    has_contention = platform.rules is not None and len(platform.rules.contention.speed_factors) > 0
-    if has_contention and np.any(most_gbps * cores_of_processor > platform.bandwidth_gbps):
+    curved = len(platform.curves) > 0
+    has_contention = curved or (platform.rules is not None and len(platform.rules.contention.speed_factors) > 0)
+    capacity_gbps = platform.curves[:, 1] / MB_PER_GB if curved else platform.bandwidth_gbps
+    if has_contention and np.any(most_gbps * cores_of_processor > capacity_gbps):
         return f"jobs of {workload.name} take up to {most_gbps:g} GB/s per core, so that they may slow each other down"
     return None

@@ -36,11 +36,11 @@ from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, GivenObjective
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.kernel.rule import NO_RULE
-from hdrl.settings.batch.options import COMPATIBILITY_MODES
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
-from hdrl.settings.batch.simulation.embedded import HDEEPRM, check_platform, check_switches
+from hdrl.settings.batch.registries import COMPATIBILITY_MODES, HDEEPRM
+from hdrl.settings.batch.simulation.embedded import check_platform, check_switches
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
@@ -115,7 +115,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         ``None``, or ``"hdeeprm-0.3.1"``: decide, observe and reward as HDeepRM 0.3.1 does. Fractions are then of the
         99th percentiles of the workload and exceed 1, the part of work left is 1 for every busy core, and after a void
         the agent is asked again at once when no more jobs come, up to 10,000 times. A platform or a workload
-        that is given as an object must have been read in the same mode.
+        that is given as an object must have been read in the same mode. ``"irmasim"`` only says how a platform is
+        read that is given by its name.
     autoreset_mode, copy, n_threads
         As in `NativeVectorEnv`.
 

@@ -31,6 +31,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
 from hdrl.settings.batch.policies.simulation import is_conservative
+from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.workload import check_fits, read_workload
 from hdrl.settings.batch.workload.model import Workload
 
@@ -209,7 +210,7 @@ def watch_scalars(
     """
     if objective.needs_energy and not energy:
         raise OptionsError(f"objective {objective.metric!r} needs energy, which is switched off")
-    form = (GROWTH if compatibility is None else INSTANTANEOUS) if reward is None else reward
+    form = (INSTANTANEOUS if compatibility == HDEEPRM else GROWTH) if reward is None else reward
     if form not in FORMS:
         raise UnknownName("reward", form, FORMS)
     told = {INSTANTANEOUS: "instantaneous", INSTANTANEOUS_0_1: "instantaneous_0_1"}.get(form)

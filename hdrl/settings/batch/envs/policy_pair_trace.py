@@ -17,9 +17,10 @@ from hdrl.settings.batch.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, 
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.simulation.answer import grown_for, with_room_for_decisions
 from hdrl.settings.batch.simulation.collect import collect_trace
-from hdrl.settings.batch.simulation.embedded import HDEEPRM, first_state
+from hdrl.settings.batch.simulation.embedded import first_state
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 

@@ -184,8 +184,9 @@ CORE_HIGH_MEM = 3
 CORE_HIGH_MEM_BW = 4
 CORE_LOW_POWER = 5
 CORE_LOW_CORES = 6
+CORE_FIRST = 7
 
-CORE_KEYS = tuple(range(CORE_RANDOM, CORE_LOW_CORES + 1))
+CORE_KEYS = tuple(range(CORE_RANDOM, CORE_FIRST + 1))
 """The core keys."""
 
 # Errors of an op.

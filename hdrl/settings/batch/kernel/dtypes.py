@@ -201,6 +201,9 @@ PROCESSOR_DTYPE = record_dtype(
 )
 """A processor; nothing of it changes."""
 
+CURVE_DTYPE = record_dtype([(name, np.float64) for name in ("b", "c", "da", "db", "dc", "dd")])
+"""How the cores of a processor slow each other down: `platform.model.SpeedCurve`."""
+
 DUE_PSTATE_DTYPE = record_dtype([("serving", np.int16), ("unused", np.int16)])
 """Of a processor: the P-states of cores that serve a job and of those that do not, as found when last looked for."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from hdrl.compiled import bits, heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.curves import find_paces, speed_flops
 from hdrl.settings.batch.kernel.energy import (
     charge,
     energy_of,
@@ -71,19 +72,19 @@ def _wake(state, job):
 def _find_slowest(state, job):
     """Note the speed of the slowest core of a running job, and how many cores have it."""
     row = state.jobs[job]
-    rungs, allocated = state.rungs, state.allocated
+    allocated = state.allocated
     row.slowest_flops, row.n_slowest = np.inf, 0
     for i in range(row.first_core, row.first_core + row.n_cores):
         core = allocated[i]
-        _count_speed(row, rungs[state.first_rung_of[core] + state.pstates[core]].speed_flops)
+        _count_speed(row, speed_flops(state, core, state.pstates[core]))
 
 
 @jit
-def _count_speed(row, speed_flops):
-    if speed_flops < row.slowest_flops:
-        row.slowest_flops = speed_flops
+def _count_speed(row, flops):
+    if flops < row.slowest_flops:
+        row.slowest_flops = flops
         row.n_slowest = 1
-    elif speed_flops == row.slowest_flops:
+    elif flops == row.slowest_flops:
         row.n_slowest += 1
 
 
@@ -123,6 +124,27 @@ def retime(state, job):
     row.updated_s = s.now
     s.n_tasks = heap.push(state.tasks, s.n_tasks, job, s.engine_s + row.remaining / rate, state.tasks[job].seq)
     set_rate(state, job, rate)
+
+
+@jit
+def _share_memory(state, job):
+    """Let those beside a job that has come to its hosts, or left them, go on at the speeds that are left to them."""
+    if len(state.paces) == 0:
+        return
+    row = state.jobs[job]
+    previous = -1
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        processor = state.processor_of[state.allocated[i]]
+        if processor == previous:
+            continue
+        previous = processor
+        find_paces(state, processor)
+        place = state.processors[processor]
+        for core in range(place.first_core, place.end_core):
+            beside = state.cores[core].job
+            if beside >= 0 and beside != job:
+                state.jobs[beside].n_slowest = 0
+                retime(state, beside)
 
 
 @jit
@@ -211,6 +233,7 @@ def start(state, job, first_pool, n):
     s.n_allocated += n
     s.n_running += 1
     _occupy(state, job, first_pool)
+    _share_memory(state, job)
     if s.logging == 1:
         s.time_idle_s = _book_time(state, job, s.time_idle_s)
     if s.energy == 1:
@@ -245,6 +268,7 @@ def release_machines(state, job):
     row = state.jobs[job]
     set_rate(state, job, 0.0)
     _leave(state, job)
+    _share_memory(state, job)
     if s.logging == 1:
         s.time_computing_s = _book_time(state, job, s.time_computing_s)
     s.n_idle += row.n_cores
@@ -318,10 +342,10 @@ def kill(state, job):
 @jit
 def _change_speed(state, core, pstate):
     """Note in the job on a host that this is about to have the speed of another P-state."""
-    first, job = state.first_rung_of[core], state.jobs[state.cores[core].job]
-    if state.rungs[first + state.pstates[core]].speed_flops == job.slowest_flops:
+    job = state.jobs[state.cores[core].job]
+    if speed_flops(state, core, state.pstates[core]) == job.slowest_flops:
         job.n_slowest -= 1
-    _count_speed(job, state.rungs[first + pstate].speed_flops)
+    _count_speed(job, speed_flops(state, core, pstate))
 
 
 @jit

@@ -17,7 +17,10 @@ from hdrl.settings.batch.kernel.cluster import lock, n_busy_cores, unlock
 from hdrl.settings.batch.kernel.sorting import sort_cores
 
 _BLOCK = 16
-_BY_GROUPS = (codes.CORE_HIGH_CORES, codes.CORE_HIGH_MEM, codes.CORE_HIGH_MEM_BW, codes.CORE_LOW_CORES)
+_BY_GROUPS = (
+    *(codes.CORE_HIGH_CORES, codes.CORE_HIGH_MEM, codes.CORE_HIGH_MEM_BW),
+    *(codes.CORE_LOW_CORES, codes.CORE_FIRST),
+)
 
 CHOSEN = 0
 NO_CORES = 1
@@ -59,6 +62,8 @@ def _group_key(state, group, core_key):
         return -state.free_bandwidth_gbps[group]
     if core_key == codes.CORE_LOW_CORES:
         return float(state.n_free[group])
+    if core_key == codes.CORE_FIRST:
+        return float(group)
     if core_key != codes.CORE_HIGH_CORES:
         return np.nan
     if state.scalars[0].compatible == 1:  # HDeepRM prefers the processor with the most *busy* cores

@@ -21,6 +21,7 @@ from hdrl.compiled.twister import N_TWISTER
 from hdrl.settings.batch.kernel import beginning
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
+    CURVE_DTYPE,
     DUE_PSTATE_DTYPE,
     ENERGY_LOG_DTYPE,
     EVENT_DTYPE,
@@ -100,6 +101,10 @@ class State(NamedTuple):
     coming: Annotated[Ints, scratch(np.int32, "n_switchable")]
     overcommitments: Annotated[Rows, own(OVERCOMMITMENT_DTYPE, "n_processors")]
     contention: Annotated[Floats, shared(np.float64, "n_levels")]  # contended speeds, falling fractions of the peak
+    # Where contention follows curves instead: those of the processors, and the speed of each core as a fraction of that
+    # of its P-state
+    curves: Annotated[Rows, shared(CURVE_DTYPE, "n_curves")]
+    paces: Annotated[Floats, own(np.float64, "n_paces", is_restored=True)]
     by_speed: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, fastest first
     by_power: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, most frugal first
     sleeps: Annotated[Rows, own(SLOT_DTYPE, "n_slots", is_heap=True)]
@@ -197,6 +202,8 @@ def sizes_of(
         "n_switchable": n_switchable,
         "n_groups": max(platform.n_processors, platform.n_nodes),
         "n_levels": 0 if platform.rules is None else len(platform.rules.contention.speed_factors),
+        "n_curves": len(platform.curves),
+        "n_paces": platform.n_cores if len(platform.curves) else 0,
         "n_counts": 2 << (platform.n_nodes - 1).bit_length(),  # twice a power of two that is at least n_nodes
         "n_switching": platform.n_pstates * (n_cores + 1),
         "n_slots": n_slots,
@@ -290,6 +297,8 @@ def new_state(
         "forecasts": beginning.forecasts(platform),
         "overcommitments": beginning.overcommitments(platform),
         "contention": np.array(levels, dtype=np.float64),
+        "curves": np.array(platform.curves).reshape(-1).view(CURVE_DTYPE),
+        "paces": np.ones(platform.n_cores if len(platform.curves) else 0),
         "by_speed": np.lexsort((index, -processors["peak_gflops"])).astype(np.int32),
         "by_power": np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
         "twister": np.array(twister, dtype=np.uint32),

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import astuple
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import PlatformError
-from hdrl.settings.batch.platform.model import Cluster, FloatArray, IntArray, Link, NodeType, Platform, ProcessorType
+from hdrl.settings.batch.platform.model import (
+    NO_CURVES,
+    Cluster,
+    FloatArray,
+    IntArray,
+    Link,
+    NodeType,
+    Platform,
+    ProcessorType,
+    SpeedCurve,
+)
 from hdrl.settings.batch.platform.pstates import CONTENDED, FREE, IDLE, SERVING, STOPPED_FLOPS, PStateRules
 from hdrl.settings.batch.platform.quantities import GBIT_PER_S
 
@@ -110,6 +121,10 @@ def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, 
         shares += [power.off_power, power.shutdown_power, power.boot_power]
         speeds = np.append(speeds, [STOPPED_FLOPS, 1.0 / power.shutdown_s, 1.0 / power.boot_s])
     powers = np.array([rounded(share * peak_w) for share in shares])
+    if kind.split_power is not None and power is None:
+        powers[[FREE, IDLE]] = [rounded(watts) for watts in kind.split_power.unused_w(kind.cores)]
+    if rules.unused_pstate is not None:
+        speeds, powers = np.append(speeds, STOPPED_FLOPS), np.append(powers, 0.0)
     if not np.all(speeds > 0) or not np.all(np.isfinite(speeds)):
         raise PlatformError(f"processor type {kind.name!r}: {gflops:g} Gflop/s a core is out of range")
     return speeds, powers
@@ -130,7 +145,8 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
     Raises
     ------
     PlatformError
-        If it has too many cores, or a core whose speed is out of range.
+        If it has too many cores, a core whose speed is out of range, or a processor without the curve that the
+        contention model follows.
     """
     nodes, cluster_of_node = _nodes(clusters)
     processors = [kind for node in nodes for kind, number in node.processors for _ in range(number)]
@@ -172,12 +188,24 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
         idle_w=power_w,
         epsilon_w=power_w,
         full_w=power_w,
-        initial_pstate=_indices(np.full(n_cores, IDLE)),
+        initial_pstate=_indices(np.full(n_cores, IDLE if rules.unused_pstate is None else rules.unused_pstate)),
         host_cores=_indices(np.ones(n_cores)),
         message_s=frozen(np.array([time for time, _ in times])[cluster_of_core]),
         message_latency_s=frozen(np.array([latency for _, latency in times])[cluster_of_core]),
         properties=tuple(properties[kind] for kind in kind_of_core.tolist()),
+        curves=frozen(_curves(kinds, rules)[kind_of_processor] if rules.contention.follows_curves else NO_CURVES),
     )
+
+
+def _curves(kinds: list[ProcessorType], rules: PStateRules) -> FloatArray:
+    """Return the curve of each kind of processor."""
+    lacking = [kind.name for kind in kinds if kind.curve is None]
+    if lacking:
+        names = ", ".join(SpeedCurve.__slots__)
+        raise PlatformError(
+            f"processor type {lacking[0]!r} has no {names}, which contention {rules.contention.name!r} needs"
+        )
+    return np.array([astuple(kind.curve) for kind in kinds if kind.curve is not None])
 
 
 def frozen(array: FloatArray) -> FloatArray:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from hdrl.errors import PlatformError
 from hdrl.settings.batch.platform.build import platform_from_tree
-from hdrl.settings.batch.platform.description import ClusterEntry, LinkUse, PlatformDescription, validated
+from hdrl.settings.batch.platform.description import (
+    CURVE_KEYS,
+    POWER_KEYS,
+    ClusterEntry,
+    LinkUse,
+    PlatformDescription,
+    validated,
+)
 from hdrl.settings.batch.platform.library import TypeLibrary, extended, require, type_library
-from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, Platform
+from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, Platform, ProcessorType
 from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, quantity
 
@@ -91,12 +100,23 @@ def describe_platform(platform: Platform) -> dict[str, object]:
                     "power": kind.power_w,
                     "llc_size": kind.llc_mb,
                     "source": kind.source,
+                    **_parts(kind),
                 }
                 for kind in processors.values()
             },
             "networks": {link.name: {"bandwidth": f"{link.bandwidth_gbit_per_s!r}Gbps"} for link in links},
         },
     }
+
+
+def _parts(kind: ProcessorType) -> dict[str, float]:
+    """Return what a processor type has beyond HDeepRM's keys."""
+    told: dict[str, float] = {}
+    if kind.split_power is not None:
+        told |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)
+    if kind.curve is not None:
+        told |= zip(CURVE_KEYS, astuple(kind.curve), strict=True)
+    return told
 
 
 def _cluster(index: int, entry: ClusterEntry, library: TypeLibrary) -> Cluster:

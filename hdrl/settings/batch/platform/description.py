@@ -6,7 +6,7 @@ The keys are HDeepRM's, so that its files can be used as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeGuard, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Count = Annotated[int, Field(ge=1, le=2**24)]
 Positive = Annotated[float, Field(ge=1e-6, le=1e12)]
 NotNegative = Annotated[float, Field(ge=0, le=1e12)]
+Parameter = Annotated[float, Field(ge=-1e12, le=1e12)]
 
 
 def _checked(convert: Callable[[str], float], *, may_be_zero: bool) -> AfterValidator:
@@ -41,14 +42,32 @@ Bandwidth = Annotated[str, _checked(gbit_per_s, may_be_zero=False)]
 Time = Annotated[str, _checked(lambda text: quantity(text, TIME_UNITS), may_be_zero=True)]
 
 
+def _told(problem: str) -> PydanticCustomError:
+    return PydanticCustomError("told", "{problem}", {"problem": problem})
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 class Strict(BaseModel):
     """A model without type conversions or unknown keys."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+POWER_KEYS = ("static_power", "dynamic_power", "min_power")
+MB_PER_GB = 1000
+
+CURVE_KEYS = ("b", "c", "da", "db", "dc", "dd")
+
+
 class ProcessorEntry(Strict):
-    """A processor type: numbers as in `platform.ProcessorType`, under HDeepRM's keys."""
+    """A processor type: numbers as in `platform.ProcessorType`, under HDeepRM's keys and IRMaSim's.
+
+    IRMaSim's come in groups: ``static_power``, ``dynamic_power`` and ``min_power`` stand for ``power``, and ``b`` to
+    ``dd`` may stand for ``mem_bw``, which is then the demand ``c`` at which contention begins.
+    """
 
     type: Name = "CPU"
     uarch: str = ""
@@ -60,6 +79,39 @@ class ProcessorEntry(Strict):
     power: NotNegative
     llc_size: NotNegative = 0.0
     source: str = ""
+    static_power: NotNegative | None = None
+    dynamic_power: NotNegative | None = None
+    min_power: Annotated[float, Field(ge=0, le=1)] | None = None
+    b: Annotated[float, Field(lt=0, ge=-1e12)] | None = None
+    c: Positive | None = None
+    da: Parameter | None = None
+    db: Parameter | None = None
+    dc: Positive | None = None
+    dd: NotNegative | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sums_up(cls, value: Any) -> Any:
+        """Take the power of the whole processor, and its bandwidth, from IRMaSim's keys."""
+        if not isinstance(value, dict):
+            return value
+        told = dict(value)
+        static, dynamic, cores = (told.get(key) for key in ("static_power", "dynamic_power", "cores"))
+        if _is_number(static) and _is_number(dynamic) and _is_number(cores):
+            told["power"] = static + cores * dynamic
+        if _is_number(told.get("c")):
+            told.setdefault("mem_bw", told["c"] / MB_PER_GB)
+        return told
+
+    @model_validator(mode="after")
+    def _groups_are_whole(self) -> Self:
+        for keys in (POWER_KEYS, CURVE_KEYS):
+            lacking = [key for key in keys if getattr(self, key) is None]
+            if 0 < len(lacking) < len(keys):
+                raise _told(f"{lacking[0]} is missing, {', '.join(keys)} belong together")
+        if self.dc is not None and self.dd is not None and self.dc <= (self.cores - 1) * self.dd:
+            raise _told(f"dc is {self.dc:g}, expected more than (cores - 1) dd = {(self.cores - 1) * self.dd:g}")
+        return self
 
 
 class Memory(Strict):

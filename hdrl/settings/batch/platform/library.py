@@ -10,13 +10,23 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hdrl.errors import PlatformError, suggest
 from hdrl.files import read_json
 from hdrl.options.problems import place
-from hdrl.settings.batch.platform.description import NodeEntry, ProcessorEntry, Types, validated
-from hdrl.settings.batch.platform.model import NodeType, ProcessorType
+from hdrl.settings.batch.platform.description import (
+    CURVE_KEYS,
+    POWER_KEYS,
+    NodeEntry,
+    ProcessorEntry,
+    Types,
+    validated,
+)
+from hdrl.settings.batch.platform.model import NodeType, ProcessorType, SpeedCurve, SplitPower
 from hdrl.settings.batch.platform.quantities import gbit_per_s
+
+P = TypeVar("P", SplitPower, SpeedCurve)
 
 DATA_FOLDER = Path(__file__).parent / "data"
 DATA_FILES = {kind: f"{kind}_types.json" for kind in ("node", "processor", "network", "memory")}
@@ -127,7 +137,15 @@ def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
         power_w=float(entry.power),
         llc_mb=float(entry.llc_size),
         source=entry.source,
+        split_power=_part(SplitPower, entry, POWER_KEYS),
+        curve=_part(SpeedCurve, entry, CURVE_KEYS),
     )
+
+
+def _part(part: type[P], entry: ProcessorEntry, keys: tuple[str, ...]) -> P | None:
+    """Return what some keys of an entry stand for, ``None`` if it has none of them."""
+    values = [getattr(entry, key) for key in keys]
+    return None if None in values else part(*map(float, values))
 
 
 def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType], memories: Iterable[str]) -> NodeType:

@@ -6,7 +6,7 @@ Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,65 @@ N_SWITCH_PSTATES = 3
 
 LOOPBACK_S = 1e-10
 """Time of one internal byte from the master host to itself: SimGrid's own loopback of 10 GB/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPower:
+    """Power of a processor in parts, as IRMaSim gives it.
+
+    Attributes
+    ----------
+    static_w
+        What the processor draws, whatever its cores do, while at least one serves a job; in watts.
+    dynamic_w
+        What each core that serves a job adds, in watts.
+    idle_share
+        Which share of ``static_w`` the processor draws while no core serves a job.
+    """
+
+    static_w: float
+    dynamic_w: float
+    idle_share: float
+
+    def unused_w(self, n_cores: int) -> tuple[float, float]:
+        """Return the watts of a core that serves no job while another one of its processor does, and while none does.
+
+        Parameters
+        ----------
+        n_cores
+            Cores of the processor.
+        """
+        static_w = self.static_w / n_cores
+        return static_w, self.idle_share * static_w
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedCurve:
+    """How fast a core runs beside others that use the same memory: the parameters of IRMaSim's modelV1.
+
+    `kernel.curves.pace_on_curve` has the formula.
+
+    Attributes
+    ----------
+    b
+        Slope of the speed beyond ``c``, as a share of the peak per MB/s, below 0.
+    c
+        Demand of all cores of the processor up to which none is slowed down, in MB/s.
+    da, db, dc, dd
+        Where a core's own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and
+        more, over ``dc - n dd`` MB/s.
+    """
+
+    b: float
+    c: float
+    da: float
+    db: float
+    dc: float
+    dd: float
+
+
+NO_CURVES: FloatArray = np.zeros((0, len(fields(SpeedCurve))))
+"""The curves of processors where the contention model follows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +104,10 @@ class ProcessorType:
         Last-level cache in MB (information only).
     source
         Where the numbers come from.
+    split_power
+        What it draws in parts, whose sum ``power_w`` is; ``None``: fixed shares of ``power_w`` while it is not used.
+    curve
+        How its cores slow each other down under a contention model of curves; ``None``: unknown.
     """
 
     name: str
@@ -57,6 +120,8 @@ class ProcessorType:
     power_w: float
     llc_mb: float = 0.0
     source: str = ""
+    split_power: SplitPower | None = None
+    curve: SpeedCurve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +201,9 @@ class Platform:
         The same two from the master host to itself.
     properties
         Properties of each host as Batsim tells them to a scheduler, by host.
+    curves
+        The numbers of each processor's `SpeedCurve`, shape ``(n_processors, 6)``; without rows unless the contention
+        model follows curves.
     """
 
     name: str
@@ -163,6 +231,7 @@ class Platform:
     loopback_s: float = LOOPBACK_S
     loopback_latency_s: float = 0.0
     properties: tuple[dict[str, str], ...] = ()
+    curves: FloatArray = field(default_factory=lambda: NO_CURVES)
 
     @property
     def n_nodes(self) -> int:
@@ -196,6 +265,12 @@ class Platform:
         return not bool(np.any(np.isnan(self.full_w)))
 
     @property
+    def has_split_power(self) -> bool:
+        """Whether a processor says itself what it draws while it is not used."""
+        groups = [group for cluster in self.clusters for group in cluster.groups]
+        return any(kind.split_power is not None for group in groups for kind, _ in group.type.processors)
+
+    @property
     def switch_pstates(self) -> tuple[int, int, int] | None:
         """The P-states off, on the way to it and back; ``None`` if hosts have none, several, or different ones."""
         texts = {properties.get("sleep_pstates", "") for properties in self.properties}
@@ -219,9 +294,10 @@ class Platform:
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that a simulation depends on; files that describe it in different ways share it."""
-        arrays = [(field.name, getattr(self, field.name)) for field in fields(self)]
-        rest = [self.core_names, self.loopback_s, self.loopback_latency_s]
-        return sha256_of([(name, value) for name, value in arrays if isinstance(value, np.ndarray)], rest)
+        values = [(one.name, getattr(self, one.name)) for one in fields(self)]
+        # What is empty says nothing, and must not change the hashes of platforms without it.
+        arrays = [(name, value) for name, value in values if isinstance(value, np.ndarray) and value.size]
+        return sha256_of(arrays, [self.core_names, self.loopback_s, self.loopback_latency_s])
 
     def facts(self) -> dict[str, Any]:
         """Return its name and size, for the provenance of a run."""
@@ -231,7 +307,7 @@ class Platform:
         """Tell whether all fields are equal, arrays element by element (and NaN equal to NaN)."""
         if not isinstance(other, Platform):
             return NotImplemented
-        return all(_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return all(_equal(getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
 
     def __hash__(self) -> int:
         """Return a hash that equal platforms share."""

@@ -14,7 +14,10 @@ P     when                                                       speed      powe
       more than one
 ====  =========================================================  =========  =========
 
-SimGrid knows no speed of zero, so P2 and P3 run at 0.001 flop/s; nothing is computed on them.
+SimGrid knows no speed of zero, so P2 and P3 run at 0.001 flop/s; nothing is computed on them. Processor types may say
+themselves what P2 and P3 draw (`model.SplitPower`), instead of 15 and 5 %.
+
+As in IRMaSim, processors may draw nothing until their first job starts. That is a P-state, too, the last of the ladder.
 
 Where nodes may be switched off (`NodePower`), three more follow, the last ones of the ladder: off, on the way to it,
 and on the way back. As in Batsim, a way is a P-state in which one flop takes as long as the way does.
@@ -26,7 +29,13 @@ import math
 from dataclasses import dataclass
 
 from hdrl.errors import PlatformError, UnknownName
-from hdrl.settings.batch.registries import CONTENTION_MODELS, ContentionModel
+from hdrl.settings.batch.registries import (
+    COMPATIBILITY_MODES,
+    CONTENTION_MODELS,
+    HDEEPRM,
+    IRMASIM,
+    ContentionModel,
+)
 
 SERVING = 0
 CONTENDED = 1
@@ -121,21 +130,29 @@ class PStateRules:
     mib_per_gb: int = 1024
     node_power: NodePower | None = None
 
+    @property
+    def unused_pstate(self) -> int | None:
+        """P-state of the cores of processors that have not served a job yet; ``None``: they are in P3."""
+        if self.name != IRMASIM:
+            return None
+        return FIRST_EXTRA_LEVEL + max(0, len(self.contention.speed_factors) - 1)
+
 
 def pstate_rules(
     contention: str = "step", *, compatibility: str | None = None, node_power: NodePower | None = None
 ) -> PStateRules:
-    """Return the P-state rules of a contention model, today's or HDeepRM's.
+    """Return the P-state rules of a contention model, today's, HDeepRM's or IRMaSim's.
 
     HDeepRM 0.3.1 rounds speeds and powers to three decimals on their way into the platform
     file, charges 25 % for P2 there while its decision system believes 15 %, and counts 1000 MB in a GB.
+    IRMaSim charges nothing for processors that have not served a job yet.
 
     Parameters
     ----------
     contention
         The name of a contention model.
     compatibility
-        ``None``, or ``"hdeeprm-0.3.1"``, where nodes are always on.
+        ``None``, or one of `registries.COMPATIBILITY_MODES`, where nodes are always on.
     node_power
         What it takes to switch nodes off; ``None``: they are always on.
 
@@ -147,6 +164,8 @@ def pstate_rules(
     model = contention_model(contention)
     if compatibility is None:
         return PStateRules("default", model, node_power=node_power)
-    if compatibility == "hdeeprm-0.3.1":
+    if compatibility == HDEEPRM:
         return PStateRules(compatibility, model, power_factors=(1.0, 1.0, 0.25, 0.05), decimals=3, mib_per_gb=1000)
-    raise UnknownName("compatibility mode", compatibility, ("hdeeprm-0.3.1",))
+    if compatibility == IRMASIM:
+        return PStateRules(compatibility, model)
+    raise UnknownName("compatibility mode", compatibility, COMPATIBILITY_MODES)

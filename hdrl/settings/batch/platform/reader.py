@@ -1,4 +1,4 @@
-"""Reading platforms from files: HDeepRM's JSON descriptions, SimGrid XML, shipped platforms by name."""
+"""Reading platforms from files: HDeepRM's and IRMaSim's JSON descriptions, SimGrid XML, shipped platforms by name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hdrl.errors import PlatformError
 from hdrl.files import find_file, read_json
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.homogeneous import homogeneous_platform, is_homogeneous
+from hdrl.settings.batch.platform.irmasim import hdeeprm_description, is_irmasim_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.simgrid import read_simgrid
@@ -48,7 +49,7 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     ----------
     path
         A JSON description, a SimGrid file (its name ends in ``.xml``), the name of a shipped platform, or
-        ``"homogeneous:<n>"``: n identical cores.
+        ``"homogeneous:<n>"``: n identical cores. ``"file.json#name"`` is one of the platforms of a file of IRMaSim.
     rules
         P-state rules, `pstate_rules` without arguments unless given. SimGrid files have P-states of their own:
         there the rules do nothing, except that a file which hdrl made with other rules is refused.
@@ -67,7 +68,7 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     """
     if isinstance(path, str) and is_homogeneous(path):
         return homogeneous_platform(path, rules)
-    file = find_platform(path)
+    file, named = file_and_name(find_platform(path))
     if file.suffix.lower() == ".xml":
         platform = read_simgrid(file)
         if rules is not None and platform.rules is not None and platform.rules != rules:
@@ -77,6 +78,22 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     description = read_json(file)
     name = file.name.removesuffix(".gz").removesuffix(".json")
     try:
+        if is_irmasim_platform(description):
+            description, name = hdeeprm_description(description, named), named or name
+        elif named:
+            raise PlatformError(f"holds one platform, expected no #{named} after the file")
         return build_platform(description, name=name, rules=rules)
     except PlatformError as error:
         raise PlatformError(f"{file}: {error}") from None
+
+
+def file_and_name(path: Path) -> tuple[Path, str]:
+    """Tell a file and the name of a platform in it apart; the name is empty if there is none.
+
+    Parameters
+    ----------
+    path
+        For instance ``file.json#name``.
+    """
+    text, mark, name = str(path).rpartition("#")
+    return (Path(text), name) if mark and not path.is_file() else (path, "")

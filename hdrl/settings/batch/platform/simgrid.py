@@ -51,10 +51,16 @@ def write_simgrid(platform: Platform, path: str | Path) -> None:
     Raises
     ------
     PlatformError
-        If the platform has no tree (it was read from SimGrid XML that hdrl did not write: use that file).
+        If the platform has no tree (it was read from SimGrid XML that hdrl did not write: use that file), or a
+        contention model that P-states cannot express.
     OutputError
         If the file cannot be written.
     """
+    if len(platform.curves):
+        raise PlatformError(
+            f"platform {platform.name!r}: its contention model gives each core a speed of its own, which P-states of "
+            "SimGrid cannot express; expected simulator 'embedded', or another contention"
+        )
     root = etree.Element("platform", version="4.1")
     main = etree.SubElement(root, "zone", id="main", routing="Full")
     main.append(etree.Comment(f"hdrl-platform {_stored_text(platform)}"))
@@ -120,6 +126,7 @@ def _stored_text(platform: Platform) -> str:
 def _stored_rules(rules: PStateRules) -> dict[str, Any]:
     """Return rules as they are stored; where nodes are always on, as files have always said it."""
     stored = asdict(rules)
+    del stored["contention"]["follows_curves"]  # such a platform is not written
     if rules.node_power is None:
         del stored["node_power"]
     return stored
@@ -208,7 +215,7 @@ def _foreign(name: str, network: SimgridNetwork) -> Platform:
     n_hosts = len(hosts)
     messages = [network.message(network.route(host.name, MASTER_HOST)) for host in hosts]
     loopback = network.zones[network.zone_of[MASTER_HOST]].routes.get((MASTER_HOST, MASTER_HOST))
-    extra = {}
+    extra: dict[str, Any] = {}
     if loopback is not None:
         loopback_s, loopback_latency_s = network.message(loopback)
         extra = {"loopback_s": loopback_s, "loopback_latency_s": loopback_latency_s}

@@ -4,7 +4,7 @@ from hdrl.pyfiles import AgentError, is_policy_file
 from hdrl.settings.batch.policies.backfilling import Conservative, Easy
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
-from hdrl.settings.batch.policies.completion import Duplex, MaxMin, MinMin
+from hdrl.settings.batch.policies.completion import MAPPINGS, Duplex, MaxMin, MinMin
 from hdrl.settings.batch.policies.indexed import shipped_indices
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
@@ -41,7 +41,7 @@ __all__ = [
 
 def policy_names() -> list[str]:
     """Return the names of all policies."""
-    return [*pair_names(), VOID, *priority_names(), *shipped_indices()]
+    return [*pair_names(), VOID, *priority_names(), *MAPPINGS, *shipped_indices()]
 
 
 def normalise_policy_name(name: str) -> str:
@@ -57,4 +57,4 @@ def normalise_policy_name(name: str) -> str:
     UnknownName
         If there is no such policy.
     """
-    return name if name == VOID or is_policy_file(name) else read_pair(name).name
+    return name if name == VOID or name in MAPPINGS or is_policy_file(name) else read_pair(name).name

@@ -12,8 +12,9 @@ from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 CORE_SELECTIONS: dict[str, int] = {
     **{name: number for number, name in enumerate(options.CORE_SELECTIONS)},
     "low_cores": codes.CORE_LOW_CORES,
+    "first": codes.CORE_FIRST,
 }
-"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`): HDeepRM's, and one of IRMaSim."""
+"""Number of each core selection in the kernel (``CORE_*`` in `kernel.codes`): HDeepRM's, and two of IRMaSim."""
 
 OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
 """Names of HDeepRM 0.1.0 and of some rows of 0.3.0, and what they are called today."""

@@ -10,6 +10,7 @@ from hdrl.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.completion import MAPPINGS
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -47,7 +48,7 @@ def looks_at_times(policy: Any) -> bool:
         return True
     if policy == VOID:
         return False
-    if is_policy_file(policy):
+    if is_policy_file(policy) or policy in MAPPINGS:
         return True
     pair: PolicyPair = read_pair(policy)
     is_ruled = pair.rule != NO_RULE
@@ -91,7 +92,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
         return True
     if isinstance(policy, str):
         if not is_policy_file(policy):
-            return policy != VOID and read_pair(policy).is_clairvoyant
+            return policy != VOID and policy not in MAPPINGS and read_pair(policy).is_clairvoyant
         policy = load_policy(policy)
     if isinstance(policy, (OwnPriority, OwnPrediction)):
         return policy.clairvoyant

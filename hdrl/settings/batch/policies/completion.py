@@ -13,7 +13,8 @@ policies of these names that plan a submission once, and whose estimates queue a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,6 +91,10 @@ class Duplex(MinMin):
         ready_s = self._ready_s(machine)
         plans = [_planned(machine, ready_s, jobs, largest_first=largest) for largest in (False, True)]
         return min(plans, key=lambda plan: max(place.end_s for _, place in plan))
+
+
+MAPPINGS: Mapping[str, type[MinMin]] = MappingProxyType({"min_min": MinMin, "max_min": MaxMin, "duplex": Duplex})
+"""The three by name."""
 
 
 def _planned(

@@ -100,7 +100,8 @@ def simulate(
     energy
         Account for energy.
     compatibility
-        ``None``, or ``"hdeeprm-0.3.1"``; the platform and the workload must have been read in the same mode.
+        ``None``, or one of `registries.COMPATIBILITY_MODES`; the platform and the workload must have been read
+        in the same mode.
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator

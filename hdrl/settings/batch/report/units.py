@@ -12,7 +12,7 @@ from hdrl.figures.figure import Span
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
-from hdrl.settings.batch.platform.reader import read_platform
+from hdrl.settings.batch.platform.reader import file_and_name, read_platform
 from hdrl.settings.batch.report.runs import RunData
 
 
@@ -43,7 +43,7 @@ def platform_of(run: RunData) -> Platform | None:
             node_power=None if power is None else NodePower(**power),
         )
         for place in (run.folder / named, run.folder.parent / named) if is_file else (named,):
-            if not isinstance(place, Path) or place.is_file():
+            if not isinstance(place, Path) or file_and_name(place)[0].is_file():
                 platform = read_platform(place, rules=rules)
                 if platform.sha256() == wanted:
                     return platform

@@ -14,15 +14,13 @@ from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.workload.model import Workload
-
-HDEEPRM = "hdeeprm-0.3.1"
-"""The compatibility mode that reproduces HDeepRM 0.3.1."""
 
 STEPS_PER_CALL = 100_000
 """Engine steps between two looks at the world outside (progress, Ctrl-C): some 20 ms."""

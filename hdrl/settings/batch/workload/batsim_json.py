@@ -263,11 +263,30 @@ def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
         If a job has a profile that the embedded simulator cannot run.
     """
     path = Path(path)
-    return _workload(path, source, _document(path))
+    return workload_of_document(read_json(path), path, source)
 
 
-def _document(path: Path) -> dict[str, Any]:
-    document = read_json(path)
+def workload_of_document(document: object, path: Path, source: str) -> Workload:
+    """Return the workload that a document of Batsim describes.
+
+    Parameters
+    ----------
+    document
+        What the file holds.
+    path, source
+        As `read_batsim_json` takes them.
+
+    Raises
+    ------
+    ReadError
+        If it is no valid workload.
+    WorkloadError
+        If a job has a profile that the embedded simulator cannot run.
+    """
+    return _workload(path, source, _checked(document, path))
+
+
+def _checked(document: object, path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ReadError(path, f"is {_short(document)}, expected an object with 'jobs' and 'profiles'")
     for key, kind, expected in (("jobs", list, "a list"), ("profiles", dict, "an object")):
@@ -351,7 +370,7 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
         If a job has a profile that the embedded simulator cannot run.
     """
     path = Path(path)
-    document = _document(path)
+    document = _checked(read_json(path), path)
     gflops = reference_gflops(platform)
     for name, profile in document["profiles"].items():
         seconds = profile.get("req_time")

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Unpack
 
 from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError, suggest
-from hdrl.files import find_file
+from hdrl.files import find_file, read_json
+from hdrl.settings.batch.irmasim import CSV_SUFFIXES
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.batsim_json import merge, read_batsim_json, read_custom_workload
+from hdrl.settings.batch.registries import COMPATIBILITY_MODES
+from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload, workload_of_document
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
+from hdrl.settings.batch.workload.irmasim import (
+    batsim_document,
+    is_irmasim_workload,
+    read_irmasim_csv,
+)
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.swf import SwfChoices, SwfLog, read_swf, workload_from_swf
 
@@ -83,10 +90,10 @@ def read_workload(
     Parameters
     ----------
     path
-        A log (``.swf``) or a Batsim workload (``.json``), either with ``.gz``, or the name of a shipped workload; or
-        several, which become sources w0, w1, ... of one workload.
+        A log (``.swf``), a workload of Batsim or IRMaSim (``.json``) or a table of IRMaSim (``.csv``), each with or
+        without ``.gz``; or the name of a shipped workload; or several, which become sources w0, w1, ... of one.
     platform
-        The platform; needed for logs and custom workloads, whose seconds it turns into work.
+        The platform; needed for logs and custom workloads, whose seconds it turns into work, and for IRMaSim's.
     n_jobs
         How many jobs to keep at most, at least 1; ``None`` for all. Of each file where there are several.
     start
@@ -95,7 +102,7 @@ def read_workload(
         Whether JSON files are custom workloads of HDeepRM, see `read_custom_workload`.
     compatibility
         ``"hdeeprm-0.3.1"`` turns logs into jobs exactly as it does, see `hdeeprm_workload`; of ``choices`` only
-        ``seed`` counts then.
+        ``seed`` counts then. ``"irmasim"`` changes nothing about jobs.
     **choices
         Models for logs, see `workload_from_swf`.
 
@@ -110,8 +117,8 @@ def read_workload(
     UnknownName
         If a model or the compatibility mode is unknown.
     """
-    if compatibility not in (None, COMPATIBILITY):
-        raise UnknownName("compatibility mode", str(compatibility), (COMPATIBILITY,))
+    if compatibility not in (None, *COMPATIBILITY_MODES):
+        raise UnknownName("compatibility mode", str(compatibility), COMPATIBILITY_MODES)
     unknown = sorted(set(choices) - set(SwfChoices.__annotations__))
     if unknown:
         raise OptionsError(f"no workload option {unknown[0]!r}; {suggest(unknown[0], SwfChoices.__annotations__)}")
@@ -120,17 +127,28 @@ def read_workload(
     paths = [find_workload(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
     parts = []
     for index, one in enumerate(paths):
-        if file_format(one) == "swf":
+        if one.name.lower().endswith(CSV_SUFFIXES):
+            table = batsim_document(read_irmasim_csv(one), one, platform)
+            parts.append(_windowed(workload_of_document(table, one, f"w{index}"), n_jobs, start))
+        elif file_format(one) == "swf":
             machine = _needed(platform, one)
             parts.append(_from_log(one, machine, n_jobs, start, compatibility, choices))
         else:
             whole = (
                 read_custom_workload(one, _needed(platform, one), source=f"w{index}")
                 if custom
-                else read_batsim_json(one, source=f"w{index}")
+                else _from_json(one, platform, f"w{index}")
             )
             parts.append(_windowed(whole, n_jobs, start))
     return merge(parts)
+
+
+def _from_json(path: Path, platform: Platform | None, source: str) -> Workload:
+    """Read a workload of Batsim or IRMaSim."""
+    content = read_json(path)
+    if is_irmasim_workload(content):
+        content = batsim_document(content, path, platform)
+    return workload_of_document(content, path, source)
 
 
 def _needed(platform: Platform | None, path: str | Path) -> Platform:
@@ -157,7 +175,7 @@ def _from_log(
     """Read no more of a log than its first usable jobs need."""
 
     def convert(log: SwfLog) -> Workload:
-        if compatibility is None:
+        if compatibility != COMPATIBILITY:
             return workload_from_swf(log, platform, n_jobs=n_jobs, start=start, **choices)
         if start:
             raise OptionsError(f"start is {start}: HDeepRM 0.3.1 always begins with the first job")

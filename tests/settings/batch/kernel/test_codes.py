@@ -115,7 +115,7 @@ def test_orders_of_backfilling(order: int) -> None:
     assert math.isnan(value_in_order(first_of(smallest_state()), 1, order))
 
 
-@pytest.mark.parametrize("core_key", [7, *OUTSIDE])
+@pytest.mark.parametrize("core_key", [8, *OUTSIDE])
 def test_core_keys(core_key: int) -> None:
     key, outcome = value_of_group(small_state(), core_key)
     assert math.isnan(key)
@@ -147,7 +147,7 @@ def test_what_the_kernel_meets(which: int, code: int) -> None:
     ("policy", "what"),
     [
         ((22, 1, 0), "job key"),
-        ((1, 7, 0), "core key"),
+        ((1, 8, 0), "core key"),
         ((1, 1, 5), "backfilling"),
         ((1, 1, -1), "backfilling"),
     ],
@@ -219,7 +219,7 @@ def test_requests_to_a_batch(batch: PolicyPairVectorEnv) -> None:
         batch._play(9, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
 
 
-@pytest.mark.parametrize(("column", "code"), [(0, 21), (0, 22), (1, 7), (2, codes.CONSERVATIVE)])
+@pytest.mark.parametrize(("column", "code"), [(0, 21), (0, 22), (1, 8), (2, codes.CONSERVATIVE)])
 def test_policies_of_a_batch(batch: PolicyPairVectorEnv, column: int, code: int) -> None:
     batch.reset(seed=0)
     known = batch._rows.watches.pairs[0, column]

@@ -6,6 +6,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from hdrl.settings.batch.registries import CONTENTION_MODELS
+
+LADDERS = [name for name in sorted(CONTENTION_MODELS) if not CONTENTION_MODELS[name].follows_curves]
+"""Contention models that every platform can follow."""
+
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=12)
 MEASURES = st.floats(1, 1e4) | st.integers(1, 1000)
 LATENCIES = (

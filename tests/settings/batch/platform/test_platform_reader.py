@@ -24,9 +24,8 @@ from hdrl.settings.batch.platform import (
 from hdrl.settings.batch.platform import build as build_module
 from hdrl.settings.batch.platform.library import type_library
 from hdrl.settings.batch.platform.pstates import STOPPED_FLOPS
-from hdrl.settings.batch.registries import CONTENTION_MODELS
 
-from .platform_descriptions import descriptions, tiny
+from .platform_descriptions import LADDERS, descriptions, tiny
 from .platform_mutations import mutated
 
 ROOT = Path(__file__).parents[4]
@@ -124,7 +123,7 @@ def test_equality_looks_into_the_arrays() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(descriptions(), st.sampled_from(sorted(CONTENTION_MODELS)))
+@given(descriptions(), st.sampled_from(LADDERS))
 def test_every_platform_is_consistent(description: dict[str, Any], contention: str) -> None:
     platform = build_platform(description, rules=pstate_rules(contention))
     assert np.all(np.diff(platform.first_core_of_processor) > 0)

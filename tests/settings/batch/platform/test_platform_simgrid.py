@@ -16,9 +16,8 @@ from hdrl.settings.batch.platform import build as build_module
 from hdrl.settings.batch.platform import build_platform, pstate_rules, read_platform, read_simgrid, write_simgrid
 from hdrl.settings.batch.platform.network import SimgridNetwork
 from hdrl.settings.batch.platform.network_reader import parse_network, read_network
-from hdrl.settings.batch.registries import CONTENTION_MODELS
 
-from .platform_descriptions import descriptions, tiny
+from .platform_descriptions import LADDERS, descriptions, tiny
 from .platform_mutations import mutated
 
 RECORDED = Path(__file__).parents[4] / ".." / "shared" / "batsim-runs"
@@ -184,7 +183,7 @@ def test_zones_within_zones() -> None:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(descriptions(), st.sampled_from(sorted(CONTENTION_MODELS)), st.sampled_from([None, 3, 6]))
+@given(descriptions(), st.sampled_from(LADDERS), st.sampled_from([None, 3, 6]))
 def test_what_is_written_is_read_again(
     tmp_path: Path, description: dict[str, Any], contention: str, decimals: int | None
 ) -> None:

@@ -46,7 +46,7 @@ WORLDS = check_worlds()
 
 def test_names():
     assert len(pair_names()) == 36
-    assert policy_names() == [*pair_names(), VOID, *priority_names(), "es-generalist"]
+    assert policy_names() == [*pair_names(), VOID, *priority_names(), "min_min", "max_min", "duplex", "es-generalist"]
     assert pair_names()[13] == "shortest-high_gflops"
     assert normalise_policy_name("shortest-high_flops") == "shortest-high_gflops"
     assert normalise_policy_name("longest-low_cores") == "ljf-low_cores"

@@ -57,4 +57,4 @@ def test_misspelt_names(learning):
     with pytest.raises(ReadError, match="no such file"):
         read_workload("lerning.json", learning)
     with pytest.raises(ReadError, match=r"unknown format, expected a name that ends in one of .swf, .swf.gz"):
-        read_workload("jobs.csv", learning)
+        read_workload("jobs.txt", learning)

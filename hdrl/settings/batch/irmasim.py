@@ -1,0 +1,213 @@
+"""Options files of IRMaSim, read as options of ours.
+
+=====================================  =================================================================================
+IRMaSim                                here
+=====================================  =================================================================================
+``platform_file``, ``platform_name``   ``platform_file_path``: ``"file.json#name"``
+``workload_file``                      ``workload_file_path``
+``workload_manager.type``              ``Minimal``: ``first-first``; ``Heuristic``: its two selections; ``Backfill``:
+                                       ``fcfs+easy-<resource selection>``; ``Duplex``: ``duplex``, ``min_min`` or
+                                       ``max_min``; ``Policy``: an agent that learns, or its only action
+``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
+``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
+``nbtrajectories``                     ``learning.n_envs``: simulations of one update
+``trajectory_length`` and ``_origin``  ``learning.episodes``; of an agent that does not learn ``nb_jobs`` and
+                                       ``workload.start``
+=====================================  =================================================================================
+
+Contention is ``modelV1``. Where results go is said by ``--out``, how many simulations by ``-nr``. The file may hold
+keys of ours, too, which come first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, suggest
+from hdrl.files import expanded, read_json, read_text
+from hdrl.options.problems import shown
+
+OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
+"""Keys by which a file of IRMaSim is known."""
+
+READ_KEYS = (*OWN_KEYS, "nbtrajectories", "trajectory_origin", "trajectory_length")
+
+PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "log_level", "env", "agent")
+"""Keys that mean nothing here: folders and logs of its own, and what older versions of it have left in its examples."""
+
+CSV_SUFFIXES = (".csv", ".csv.gz")
+"""Endings of the names of tables of jobs."""
+
+MANAGERS = ("Minimal", "Heuristic", "Backfill", "Duplex", "Policy")
+ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
+PHASES = {"train": "train", "eval": "test"}
+DUPLEX = ("duplex", "min_min", "max_min")
+RANDOM = "random"
+
+
+def is_irmasim_options(data: Mapping[str, Any]) -> bool:
+    """Tell whether what an options file holds is meant for IRMaSim.
+
+    Parameters
+    ----------
+    data
+        What it holds.
+    """
+    return "platform_file_path" not in data and any(key in data for key in OWN_KEYS)
+
+
+def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return options of IRMaSim as options of ours.
+
+    Parameters
+    ----------
+    data
+        What the file holds.
+    folder
+        Folder that relative paths start from.
+
+    Raises
+    ------
+    OptionsError
+        If a key is missing or has a value that means nothing here.
+    ReadError
+        If trajectories are drawn and the workload cannot be read.
+    """
+    if "workload_file" not in data:
+        raise OptionsError("workload_file is missing, expected the path of a workload")
+    platform, named = data.get("platform_file"), data.get("platform_name")
+    if not (isinstance(named, str) or isinstance(platform, str)):
+        raise OptionsError("platform_file and platform_name are missing, expected a file and a name in it")
+    manager = _block(data, "workload_manager")
+    if "type" not in manager:
+        manager["type"] = "Minimal"
+    env, agent = _decider(manager)
+    translated: dict[str, Any] = {
+        "platform_file_path": named if platform is None else platform if named is None else f"{platform}#{named}",
+        "workload_file_path": data["workload_file"],
+        "contention": "modelV1",
+        "pybatsim": {"env": env, "agent": agent},
+    }
+    if agent["type"] == "LEARNING":
+        translated["learning"] = _learning(data, manager, folder)
+    else:
+        translated |= _window(data)
+    return _merged(translated, {key: value for key, value in data.items() if key not in (*READ_KEYS, *PASSED_OVER)})
+
+
+def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block with the keys of another, which come first; blocks within are merged alike."""
+    merged = dict(ours)
+    for key, value in given.items():
+        known = merged.get(key)
+        merged[key] = _merged(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _block(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = data.get(key, {})
+    if not isinstance(value, Mapping):
+        raise OptionsError(f"{key} is {shown(value)}, expected an object")
+    return dict(value)
+
+
+def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the environment and the agent that a workload manager amounts to."""
+    kind = manager["type"]
+    if kind not in MANAGERS:
+        raise OptionsError(f"workload_manager.type is {shown(kind)}; {suggest(str(kind), MANAGERS)}")
+    resources = manager.get("resource_selection", "first")
+    if kind == "Policy":
+        return _learner(manager)
+    if kind == "Duplex":
+        policy = manager.get("scheduling_option", DUPLEX[0])
+        if policy not in DUPLEX:
+            raise OptionsError(f"workload_manager.scheduling_option is {shown(policy)}; {suggest(str(policy), DUPLEX)}")
+    else:
+        jobs = {"Minimal": "first", "Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}[kind]
+        policy = f"{jobs}-{'first' if kind == 'Minimal' else resources}"
+    return {}, {"type": "CLASSIC", "policy_pair": policy}
+
+
+def _learner(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the environment and the agent of the manager that learns."""
+    env = {"observation": "minimal", **_block(manager, "environment")}
+    agent = _block(manager, "agent")
+    name, phase = agent.pop("name", "ActorCritic"), agent.pop("phase", "train")
+    if name not in ALGORITHMS:
+        raise OptionsError(f"workload_manager.agent.name is {shown(name)}; {suggest(str(name), ALGORITHMS)}")
+    if phase not in PHASES:
+        raise OptionsError(f"workload_manager.agent.phase is {shown(phase)}; {suggest(str(phase), PHASES)}")
+    actions = {"void": False, **_block(env, "actions")}
+    env["actions"] = actions
+    pairs = _pairs(actions.get("selection"))
+    if len(pairs) == 1:  # there is nothing to learn
+        return env, {"type": "CLASSIC", "policy_pair": pairs[0]}
+    return env, {"type": "LEARNING", "run": PHASES[phase], **agent}
+
+
+def _pairs(selection: object) -> list[str]:
+    """Return the pairs of a selection, as far as it is one: options check it later."""
+    entries = [entry for entry in selection if isinstance(entry, Mapping)] if isinstance(selection, list) else []
+    return [
+        f"{job}-{core}"
+        for entry in entries
+        for job, cores in entry.items()
+        if isinstance(cores, list)
+        for core in cores
+    ]
+
+
+def _learning(data: Mapping[str, Any], manager: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return how the agent learns, and on which jobs."""
+    name = _block(manager, "agent").get("name", "ActorCritic")
+    learning: dict[str, Any] = {
+        "algorithm": ALGORITHMS[name],
+        "n_envs": _count(data, "nbtrajectories", 1),
+    }
+    length, origin = (_count(data, f"trajectory_{key}", 0, may_be_drawn=True) for key in ("length", "origin"))
+    if length == 0 and origin == 0:
+        return learning
+    if length == 0:
+        raise OptionsError(f"trajectory_origin is {shown(origin)}, expected a trajectory_length, too")
+    n_jobs = [1, _n_jobs(folder / expanded(str(data["workload_file"])))] if length == RANDOM else length
+    learning["episodes"] = {"n_jobs": n_jobs, "start": origin}
+    # IRMaSim knows no parts: it learns from all jobs and is measured on them.
+    learning["episodes"] |= {part: [0.0, 1.0] for part in ("train", "validation", "test")}
+    return learning
+
+
+def _window(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which jobs an agent that does not learn is given."""
+    length, origin = (_count(data, f"trajectory_{key}", 0) for key in ("length", "origin"))
+    chosen: dict[str, Any] = {} if length == 0 else {"nb_jobs": length}
+    return chosen if origin == 0 else {**chosen, "workload": {"start": origin}}
+
+
+def _count(data: Mapping[str, Any], key: str, default: int, *, may_be_drawn: bool = False) -> Any:
+    """Return a number that IRMaSim takes as text, too."""
+    value = data.get(key, default)
+    if may_be_drawn and value == RANDOM:
+        return RANDOM
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        or_drawn = " or 'random'" if may_be_drawn else ", since this agent does not learn" if value == RANDOM else ""
+        raise OptionsError(f"{key} is {shown(value)}, expected a number{or_drawn}")
+    return int(text)
+
+
+def _n_jobs(path: Path) -> int:
+    """Return how many jobs a workload has."""
+    if path.name.lower().endswith(CSV_SUFFIXES):
+        n_jobs = len(list(csv.DictReader(io.StringIO(read_text(path)))))
+    else:
+        content = read_json(path)
+        jobs = content.get("jobs") if isinstance(content, Mapping) else None
+        n_jobs = len(jobs) if isinstance(jobs, list) else 0
+    if n_jobs == 0:
+        raise OptionsError(f"{path}: holds no jobs to draw a trajectory from")
+    return n_jobs

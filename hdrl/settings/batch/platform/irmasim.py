@@ -1,0 +1,108 @@
+"""Platform files of IRMaSim: several platforms in one file, and HDeepRM's types with more keys.
+
+::
+
+    {"platform": {"name": {"clusters": [...], "model_name": "modelV1"}}, "node": {...}, "processor": {...}}
+
+Clusters, nodes and processors are HDeepRM's; numbers default to 1, and ids, links and memory may be missing. What the
+further keys of processors mean is said in `description.ProcessorEntry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hdrl.errors import PlatformError, suggest
+from hdrl.options.problems import shown
+from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
+
+KNOWN_MODEL = "modelV1"
+GROUPS = {"node": "nodes", "processor": "processors", "network": "networks"}
+"""Types by IRMaSim's word and by HDeepRM's."""
+
+USUAL_LINK = {"type": "InfiniBand QDR", "latency": "0us"}
+"""That of IRMaSim's examples; messages are the only thing that it carries."""
+
+
+def is_irmasim_platform(description: object) -> bool:
+    """Tell whether what a JSON file holds is meant for IRMaSim.
+
+    Parameters
+    ----------
+    description
+        What it holds.
+    """
+    return isinstance(description, Mapping) and isinstance(description.get("platform"), Mapping)
+
+
+def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """Return one of the platforms of a file as HDeepRM would describe it.
+
+    Parameters
+    ----------
+    content
+        What the file holds.
+    name
+        Which of its platforms; empty: the only one.
+
+    Raises
+    ------
+    PlatformError
+        If there is no such platform, or several and no name, or it follows another model than modelV1.
+    """
+    unknown = sorted(set(content) - {"platform", *GROUPS})
+    if unknown:
+        raise PlatformError(f"unknown key {unknown[0]!r}; {suggest(unknown[0], ('platform', *GROUPS))}")
+    platforms: Mapping[str, Any] = content["platform"]
+    chosen = name or (next(iter(platforms)) if len(platforms) == 1 else "")
+    if chosen not in platforms:
+        found = f"no platform {name!r}" if name else f"holds {len(platforms)} platforms, expected #NAME after the file"
+        raise PlatformError(f"{found}; {suggest(name, platforms)}")
+    described, where = _object(platforms[chosen], f"platform.{chosen}"), f"platform.{chosen}"
+    model = described.get("model_name", KNOWN_MODEL)
+    if model != KNOWN_MODEL:
+        raise PlatformError(
+            f"{where}.model_name is {shown(model)}, expected {KNOWN_MODEL!r}, the only model known here"
+        )
+    rest = {key: value for key, value in described.items() if key not in ("id", "model_name", "clusters")}
+    types = {ours: _object(content.get(theirs, {}), theirs) for theirs, ours in GROUPS.items()}
+    types["nodes"] = {key: _node(value, f"node.{key}") for key, value in types["nodes"].items()}
+    return {"clusters": _clusters(described, where), "global_links": USUAL_LINK, **rest, "types": types}
+
+
+def _clusters(described: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the clusters, each as often as it is there."""
+    clusters: list[dict[str, Any]] = []
+    for i, one in enumerate(_list(described.get("clusters"), f"{where}.clusters")):
+        cluster = {"local_links": USUAL_LINK, **_object(one, f"{where}.clusters[{i}]")}
+        number = cluster.pop("number", 1)
+        if not isinstance(number, int) or not 1 <= number <= 2**24:
+            raise PlatformError(f"{where}.clusters[{i}].number is {shown(number)}, expected a whole number from 1 on")
+        cluster["nodes"] = _counted(cluster.get("nodes"), f"{where}.clusters[{i}].nodes")
+        for _ in range(number):
+            named = {"id": f"cluster{len(clusters)}", **cluster}
+            clusters.append({**named, "id": f"{named['id']}.{len(clusters)}"} if number > 1 else named)
+    return clusters
+
+
+def _node(value: object, where: str) -> dict[str, Any]:
+    """Return a node type with what IRMaSim lets one leave out."""
+    node = {"memory": {"capacity": ENDLESS_GB}, **_object(value, where)}
+    return {**node, "processors": _counted(node.get("processors"), f"{where}.processors")}
+
+
+def _counted(uses: object, where: str) -> list[dict[str, Any]]:
+    return [{"number": 1, **_object(use, f"{where}[{i}]")} for i, use in enumerate(_list(uses, where))]
+
+
+def _list(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise PlatformError(f"{where} is {'missing' if value is None else shown(value)}, expected a list")
+    return value
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise PlatformError(f"{where} is {shown(value)}, expected an object")
+    return dict(value)

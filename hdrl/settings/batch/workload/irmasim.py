@@ -1,0 +1,180 @@
+"""Workloads of IRMaSim: its JSON, and its tables in CSV, as Batsim would describe them.
+
+A job has an ``id`` (or the number of its row), ``subtime``, either ``res`` or two of ``nodes``, ``ntasks`` and
+``ntasks_per_node``, and what it does: the name of a ``profile``, or the same keys itself:
+
+============  ======================================================================
+``req_ops``   instructions of each task, which take ``req_ops / ipc`` operations
+``ipc``       instructions per operation of the processor's peak (default 1)
+``req_time``  requested time in seconds
+``mem``       memory of each task in MB (default 0)
+``mem_vol``   MB that each task moves to and from memory while it runs (default 0)
+============  ======================================================================
+
+A task is a core here. Tasks go to any cores, as under IRMaSim's managers Policy and Minimal; on which nodes they are to
+be is read and not obeyed. ``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the
+platform's mean speed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, ReadError
+from hdrl.files import read_text
+from hdrl.options.problems import shown
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.batsim_json import is_number
+from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
+
+_OWN_KEYS = ("req_ops", "ipc", "mem_vol")
+"""Keys by which IRMaSim's files are known; HDeepRM's profiles have the first of them, too, and a type."""
+
+MB_PER_GB = 1000.0
+
+
+def is_irmasim_workload(content: object) -> bool:
+    """Tell whether what a JSON file holds is a workload of IRMaSim.
+
+    Parameters
+    ----------
+    content
+        What it holds.
+    """
+    jobs = content.get("jobs") if isinstance(content, Mapping) else None
+    if not isinstance(content, Mapping) or not isinstance(jobs, list) or not jobs or not isinstance(jobs[0], Mapping):
+        return False
+    profiles = content.get("profiles")
+    name = jobs[0].get("profile")
+    told = profiles.get(name) if isinstance(profiles, Mapping) and isinstance(name, str) else jobs[0]
+    return isinstance(told, Mapping) and any(key in told for key in _OWN_KEYS[1 if name is not None else 0 :])
+
+
+def read_irmasim_csv(path: Path) -> dict[str, Any]:
+    """Return what a table of IRMaSim holds, as its JSON would.
+
+    Parameters
+    ----------
+    path
+        The file; its first line names the columns.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or has no jobs.
+    """
+    rows = list(csv.DictReader(io.StringIO(read_text(path))))
+    if not rows:
+        raise ReadError(path, "holds no jobs, expected a line with the names of columns and a line for each job")
+    return {"jobs": [{key: _value(text) for key, text in row.items() if key is not None} for row in rows]}
+
+
+def _value(text: str | None) -> object:
+    """Return a cell as a number if it is one."""
+    for convert in (int, float):
+        try:
+            return convert(text or "")
+        except ValueError:
+            continue
+    return text
+
+
+def batsim_document(content: Mapping[str, Any], path: Path, platform: Platform | None) -> dict[str, Any]:
+    """Return a workload of IRMaSim as one of Batsim.
+
+    Parameters
+    ----------
+    content
+        What the file holds.
+    path
+        The file, for messages.
+    platform
+        The platform, whose mean speed turns volumes of memory into bandwidths.
+
+    Raises
+    ------
+    ReadError
+        If a job or a profile is wrong.
+    OptionsError
+        If jobs move memory and there is no platform.
+    """
+    profiles: dict[str, Any] = {}
+    jobs = []
+    for i, given in enumerate(content["jobs"]):
+        if not isinstance(given, Mapping):
+            raise ReadError(path, f"jobs[{i}]: is {shown(given)}, expected an object")
+        job = {"id": f"job{i}", **given}
+        where = f"job {job['id']!r}"
+        name = job.get("profile")
+        if name is None:
+            name = f"of {job['id']}"
+            profiles[name] = _profile(job, path, where, platform)
+        elif name not in profiles:
+            described = content.get("profiles", {})
+            if not isinstance(described, Mapping) or not isinstance(described.get(name), Mapping):
+                raise ReadError(path, f"{where}: 'profile' is {shown(name)}, no such profile")
+            profiles[name] = _profile(described[name], path, f"profile {name!r}", platform)
+        jobs.append(
+            {"id": job["id"], "subtime": job.get("subtime"), "res": _n_tasks(job, path, where), "profile": name}
+        )
+    return {"jobs": jobs, "profiles": profiles}
+
+
+def _n_tasks(job: Mapping[str, Any], path: Path, where: str) -> int:
+    """Return how many tasks a job has."""
+    counts = {key: job[key] for key in ("res", "nodes", "ntasks", "ntasks_per_node") if job.get(key) is not None}
+    for key, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ReadError(path, f"{where}: {key!r} is {shown(value)}, expected a whole number of at least 1")
+    if "res" in counts:
+        if len(counts) > 1:
+            raise ReadError(path, f"{where}: 'res' and {list(counts)[1]!r} are given, expected one of the two")
+        return int(counts["res"])
+    if "ntasks" in counts:
+        each = counts.get("ntasks_per_node")
+        if each is not None and counts.get("nodes", math.ceil(counts["ntasks"] / each)) * each < counts["ntasks"]:
+            raise ReadError(path, f"{where}: {counts['ntasks']} tasks do not fit on {counts['nodes']} nodes of {each}")
+        return int(counts["ntasks"])
+    if "nodes" not in counts:
+        raise ReadError(path, f"{where}: has no 'res', 'ntasks' or 'nodes'")
+    return int(counts["nodes"]) * int(counts.get("ntasks_per_node", 1))
+
+
+def _profile(told: Mapping[str, Any], path: Path, where: str, platform: Platform | None) -> dict[str, Any]:
+    """Return what a job does, as a profile of Batsim with HDeepRM's keys."""
+    instructions = _number(told, "req_ops", None, path, where, MAX_AMOUNT)
+    rate = _number(told, "ipc", 1.0, path, where, MAX_VALUE)
+    volume_mb = _number(told, "mem_vol", 0.0, path, where, MAX_AMOUNT)
+    if rate <= 0:
+        raise ReadError(path, f"{where}: 'ipc' is {rate:g}, expected a number above 0")
+    operations = math.ceil(instructions / rate)
+    profile = {
+        "type": "parallel_homogeneous",
+        "com": 0,
+        "cpu": operations,
+        "req_ops": operations,
+        "req_time": _number(told, "req_time", -1.0, path, where, MAX_VALUE),
+        "mem": _number(told, "mem", 0.0, path, where, MAX_VALUE),
+        "mem_bw": 0.0,
+    }
+    if volume_mb > 0 and operations > 0:
+        if platform is None:
+            raise OptionsError(f"{path}: a platform is needed to turn its 'mem_vol' into bandwidths")
+        profile["mem_bw"] = volume_mb / MB_PER_GB / (operations / (platform.reference_gflops * 1e9))
+    return profile
+
+
+def _number(told: Mapping[str, Any], key: str, default: float | None, path: Path, where: str, most: float) -> float:
+    value = told.get(key, default)
+    if key == "req_time" and value == -1.0:
+        return -1.0
+    if value is None:
+        raise ReadError(path, f"{where}: has no {key!r}")
+    if not is_number(value) or not 0 <= value <= most:
+        raise ReadError(path, f"{where}: {key!r} is {shown(value)}, expected a number from 0 to {most:g}")
+    return float(value)

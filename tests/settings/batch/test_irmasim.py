@@ -1,0 +1,403 @@
+"""IRMaSim's files, its contention model and the numbers that it has published."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import hdrl
+from hdrl.errors import HdrlError, OptionsError, PlatformError, ReadError
+from hdrl.experiment.run.inputs import parse_options
+from hdrl.launcher.launch import launch
+from hdrl.policies import Duplex, MaxMin, MinMin, policy_names
+from hdrl.settings.batch.envs.machines import why_not_pool
+from hdrl.settings.batch.envs.observations import pstate_shares
+from hdrl.settings.batch.platform import build_platform, describe_platform, pstate_rules, read_platform, write_simgrid
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import FREE, IDLE
+from hdrl.settings.batch.report.runs import read_run
+from hdrl.settings.batch.report.units import platform_of
+from hdrl.settings.batch.workload import Workload, read_workload
+from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+CURVES = pstate_rules("modelV1")
+
+
+def example(name: str, compatibility: str | None = None) -> tuple[Platform, Workload]:
+    folder = EXPERIMENTS / f"irmasim-{name}"
+    nodes = {"save": "two_nodes.json", "spread": "eight_nodes.json"}[name]
+    platform = read_platform(folder / nodes, rules=pstate_rules("modelV1", compatibility=compatibility))
+    return platform, read_workload(folder / "eight_jobs.json", platform)
+
+
+# ------------------------------------------------------------------ its published numbers, and its model
+
+
+@pytest.mark.parametrize(
+    ("name", "pair", "makespan_s", "energy_j"),
+    [
+        # Two nodes: those with more digits are from its README, the others from the text there.
+        ("save", "first-high_gflops", 35.34243583528412, 985.6822291088713),
+        ("save", "first-low_power", 39.21, 834.45),
+        ("spread", "first-high_gflops", 14.75, 837.53),
+        ("spread", "first-high_cores", 5.32, 492.97),
+    ],
+)
+def test_its_examples_give_its_numbers(name: str, pair: str, makespan_s: float, energy_j: float):
+    trace = hdrl.simulate(*example(name, "irmasim"), pair, compatibility="irmasim")
+    found = hdrl.compute_metrics(trace)
+    digits = 8 if makespan_s == 35.34243583528412 else 2
+    assert found["makespan_s"] == pytest.approx(makespan_s, abs=0.6 * 10**-digits)
+    # It prints 834.45 of 834.455.
+    assert found["energy_j"] == pytest.approx(energy_j, abs=0.6 * 10 ** -min(digits, 5))
+
+
+def test_processors_without_a_job_are_charged_for_unless_its_numbers_are_wanted():
+    (platform, workload), pair = example("spread"), "first-high_gflops"
+    right = hdrl.compute_metrics(hdrl.simulate(platform, workload, pair))
+    as_there = hdrl.compute_metrics(hdrl.simulate(*example("spread", "irmasim"), pair, compatibility="irmasim"))
+    # Six of eight nodes are never used, one from 0.04 s on.
+    unused_w = 0.05 * 6.14211
+    missing_j = unused_w * (6 * right["makespan_s"] + 0.04)
+    assert right["energy_j"] - as_there["energy_j"] == pytest.approx(missing_j, rel=1e-6)
+    assert right["makespan_s"] == as_there["makespan_s"]
+
+
+def share(curve: np.ndarray[Any, Any], total: float, own: float, others: int) -> float:
+    """Return the speed of a core by the cases of the model, as IRMaSim's paper and code have them."""
+    b, c, da, db, dc, dd = curve
+    t = (own - (da - others) * db) / (dc - others * dd)
+    smooth = 1.0 if t < 0 else 0.0 if t > 1 else 1 - t**3 * (t * (t * 6 - 15) + 10)
+    least = smooth * (others * 0.6 / (1 + others * 0.6)) + 1 / (1 + others * 0.6)
+    if total < c:
+        return 1.0
+    return least if total > (least + b * c - 1) / b else b * (total - c) + 1
+
+
+def test_every_job_does_its_work_at_the_speeds_of_the_model():
+    rng = hdrl.seeding.stream(3, "irmasim test")
+    platform, _ = example("save")
+    n_jobs, reference = 60, platform.reference_gflops
+    jobs = [
+        Job(float(at), gflop=float(work), bandwidth_gbps=float(gbps))
+        for at, work, gbps in zip(
+            np.cumsum(rng.exponential(0.6, n_jobs)),
+            rng.uniform(1, 12, n_jobs),
+            rng.choice([0.5, 4, 9, 14, 40], n_jobs),
+            strict=True,
+        )
+    ]
+    trace = hdrl.simulate(platform, small_workload(*jobs), "first-high_mem_bw")
+    start_s = trace.records["start_s"]
+    end_s = start_s + trace.records["run_s"]
+    core = np.array([trace.cores_of(job)[0] for job in range(n_jobs)])
+    processor = platform.processor_of_core[core]
+    speed_gflops = platform.peak_flops[processor] / 1e9
+    demand = np.array([job.bandwidth_gbps for job in jobs]) * 1000 * speed_gflops / reference
+    dates = np.unique(np.concatenate([start_s, end_s]))
+    done, shares = np.zeros(n_jobs), set()
+    for begin, end in itertools.pairwise(dates):
+        running = np.flatnonzero((start_s < end) & (end_s > begin))
+        for job in running:
+            beside = running[processor[running] == processor[job]]
+            pace = share(platform.curves[processor[job]], demand[beside].sum(), demand[job], len(beside) - 1)
+            shares.add(round(pace, 3))
+            done[job] += pace * speed_gflops[job] * (end - begin)
+    assert done == pytest.approx([job.gflop for job in jobs], rel=1e-6)
+    assert len(shares) > 20, "free, straight and smooth parts of the curves are met"
+    assert 1.0 in shares
+
+
+def test_what_else_knows_machines_knows_curves(tmp_path: Path):
+    platform, workload = example("spread")
+    assert "slow each other down" in (why_not_pool(platform, workload) or "")
+    assert why_not_pool(platform, small_workload(Job(bandwidth_gbps=7.9))) is None
+    with pytest.raises(PlatformError, match="expected simulator 'embedded', or another contention"):
+        write_simgrid(platform, tmp_path / "platform.xml")
+    with pytest.raises(PlatformError, match="expected simulator 'embedded'"):
+        hdrl.simulate(platform, workload, "first-high_cores", simulator="exact")
+    power = pstate_shares(platform)[1]
+    serving_w = 5.59316 + 6.14211 / 4
+    assert power[[FREE, IDLE]] == pytest.approx([6.14211 / 4 / serving_w, 0.05 * 6.14211 / 4 / serving_w])
+
+
+# ------------------------------------------------------------------ platforms
+
+TYPES: dict[str, Any] = {
+    "node": {"n": {"processors": [{"type": "p", "number": 2}]}},
+    "processor": {
+        "p": {
+            **{"cores": 4, "clock_rate": 2.0, "dpflops_per_cycle": 4, "power": 100, "llc_size": 8, "id": "x"},
+            **{"static_power": 8, "dynamic_power": 3, "min_power": 0.5},
+            **{"b": -1e-5, "c": 30000, "da": 1.5, "db": 2000, "dc": 50000, "dd": 6000},
+        }
+    },
+}
+TWO = {
+    "one": {"id": "one", "clusters": [{"nodes": [{"type": "n"}]}], "model_name": "modelV1"},
+    "many": {"clusters": [{"nodes": [{"type": "n", "number": 3}], "number": 2}]},
+}
+
+
+def read(tmp_path: Path, content: object, name: str = "", **choices: Any) -> Platform:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(content))
+    return read_platform(f"{path}{name}", **choices)
+
+
+def test_a_file_may_hold_several_platforms(tmp_path: Path):
+    content = {"platform": TWO, **TYPES}
+    one, many = (read(tmp_path, content, f"#{name}", rules=CURVES) for name in TWO)
+    assert (one.name, one.n_nodes, one.n_cores) == ("one", 1, 8)
+    assert (many.name, many.n_nodes, [cluster.id for cluster in many.clusters]) == (
+        "many",
+        6,
+        ["cluster0.0", "cluster1.1"],
+    )
+    # Static power is shared by the cores; what the file calls "power" is not looked at.
+    assert one.full_w[0, [0, FREE, IDLE]] == pytest.approx([3 + 2, 2, 1])
+    assert one.bandwidth_gbps.tolist() == [30.0, 30.0]
+    assert one.curves.tolist() == [[-1e-5, 30000, 1.5, 2000, 50000, 6000]] * 2
+    assert read(tmp_path, {"platform": {"one": TWO["one"]}, **TYPES}, rules=CURVES).sha256() == one.sha256()
+
+
+def test_what_a_platform_says_comes_back(tmp_path: Path):
+    platform = read(tmp_path, {"platform": TWO, **TYPES}, "#one", rules=CURVES)
+    assert build_platform(describe_platform(platform), name="one", rules=CURVES) == platform
+
+
+def test_platforms_without_curves_have_the_hash_that_they_always_had():
+    assert read_platform("learning").sha256().startswith("6d3f5dc30891d9da")
+
+
+def without(key: str) -> dict[str, Any]:
+    content = copy.deepcopy({"platform": TWO, **TYPES})
+    del content["processor"]["p"][key]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "says"),
+    [
+        ({"platform": TWO, **TYPES}, "", "holds 2 platforms, expected #NAME after the file"),
+        ({"platform": TWO, **TYPES}, "#on", "no platform 'on'; did you mean 'one'"),
+        ({"platform": TWO, "nodes": {}}, "#one", "unknown key 'nodes'"),
+        (
+            {"platform": {"a": {**TWO["one"], "model_name": "modelV2"}}, **TYPES},
+            "",
+            "expected 'modelV1', the only model",
+        ),
+        ({"platform": {"a": {}}, **TYPES}, "", "platform.a.clusters is missing, expected a list"),
+        (without("dd"), "#one", "dd is missing, b, c, da, db, dc, dd belong together"),
+        (without("min_power"), "#one", "min_power is missing, static_power, dynamic_power, min_power belong together"),
+    ],
+)
+def test_mistakes_in_platforms_are_a_line(tmp_path: Path, content: object, name: str, says: str):
+    with pytest.raises(PlatformError, match=says) as error:
+        read(tmp_path, content, name, rules=CURVES)
+    assert "\n" not in str(error.value)
+
+
+def test_a_model_of_curves_needs_curves(tmp_path: Path):
+    with pytest.raises(PlatformError, match="has no b, c, da, db, dc, dd, which contention 'modelV1' needs"):
+        small_platform(Node((Processor(2, 1.0),)), contention="modelV1")
+    flat = copy.deepcopy({"platform": {"a": TWO["one"]}, **TYPES})
+    flat["processor"]["p"]["dc"] = 18000
+    with pytest.raises(PlatformError, match=r"dc is 18000, expected more than \(cores - 1\) dd = 18000"):
+        read(tmp_path, flat)
+    with pytest.raises(PlatformError, match="holds one platform, expected no #x after the file"):
+        read(tmp_path, describe_platform(read_platform("learning")), "#x")
+
+
+# ------------------------------------------------------------------ workloads
+
+JOBS = [
+    {"subtime": 0, "res": 2, "profile": "A"},
+    {
+        "id": "b",
+        "subtime": 1.5,
+        "ntasks": 3,
+        "nodes": 1,
+        "req_ops": 4e9,
+        "ipc": 2,
+        "req_time": 7,
+        "mem": 5,
+        "mem_vol": 0,
+    },
+    {"subtime": 2, "nodes": 2, "ntasks_per_node": 3, "req_ops": 10},
+]
+PROFILES = {"A": {"req_ops": 21e9, "ipc": 1, "req_time": 5, "mem": 1000, "mem_vol": 1e6}}
+
+
+def read_jobs(tmp_path: Path, content: object, platform: Platform | None = None) -> Workload:
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps(content))
+    return read_workload(path, platform)
+
+
+def test_jobs_are_read_in_every_form(tmp_path: Path):
+    platform, _ = example("spread")
+    workload = read_jobs(tmp_path, {"nb_res": 16, "jobs": JOBS, "profiles": PROFILES}, platform)
+    jobs = workload.jobs
+    assert workload.job_ids == ("job0", "b", "job2")
+    assert jobs["cores"].tolist() == [2, 3, 6]
+    assert workload.steps["amount"].tolist() == [21e9, 2e9, 10]
+    assert jobs["requested_time_s"].tolist() == [5, 7, -1]
+    assert jobs["memory_mib"].tolist() == [1000, 5, 0]
+    # 1 TB in the 5.25 s that the operations take at the mean speed of 4 Gflop/s
+    assert jobs["bandwidth_gbps"] == pytest.approx([1000 / 5.25, 0, 0])
+
+
+def test_tables_are_read(tmp_path: Path):
+    path = tmp_path / "w.csv"
+    path.write_text(
+        "id,subtime,nodes,ntasks,req_time,req_ops,application\njob_0,3,1,1,12,120000000000,ep\nb,4.5,1,4,16,7,ua\n"
+    )
+    workload = read_workload(path)
+    assert workload.job_ids == ("job_0", "b")
+    assert workload.jobs["submit_s"].tolist() == [3, 4.5]
+    assert workload.jobs["cores"].tolist() == [1, 4]
+    path.write_text("id,subtime\n")
+    with pytest.raises(ReadError, match="holds no jobs"):
+        read_workload(path)
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        ({"res": 2, "ntasks": 2, "req_ops": 1, "ipc": 1}, "'res' and 'ntasks' are given, expected one of the two"),
+        ({"req_ops": 1, "ipc": 1}, "has no 'res', 'ntasks' or 'nodes'"),
+        ({"ntasks": 9, "nodes": 2, "ntasks_per_node": 4, "req_ops": 1}, "9 tasks do not fit on 2 nodes of 4"),
+        ({"res": 0, "req_ops": 1}, "'res' is 0, expected a whole number of at least 1"),
+        ({"res": 1, "req_ops": -1}, "'req_ops' is -1, expected a number from 0"),
+        ({"res": 1, "req_ops": 1, "ipc": 0}, "'ipc' is 0, expected a number above 0"),
+        ({"res": 1, "req_ops": 1, "mem_vol": 3}, "a platform is needed to turn its 'mem_vol' into bandwidths"),
+    ],
+)
+def test_mistakes_in_jobs_are_a_line(tmp_path: Path, job: dict[str, Any], says: str):
+    with pytest.raises(HdrlError, match=says):
+        read_jobs(tmp_path, {"jobs": [{"subtime": 0, **job}]})
+
+
+# ------------------------------------------------------------------ options
+
+LEARNS = {
+    "type": "Policy",
+    "environment": {
+        "objective": "makespan",
+        "queue_sensitivity": 0.5,
+        "actions": {"selection": [{"first": ["low_power", "high_mem"]}]},
+    },
+    "agent": {"name": "ActorCritic", "gamma": 0.9, "lr": 0.5, "hidden": 16, "phase": "train"},
+}
+
+
+def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) -> Any:
+    data = {"log_level": "DEBUG", "output_dir": "there", "env": {"objective": "nothing"}}
+    data |= {"seed": 3, "platform_file": "p.json", "platform_name": "one", "workload_file": "w.json", **more}
+    return parse_options(data if manager is None else {**data, "workload_manager": manager}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("manager", "policy"),
+    [
+        (None, "first-first"),
+        ({"type": "Minimal"}, "first-first"),
+        ({"type": "Heuristic"}, "first-first"),
+        ({"type": "Heuristic", "job_selection": "longest", "resource_selection": "low_cores"}, "longest-low_cores"),
+        ({"type": "Backfill", "resource_selection": "low_power"}, "fcfs+easy-low_power"),
+        ({"type": "Duplex"}, "duplex"),
+        ({"type": "Duplex", "scheduling_option": "max_min"}, "max_min"),
+        ({**LEARNS, "environment": {"actions": {"selection": [{"first": ["high_mem"]}]}}}, "first-high_mem"),
+    ],
+)
+def test_each_manager_is_a_policy(tmp_path: Path, manager: dict[str, Any] | None, policy: str):
+    read = options(tmp_path, manager)
+    assert (read.agent_type, read.policy(), read.contention) == ("CLASSIC", policy, "modelV1")
+    assert read.platform_file_path == "p.json#one"
+
+
+def test_its_agent_learns(tmp_path: Path):
+    read = options(tmp_path, LEARNS, nbtrajectories="4", runs=2)
+    env, agent = read.pybatsim.env, read.pybatsim.agent
+    assert (env.observation, env.actions.pairs(), env.actions.void) == (
+        "minimal",
+        ["first-low_power", "first-high_mem"],
+        False,
+    )
+    assert (read.agent_type, agent.run, agent.lr, agent.hidden, agent.gamma) == ("LEARNING", "train", 0.5, 16, 0.9)
+    assert (read.learning.algorithm, read.learning.n_envs, read.runs) == ("hdeeprm_actor_critic", 4, 2)
+    assert read.learning.episodes.n_jobs is None
+    assert options(tmp_path, {**LEARNS, "agent": {"phase": "eval"}}).pybatsim.agent.run == "test"
+
+
+def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
+    fixed = options(tmp_path, LEARNS, trajectory_length="3", trajectory_origin=2).learning.episodes
+    assert (fixed.n_jobs, fixed.start, fixed.train) == (3, 2, (0.0, 1.0))
+    (tmp_path / "w.json").write_text(json.dumps({"jobs": [{}] * 7}))
+    drawn = options(tmp_path, LEARNS, trajectory_length="random", trajectory_origin="random").learning.episodes
+    assert (drawn.n_jobs, drawn.start) == ((1, 7), "random")
+    classic = options(tmp_path, trajectory_length="3", trajectory_origin="2")
+    assert (classic.nb_jobs, classic.workload.start) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("manager", "more", "says"),
+    [
+        ({"type": "NodeWM"}, {}, "workload_manager.type is 'NodeWM'; known: Backfill, Duplex"),
+        (
+            {"type": "Duplex", "scheduling_option": "min"},
+            {},
+            "scheduling_option is 'min'; known: duplex, max_min, min_min",
+        ),
+        ({**LEARNS, "agent": {"name": "PPO"}}, {}, "workload_manager.agent.name is 'PPO'; known: ActorCritic"),
+        ({**LEARNS, "agent": {"phase": "test"}}, {}, "workload_manager.agent.phase is 'test'"),
+        (LEARNS, {"trajectory_origin": "random"}, "expected a trajectory_length, too"),
+        (LEARNS, {"nbtrajectories": "some"}, "nbtrajectories is 'some', expected a number"),
+        (None, {"trajectory_origin": "random"}, "expected a number, since this agent does not learn"),
+        (None, {"workload_fiel": 1}, "the file has no key 'workload_fiel'"),
+    ],
+)
+def test_mistakes_in_options_are_a_line(tmp_path: Path, manager: Any, more: dict[str, Any], says: str):
+    with pytest.raises(OptionsError, match=says):
+        options(tmp_path, manager, **more)
+
+
+def test_launching_its_options_needs_no_change(tmp_path: Path):
+    for file in ("low_power.json", "two_nodes.json", "eight_jobs.json"):
+        shutil.copy(EXPERIMENTS / "irmasim-save" / file, tmp_path)
+    folder = tmp_path / "run"
+    result = CliRunner().invoke(launch, [str(tmp_path / "low_power.json"), "--quiet", "--out", str(folder)])
+    assert result.exit_code == 0, result.output
+    platform = platform_of(read_run(folder))
+    assert platform is not None, "reports know the names of its nodes"
+    assert platform.n_nodes == 2
+    found = json.loads((folder / "metrics.json").read_text())
+    assert found.get("metrics", found)["energy_j"] == pytest.approx(834.4548, abs=1e-3)
+
+
+# ------------------------------------------------------------------ policies
+
+
+def test_first_takes_cores_in_the_order_of_the_platform():
+    platform = small_platform(Node((Processor(2, 1.0),)), Node((Processor(2, 3.0),)))
+    jobs = [Job(cores=1), Job(cores=2), Job(cores=1)]
+    trace = hdrl.simulate(platform, small_workload(*jobs), "first-first")
+    assert [trace.cores_of(job).tolist() for job in range(3)] == [[0], [1, 2], [3]]
+
+
+@pytest.mark.parametrize("name", ["min_min", "max_min", "duplex"])
+def test_mappings_have_names(name: str):
+    assert name in policy_names()
+    by_object = {"min_min": MinMin, "max_min": MaxMin, "duplex": Duplex}[name]()
+    found, expected = (hdrl.simulate(*example("save"), policy) for policy in (name, by_object))
+    assert found.records.tobytes() == expected.records.tobytes()
