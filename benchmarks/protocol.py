@@ -7,28 +7,24 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from common.conversations import (
-    HDRL_BATSIM,
-    PYBATSIM,
-    SILENCE_S,
     FirstFit,
     Recorded,
     Scheduler,
     Watched,
     World,
-    free_endpoint,
     run_embedded,
     run_exact,
     run_over_zmq,
+    run_pybatsim_over_zmq,
 )
 from common.inputs import Inputs, prepared_inputs
-from common.measure import ROOT, compile_first, run_process
+from common.measure import ROOT, compile_first
 from common.report import Report, finish, json_file_argument
 
 N_JOBS = 1_000
@@ -44,7 +40,7 @@ PUBLISHED_PER_S = {True: 871, False: 2_220}
 PUBLISHED_S = 25.0
 """Wall-clock seconds of the same with 10,000 jobs and energy."""
 
-SIMULATORS: dict[str, Callable[[World, Scheduler], None]] = {
+SIMULATORS: dict[str, Callable[[World, Scheduler], object]] = {
     "hdrl-batsim over ZeroMQ": run_over_zmq,
     "exact engine in-process": run_exact,
     "embedded simulator in-process": run_embedded,
@@ -163,9 +159,9 @@ def measure_pybatsim(report: Report, worlds: Worlds) -> None:
         report.notes.append(f"Left out: {SCHEDULER}; {missing}")
         return
     world = World(worlds.platform, worlds.all_jobs, energy=True)
-    runs: dict[str, Callable[[World], None]] = {
+    runs: dict[str, Callable[[World], object]] = {
         "embedded simulator in-process": run_pybatsim,
-        "hdrl-batsim over ZeroMQ, both processes": run_pybatsim_over_zmq,
+        "hdrl-batsim over ZeroMQ, both processes": lambda world: run_pybatsim_over_zmq(world, SCHEDULER),
     }
     for name, run in runs.items():
         start_s, start_cpu_s = time.perf_counter(), processor_s()
@@ -198,27 +194,6 @@ def run_pybatsim(world: World) -> None:
     from hdrl.settings.batch.workload import read_batsim_json
 
     run_scheduler(SCHEDULER, read_simgrid(world.platform), read_batsim_json(world.workload), energy=world.energy)
-
-
-def run_pybatsim_over_zmq(world: World) -> None:
-    """Simulate with hdrl-batsim and the command pybatsim, which talk over a socket.
-
-    Parameters
-    ----------
-    world
-        What is simulated.
-    """
-    endpoint = free_endpoint()
-    folder = world.workload.parent
-    command = [*PYBATSIM, "-t", "0", "-v", "error", "-s", endpoint, SCHEDULER]
-    scheduler = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    try:
-        where = ["-s", endpoint, "-e", str(folder / "pybatsim"), "--timeout", str(SILENCE_S)]
-        run_process([*HDRL_BATSIM, *world.arguments, *where])
-        scheduler.wait(SILENCE_S)
-    finally:
-        scheduler.kill()
-        scheduler.wait()
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ def launch_tiny(folder: Path, name: str, cache: Path | None = None) -> Process:
     options = folder / "options.json"
     options.write_text(OPTIONS)
     environment = {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
-    return run_process([*LAUNCH, str(options), "--out", str(folder / name)], environment=environment)
+    return run_process([*LAUNCH, str(options), "--out", str(folder / name)], variables=environment)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import heapq
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Protocol
 
 import zmq
 
-from common.measure import ROOT
+from common.measure import ROOT, Process, environment, run_process
 
 HDRL_BATSIM = (sys.executable, "-c", "from hdrl.launcher.batsim import main; main(prog_name='hdrl-batsim')")
 PYBATSIM = (sys.executable, "-c", "import sys; from batsim.cmds.launcher import main; sys.exit(main())")
@@ -87,6 +88,66 @@ class FirstFit:
         return starts
 
 
+class Easy:
+    """EASY backfilling by requested times: the first job that waits gets a reservation, others may overtake it."""
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+        self._waiting: list[tuple[str, int, float]] = []
+        self._running: dict[str, tuple[float, list[int]]] = {}
+
+    def exchange(self, message: str) -> str:
+        """Answer a message."""
+        told = json.loads(message)
+        for event in told["events"]:
+            data = event["data"]
+            if event["type"] == "SIMULATION_BEGINS":
+                self._free = list(range(data["nb_compute_resources"]))
+            elif event["type"] == "JOB_SUBMITTED":
+                self._waiting.append((data["job_id"], data["job"]["res"], data["job"]["walltime"]))
+            elif event["type"] == "JOB_COMPLETED":
+                for host in self._running.pop(data["job_id"])[1]:
+                    heapq.heappush(self._free, host)
+        now_s = told["now"]
+        starts = [
+            {"timestamp": now_s, "type": "EXECUTE_JOB", "data": self._start(*job, now_s)} for job in self._chosen(now_s)
+        ]
+        return json.dumps({"now": now_s, "events": starts})
+
+    def _start(self, job_id: str, n_hosts: int, walltime_s: float, now_s: float) -> dict[str, str]:
+        hosts = [heapq.heappop(self._free) for _ in range(n_hosts)]
+        self._running[job_id] = (now_s + walltime_s, hosts)
+        return {"job_id": job_id, "alloc": " ".join(map(str, hosts))}
+
+    def _chosen(self, now_s: float) -> list[tuple[str, int, float]]:
+        """Take the jobs that start now from those that wait."""
+        chosen, n_free = [], len(self._free)
+        while self._waiting and self._waiting[0][1] <= n_free:
+            chosen.append(self._waiting.pop(0))
+            n_free -= chosen[-1][1]
+        if not self._waiting or not n_free:
+            return chosen
+        ends = [(now_s + walltime_s, n_hosts) for _, n_hosts, walltime_s in chosen]
+        n_then, reserved_s, needed = n_free, now_s, self._waiting[0][1]
+        for end_s, n_hosts in sorted(ends + [(end_s, len(hosts)) for end_s, hosts in self._running.values()]):
+            n_then += n_hosts
+            reserved_s = end_s
+            if n_then >= needed:
+                break
+        n_spare, left = n_then - needed, [self._waiting[0]]
+        for job in self._waiting[1:]:
+            _, n_hosts, walltime_s = job
+            is_over = now_s + walltime_s <= reserved_s
+            if n_hosts <= n_free and (is_over or n_hosts <= n_spare):
+                n_free -= n_hosts
+                n_spare -= 0 if is_over else n_hosts
+                chosen.append(job)
+            else:
+                left.append(job)
+        self._waiting = left
+        return chosen
+
+
 class Recorded:
     """Gives the replies that a scheduler gave in a recorded run.
 
@@ -108,7 +169,7 @@ class Recorded:
 
 
 class Watched:
-    """A scheduler of which is known how often it is asked, and between which dates.
+    """A scheduler of which is known how often it is asked, between which dates, and what it answers.
 
     Parameters
     ----------
@@ -118,6 +179,7 @@ class Watched:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.n_exchanges = 0
+        self.replies: list[str] = []
         self._scheduler = scheduler
         self._first_s = self._last_s = 0.0
 
@@ -127,7 +189,8 @@ class Watched:
         if self.n_exchanges == 0:
             self._first_s = self._last_s
         self.n_exchanges += 1
-        return self._scheduler.exchange(message)
+        self.replies.append(self._scheduler.exchange(message))
+        return self.replies[-1]
 
     @property
     def rate(self) -> float:
@@ -165,13 +228,18 @@ def run_exact(world: World, scheduler: Scheduler) -> None:
     ExactBatsim(options).run(scheduler)
 
 
-def run_over_zmq(world: World, scheduler: Scheduler) -> None:
+def run_over_zmq(world: World, scheduler: Scheduler) -> float:
     """Simulate with hdrl-batsim in a process of its own; the scheduler is here, behind a socket.
 
     Parameters
     ----------
     world, scheduler
         What is simulated, and who decides.
+
+    Returns
+    -------
+    float
+        Processor time of hdrl-batsim alone, in seconds.
 
     Raises
     ------
@@ -182,7 +250,9 @@ def run_over_zmq(world: World, scheduler: Scheduler) -> None:
         replies.linger = 0
         endpoint = f"tcp://localhost:{replies.bind_to_random_port('tcp://127.0.0.1')}"
         output = str(world.workload.parent / "zmq")
-        process = subprocess.Popen([*HDRL_BATSIM, *world.arguments, "-s", endpoint, "-e", output], cwd=ROOT)
+        process = subprocess.Popen(
+            [*HDRL_BATSIM, *world.arguments, "-s", endpoint, "-e", output], cwd=ROOT, env=environment()
+        )
         try:
             is_over = False
             while not is_over:
@@ -191,11 +261,43 @@ def run_over_zmq(world: World, scheduler: Scheduler) -> None:
                 message = replies.recv_string()
                 is_over = '"SIMULATION_ENDS"' in message
                 replies.send_string(scheduler.exchange(message))
-            if process.wait():
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
                 raise SystemExit(f"hdrl-batsim ended with code {process.returncode}")
+            return usage.ru_utime + usage.ru_stime
         finally:
             process.kill()
             process.wait()
+
+
+def run_pybatsim_over_zmq(world: World, scheduler: str) -> Process:
+    """Simulate with hdrl-batsim and the command pybatsim, which talk over a socket.
+
+    Parameters
+    ----------
+    world
+        What is simulated.
+    scheduler
+        Name of a scheduler of PyBatsim.
+
+    Returns
+    -------
+    Process
+        hdrl-batsim.
+    """
+    endpoint = free_endpoint()
+    folder = world.workload.parent
+    command = [*PYBATSIM, "-t", "0", "-v", "error", "-s", endpoint, scheduler]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    try:
+        where = ["-s", endpoint, "-e", str(folder / "pybatsim"), "--timeout", str(SILENCE_S)]
+        batsim = run_process([*HDRL_BATSIM, *world.arguments, *where])
+        process.wait(SILENCE_S)
+        return batsim
+    finally:
+        process.kill()
+        process.wait()
 
 
 def free_endpoint() -> str:

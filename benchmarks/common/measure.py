@@ -41,14 +41,27 @@ class Process:
     stderr: str
 
 
-def run_process(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Process:
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a process that is measured.
+
+    Parameters
+    ----------
+    variables
+        Variables to add.
+    """
+    result = os.environ | dict(variables or {})
+    result.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process would compile the sources of hdrl anew
+    return result
+
+
+def run_process(command: Sequence[str], *, variables: Mapping[str, str] | None = None) -> Process:
     """Run a process to its end and measure it.
 
     Parameters
     ----------
     command
         The command line.
-    environment
+    variables
         Variables to add to the environment.
 
     Raises
@@ -57,10 +70,10 @@ def run_process(command: Sequence[str], *, environment: Mapping[str, str] | None
         If the process fails; with what it wrote on stderr.
     """
     with tempfile.TemporaryFile("w+") as stderr:
-        variables = os.environ | dict(environment or {})
-        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process would compile the sources of hdrl anew
         start_s = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=ROOT, env=variables)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=ROOT, env=environment(variables)
+        )
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - start_s
         process.returncode = os.waitstatus_to_exitcode(status)

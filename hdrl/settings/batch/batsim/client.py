@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from hdrl.errors import BatsimError
+from hdrl.settings.batch.batsim.connection import monitored_event
 
 FREE_ENDPOINT = "tcp://127.0.0.1:*"
 """A free port that only this machine can reach."""
@@ -147,7 +147,7 @@ class Listener:
 
     def _note_connections(self) -> None:
         while self._monitor.poll(0):
-            event = recv_monitor_message(self._monitor)["event"]
+            event = monitored_event(self._monitor)
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._n_peers += 1
             elif event != zmq.EVENT_DISCONNECTED:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import sys
 import time
 from types import TracebackType
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from hdrl.errors import BatsimError
 
 DEFAULT_ENDPOINT = "tcp://localhost:28000"
+
+_LOOK_EVERY_S = 0.05
+"""A reply that takes longer is waited for with a look at the connection now and then: asking both costs more."""
+
+
+def monitored_event(monitor: zmq.Socket[bytes]) -> int:
+    """Return the kind of the next event of a socket's monitor.
+
+    `zmq.utils.monitor` does the same, but to load it takes as long as a hundred exchanges.
+
+    Parameters
+    ----------
+    monitor
+        What `get_monitor_socket` gave.
+    """
+    event, _ = monitor.recv_multipart()
+    return int.from_bytes(event[:2], sys.byteorder)
 
 
 class RemoteScheduler:
@@ -37,6 +56,7 @@ class RemoteScheduler:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RCVTIMEO, round(1e3 * _LOOK_EVERY_S))
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         try:
             self._socket.connect(endpoint)
@@ -70,8 +90,7 @@ class RemoteScheduler:
             If there is no reply: the scheduler went away, or took too long; or if it is no text.
         """
         self._socket.send(message.encode())
-        self._await_reply()
-        reply = self._socket.recv_multipart()
+        reply = self._await_reply()
         if len(reply) != 1:
             raise BatsimError(f"the scheduler's reply has {len(reply)} parts, expected one")
         try:
@@ -79,27 +98,24 @@ class RemoteScheduler:
         except UnicodeDecodeError as error:
             raise BatsimError(f"the scheduler's reply is not UTF-8 text (byte {error.start})") from None
 
-    def _await_reply(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(self._monitor, zmq.POLLIN)
-        deadline_s = time.monotonic() + self.timeout_s if self.timeout_s > 0 else None
+    def _await_reply(self) -> list[bytes]:
+        deadline_s = time.monotonic() + self.timeout_s if self.timeout_s > 0 else math.inf
         while True:
-            left_ms = None if deadline_s is None else max(0, round((deadline_s - time.monotonic()) * 1e3))
-            ready = dict(poller.poll(left_ms))
-            if self._socket in ready:
-                return
-            if not ready:
+            with contextlib.suppress(zmq.Again):
+                return self._socket.recv_multipart()
+            self._note_connection()
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
                 state = "no scheduler is there" if not self._connected else "the scheduler gave no answer"
                 raise BatsimError(f"{self.endpoint}: {state} within {self.timeout_s:g} s; Batsim would wait for ever")
-            self._note_connection()
+            self._socket.rcvtimeo = math.ceil(1e3 * min(left_s, _LOOK_EVERY_S))
 
     def _note_connection(self) -> None:
-        event = recv_monitor_message(self._monitor)["event"]
-        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            self._connected = True
-        elif self._connected and not self._socket.poll(0):
-            raise BatsimError(
-                f"{self.endpoint}: the scheduler closed the connection while an answer was due; "
-                "Batsim would wait for ever"
-            )
+        while self._monitor.poll(0):
+            if monitored_event(self._monitor) == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._connected = True
+            elif self._connected and not self._socket.poll(0):
+                raise BatsimError(
+                    f"{self.endpoint}: the scheduler closed the connection while an answer was due; "
+                    "Batsim would wait for ever"
+                )

@@ -17,6 +17,7 @@ SCALAR_DTYPE = record_dtype(
         ("engine_s", np.float64),
         ("seq", np.int64),
         ("n_engine_steps", np.int64),
+        ("n_first_sleeps", np.int64),
         ("n_sleeps", np.int64),
         ("n_tasks", np.int64),
         ("loopback_s", np.float64),
@@ -263,7 +264,14 @@ OP_DTYPE = record_dtype(
     ]
 )
 SUBMITTER_DTYPE = record_dtype(
-    [("next", np.int64), ("end", np.int64), ("batch", np.int64), ("woke_s", np.float64), ("phase", np.int8)]
+    [
+        ("next", np.int64),
+        ("end", np.int64),
+        ("batch", np.int64),
+        ("woke_s", np.float64),
+        ("first_left_s", np.float64),
+        ("phase", np.int8),
+    ]
 )
 FINISHED_DTYPE = record_dtype([("seq", np.int64), ("kind", np.int8), ("subject", np.int64)])
 MACHINE_LOG_DTYPE = record_dtype(

@@ -29,6 +29,7 @@ from hdrl.settings.batch.kernel.rounding import round6
 from hdrl.settings.batch.kernel.senders import (
     WITH_ANSWER,
     finish,
+    pass_first_sleeps,
     post_late,
     post_reply,
     rank_of_ends,
@@ -188,7 +189,10 @@ def _step(state):
     if date_s == np.inf:
         return False
     if date_s > s.engine_s:
-        s.now += date_s - s.engine_s
+        delta_s = date_s - s.engine_s
+        if s.n_first_sleeps > 0:
+            delta_s = pass_first_sleeps(state, date_s, delta_s)
+        s.now += delta_s
         s.engine_s = date_s
         if date_s > REBASE_S:
             _rebase(state)

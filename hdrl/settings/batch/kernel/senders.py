@@ -5,6 +5,8 @@ Each sends one, waits until it has been delivered, and goes on.
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, jobs
@@ -15,7 +17,7 @@ from hdrl.settings.batch.kernel.mail import post
 AT_ONCE, WITH_ANSWER, LAST = 0, 1, 2
 
 # What a submitter does when its letter has been delivered, or when it wakes.
-_PHASE_SUBMIT, _PHASE_SLEEP, _PHASE_BYE, _PHASE_GONE = 0, 1, 2, 3
+_PHASE_SUBMIT, _PHASE_SLEEP, _PHASE_BYE, _PHASE_GONE, _PHASE_FIRST_SLEEP = 0, 1, 2, 3, 4
 
 
 @jit
@@ -67,6 +69,8 @@ def submit(state, submitter, woke):
     row = state.submitters[submitter]
     row.batch = row.next
     if woke == 1:
+        if row.phase == _PHASE_FIRST_SLEEP:
+            s.n_first_sleeps -= 1
         row.woke_s = s.now
         row.next += 1  # the job it slept for, whatever rounding made of the date
     while row.next < row.end and state.jobs[state.order[row.next]].submit_s <= row.woke_s:
@@ -78,6 +82,10 @@ def submit(state, submitter, woke):
         post(state, codes.SUBMITTED, submitter, 0, s.loopback_s)
         return
     _sleep_or_leave(state, submitter)
+    if row.phase == _PHASE_SLEEP:
+        row.phase = _PHASE_FIRST_SLEEP
+        row.first_left_s = state.jobs[state.order[row.next]].submit_s - row.woke_s
+        s.n_first_sleeps += 1
 
 
 @jit
@@ -94,6 +102,28 @@ def _sleep_or_leave(state, submitter):
         return
     row.phase = _PHASE_BYE
     post(state, codes.BYE, submitter, 0, s.loopback_s)
+
+
+@jit
+def pass_first_sleeps(state, date_s, delta_s):
+    """Count down what is left of first sleeps, as SimGrid does; return the length of the step, by them if one ends.
+
+    Such a sleep begins as soon as the submitter woke, so it ends at the date of the first jobs but for the last bit of
+    the clock, and this bit decides whether the second job of that date comes in the same message. All later sleeps
+    begin a letter later and end behind their dates.
+    """
+    left_s = np.inf
+    for submitter in range(len(state.submitters)):
+        row = state.submitters[submitter]
+        if row.phase == _PHASE_FIRST_SLEEP and state.sleeps[submitter_slot(state, submitter)].key == date_s:
+            left_s = min(left_s, row.first_left_s)
+    if left_s < np.inf:
+        delta_s = left_s
+    for submitter in range(len(state.submitters)):
+        row = state.submitters[submitter]
+        if row.phase == _PHASE_FIRST_SLEEP:
+            row.first_left_s -= delta_s
+    return delta_s
 
 
 @jit

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hdrl.settings.batch.simulation.trace import JobState
-
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import Trace
 
@@ -80,14 +78,16 @@ class ScheduleTrace:
         red, green, blue = colorsys.hsv_to_rgb(self._n_jobs * _GOLDEN_RATIO % 1.0, 1.0, 1.0)
         self._n_jobs += 1
         self._lines.append(f'5 j{job_id} machine_state "{job_id}" "{red:f} {green:f} {blue:f}"')
-        self._lines += [f"6 {now_s:f} machine_state m{k} j{job_id}" for k in machines]
+        date = f"{now_s:f}"
+        self._lines += [f"6 {date} machine_state m{k} j{job_id}" for k in machines]
 
     def end_job(self, job_id: str, machines: Sequence[int], now_s: float, *, killed: bool) -> None:
         """Note the end of a job, by itself or not."""
+        date = f"{now_s:f}"
         if killed:
-            self._lines.append(f'8 {now_s:f} kk k "{job_id}"')
-            self._lines += [f'8 {now_s:f} km m{k} "{job_id}"' for k in machines]
-        self._lines += [f"6 {now_s:f} machine_state m{k} w" for k in machines]
+            self._lines.append(f'8 {date} kk k "{job_id}"')
+            self._lines += [f'8 {date} km m{k} "{job_id}"' for k in machines]
+        self._lines += [f"6 {date} machine_state m{k} w" for k in machines]
 
     def text(self, end_s: float) -> str:
         """Return the trace.
@@ -107,9 +107,6 @@ class ScheduleTrace:
         return "\n".join([*lines, f"3 {end_s:f} root root_ct", ""])
 
 
-_KILLED = (JobState.COMPLETED_WALLTIME_REACHED, JobState.COMPLETED_KILLED)
-
-
 def format_schedule_trace(trace: Trace) -> str:
     """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job.
 
@@ -118,6 +115,10 @@ def format_schedule_trace(trace: Trace) -> str:
     trace
         What happened.
     """
+    # the exact engine, which needs but the lines above, starts sooner without the Trace
+    from hdrl.settings.batch.simulation.trace import JobState
+
+    killed_states = (JobState.COMPLETED_WALLTIME_REACHED, JobState.COMPLETED_KILLED)
     workload, records = trace.workload, trace.records
     sources = [workload.sources[index] for index in workload.jobs["source"].tolist()]
     names = [f"{source}!{job_id}" for source, job_id in zip(sources, workload.job_ids, strict=True)]
@@ -132,5 +133,5 @@ def format_schedule_trace(trace: Trace) -> str:
         if is_start:
             schedule.begin_job(names[job], machines, date_s)
         else:
-            schedule.end_job(names[job], machines, date_s, killed=records["state"][job] in _KILLED)
+            schedule.end_job(names[job], machines, date_s, killed=records["state"][job] in killed_states)
     return schedule.text(trace.end_s)

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,6 +101,16 @@ def _fails(result: Result, code: int, problem: str) -> None:
     assert problem in result.stderr
     assert result.stderr.startswith("hdrl-batsim: error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_starts_without_the_compiled_kernel() -> None:
+    code = (
+        "import sys, hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection\n"
+        "import hdrl.settings.batch.batsim.exact.simulation\n"
+        "print([name for name in ('asyncio', 'numba', 'polars', 'pydantic', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.batsim.exact.actors import Kernel
+from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
+from hdrl.settings.batch.batsim.exact.engine import Engine, Timer
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
 from hdrl.settings.batch.batsim.exact.sharing import Network, share_out
@@ -92,7 +94,7 @@ def test_latency_bounds_a_transfer() -> None:
     network.awake(flow)
     network.solve()
     assert flow.rate == 1e8 / 1e9
-    assert flow.limit() == 4194304 / (2 * 0.01 * 1e9)
+    assert flow.work.limit() == 4194304 / (2 * 0.01 * 1e9)
 
 
 def test_a_matrix_row_by_row() -> None:
@@ -196,3 +198,61 @@ def test_recorded_runs_in_single_rounds(name: str) -> None:
     if not (RECORDED / name).is_dir():
         pytest.skip(f"no recorded runs in {RECORDED}")
     replay(RECORDED / name)
+
+
+@pytest.fixture
+def every_message_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let messages share resources and end like all other flows."""
+    monkeypatch.setattr(Engine, "_arrives", lambda engine, message: False)
+
+
+@pytest.mark.usefixtures("every_message_a_flow")
+@pytest.mark.parametrize("name", ["bf_200", "stress_killer", "energy_on"])
+def test_recorded_runs_with_a_flow_for_every_message(name: str) -> None:
+    if not (RECORDED / name).is_dir():
+        pytest.skip(f"no recorded runs in {RECORDED}")
+    replay(RECORDED / name)
+
+
+class _Noted:
+    """What stands behind an action: it notes when that ends."""
+
+    def __init__(self, name: str, engine: Engine, ends: list[tuple[str, float]]) -> None:
+        self.name, self._engine, self._ends = name, engine, ends
+
+    def end(self) -> None:
+        self._ends.append((self.name, self._engine.now_s))
+
+
+def _ends_around_a_message(left_s: float) -> list[tuple[str, float]]:
+    """Send a byte, which takes 1e-10 s, when that much is left of a task of 100 s."""
+    network = Network(PLATFORM)
+    engine = Engine(network, EnergyMeter([], on=False))
+    ends: list[tuple[str, float]] = []
+    byte = network.message(network.cpus[MASTER], network.cpus[MASTER], 1.0)
+    engine.send(byte, _Noted("first byte", engine, ends))
+    engine.step()
+    engine.start_flow(Flow(Work(network, [network.cpus[A]], [1e10], ()), _Noted("task", engine, ends)))
+    engine.start_timer(Timer(-1, _Noted("timer", engine, ends)), 100 - left_s)
+    engine.step()
+    engine.send(byte, _Noted("byte", engine, ends))
+    while engine.step():
+        assert engine.n_actions >= 0
+    assert engine.n_actions == 0
+    return ends
+
+
+@pytest.mark.parametrize(
+    ("left_s", "order"),
+    [
+        (0.5e-10, ["timer", "task", "byte"]),
+        (1.005e-10, ["timer", "task", "byte"]),  # so little is left after the byte that both end at once
+        (5e-10, ["timer", "byte", "task"]),
+    ],
+)
+def test_a_message_that_ends_near_a_task(left_s: float, order: list[str], request: pytest.FixtureRequest) -> None:
+    ends = _ends_around_a_message(left_s)
+    assert [name for name, _ in ends] == ["first byte", *order]
+    assert (ends[2][1] == ends[3][1]) == (left_s == 1.005e-10)
+    request.getfixturevalue("every_message_a_flow")
+    assert _ends_around_a_message(left_s) == ends

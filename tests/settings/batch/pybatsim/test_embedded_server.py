@@ -113,9 +113,11 @@ class Scripted:
     def __init__(self, decide: Callable[[dict[str, Any]], Iterator[tuple[str, dict[str, Any]]]]) -> None:
         self._decide = decide
         self.events: list[dict[str, Any]] = []
+        self.messages: list[str] = []
 
     def exchange(self, message: str) -> str:
         told = json.loads(message)
+        self.messages.append(message)
         self.events += told["events"]
         asked = [request for event in told["events"] for request in self._decide(event)]
         requests = [{"timestamp": told["now"], "type": kind, "data": data} for kind, data in asked]
@@ -314,6 +316,22 @@ def test_a_second_run_is_the_first_again(tmp_path: Path) -> None:
     first, second = server.run(first_fit()), server.run(first_fit())
     assert np.array_equal(first.records, second.records)
     assert np.array_equal(first.records, world.embedded(first_fit()).records)
+
+
+@pytest.mark.parametrize(
+    ("date_s", "n_messages"), [(672, 2), (61.6, 2), (709, 2), (10, 1), (5.25, 1), (1000, 2), (77, 1)]
+)
+def test_two_first_jobs_of_one_date_come_as_the_clock_rounds_it(tmp_path: Path, date_s: float, n_messages: int) -> None:
+    """The submitter sleeps from 1e-10 s, when the server has its hello; the scheduler's answer takes 1e-10 s of it."""
+    left_s = date_s - 1e-10
+    woken_s = (1e-10 + 1e-10) + (left_s - 1e-10)
+    assert (woken_s < date_s) == (n_messages == 2)
+    world = World(tmp_path, [job(k, "nap", subtime=date_s) for k in range(2)])
+    embedded, exact = first_fit(), first_fit()
+    world.embedded(embedded)
+    world.exact(exact)
+    assert embedded.messages[1:] == exact.messages[1:]
+    assert sum("JOB_SUBMITTED" in message for message in embedded.messages) == n_messages
 
 
 JOBS = st.lists(

@@ -108,6 +108,59 @@ def test_bebida_adds_transfers_and_moves_jobs(tmp_path: Path):
     }
 
 
+class _Overheard:
+    """A scheduler whose replies are kept."""
+
+    def __init__(self, scheduler: HostedScheduler) -> None:
+        self._scheduler = scheduler
+        self.requests: list[dict[str, Any]] = []
+
+    def exchange(self, message: str) -> str:
+        reply = self._scheduler.exchange(message)
+        self.requests += json.loads(reply)["events"]
+        return reply
+
+
+def test_bebida_keeps_blocks_on_the_disks_of_hosts(tmp_path: Path):
+    """All that does not stay on its host or disk crosses one link of 100 MB/s, whichever blocks the scheduler draws."""
+    names = ["master_host", *(f"h{k}" for k in range(N_HOSTS)), *(f"h{k}_disk" for k in range(N_HOSTS))]
+    role = '<prop id="role" value="storage"/>'
+    hosts = [f'<host id="{name}" speed="100Mf">{role if "disk" in name else ""}</host>' for name in names]
+    routes = [ROUTE.format(a=a, b=b) for k, a in enumerate(names) for b in names[k + 1 :]]
+    (tmp_path / "platform.xml").write_text(
+        f'<platform version="4.1"><zone id="main">{"".join(hosts)}<link id="link" bandwidth="100MBps"/>'
+        f"{''.join(routes)}</zone></platform>"
+    )
+    block = 128 * 2**20
+    total = {"type": "parallel_homogeneous_total", "cpu": 1e8, "com": 0}
+    profiles = {
+        "read": total | {"io_reads": 10 * block, "io_writes": 0},
+        "write": total | {"io_reads": 0, "io_writes": 3 * block - 1},
+        "both": {"type": "composed", "seq": ["read", "write"], "input_size_in_GB": 1.25},
+    }
+    jobs = [_job(0, 1, 2, "both"), _job(1, 500, N_HOSTS, "both")]
+    (tmp_path / "workload.json").write_text(json.dumps({"nb_res": N_HOSTS, "jobs": jobs, "profiles": profiles}))
+    options = BatsimOptions(
+        platform=tmp_path / "platform.xml",
+        workloads=(tmp_path / "workload.json",),
+        dynamic_jobs=True,
+        acknowledge_dynamic_jobs=True,
+        forward_profiles=True,
+    )
+    with HostedScheduler("schedBebida", {"variant": "dfs"}) as hosted:
+        overheard = _Overheard(hosted)
+        rows = [line.split(",") for line in ExactBatsim(options).run(overheard).outputs.jobs]
+    assert [row[7] for row in rows] == ["COMPLETED_SUCCESSFULLY"] * 2
+    for name, row in zip(("w0!0", "w0!1"), rows, strict=True):
+        crossing = 0
+        for request in overheard.requests:
+            if request["type"] == "REGISTER_PROFILE" and request["data"]["profile_name"].startswith(f"{name}_io"):
+                sizes = request["data"]["profile"]["com"]
+                crossing += sum(sizes) - sum(sizes[:: round(len(sizes) ** 0.5) + 1])
+        assert crossing >= 10 * block
+        assert row[9] == f"{crossing / 1e8:.6f}"
+
+
 def test_fcfs_sched_sleep_with_numbers_for_texts(tmp_path: Path):
     """Idle hosts are switched off in 2 s (1 flop at 0.5 flop/s) and back on in 4 s."""
     scheduler = tmp_path / "sleeper.py"

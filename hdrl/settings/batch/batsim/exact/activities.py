@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hdrl.settings.batch.batsim.exact.actors import Actor, Do, Kernel, Steps
+from hdrl.settings.batch.batsim.exact.actors import Actor, Kernel
 from hdrl.settings.batch.batsim.exact.engine import Timer
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Work
 
@@ -15,28 +13,6 @@ class TimedOut(Exception):
 
 class Cancelled(Exception):
     """Thrown into an actor that waits for an execution that somebody cancels."""
-
-
-class Wait:
-    """A call that waits for a transfer or an execution.
-
-    Parameters
-    ----------
-    activity
-        What to wait for.
-    timeout_s
-        How long at most, in seconds; a negative value means for ever.
-    """
-
-    __slots__ = ("_activity", "_timeout_s")
-
-    def __init__(self, activity: Transfer | Execution, timeout_s: float = -1.0) -> None:
-        self._activity = activity
-        self._timeout_s = timeout_s
-
-    def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002
-        """Wait."""
-        self._activity.wait(actor, self._timeout_s)
 
 
 class Transfer:
@@ -63,17 +39,14 @@ class Transfer:
 
     def start_when_complete(self) -> None:
         """Start the transfer if both sides are known."""
-        if self.source is None or self.target is None:
-            return
-        engine = self._kernel.engine
-        flow = Flow(engine.network.message(self.source, self.target, self._n_bytes))
-        flow.owner = self
-        engine.start_flow(flow)
+        if self.source is not None and self.target is not None:
+            engine = self._kernel.engine
+            engine.send(engine.network.message(self.source, self.target, self._n_bytes), self)
 
-    def wait(self, actor: Actor, timeout_s: float) -> None:  # noqa: ARG002
-        """Wake an actor with the message when it has arrived."""
+    def serve(self, kernel: Kernel, actor: Actor) -> None:
+        """Serve the call to wait for the message: wake the actor with it when it has arrived."""
         if self._done:
-            self._kernel.wake(actor, self.message)
+            kernel.wake(actor, self.message)
         else:
             self._waiting.append(actor)
 
@@ -95,6 +68,8 @@ class Mailbox:
         Size of its messages.
     """
 
+    __slots__ = ("_kernel", "_n_bytes", "_pending")
+
     def __init__(self, kernel: Kernel, n_bytes: float = 1.0) -> None:
         self._kernel = kernel
         self._n_bytes = n_bytes
@@ -105,15 +80,16 @@ class Mailbox:
         """Whether nobody waits for the other side."""
         return not self._pending
 
-    def put(self, source: Cpu, message: object) -> Steps[None]:
-        """Send a message and wait until it has arrived."""
-        yield Wait((yield Do(lambda: self._meet(source, message, None))))
+    def put(self, source: Cpu, message: object) -> Meeting:
+        """Return the call that sends a message and waits until it has arrived."""
+        return Meeting(self, source, message, None)
 
-    def get(self, target: Cpu) -> Steps[Any]:
-        """Wait for a message."""
-        return (yield Wait((yield Do(lambda: self._meet(None, None, target)))))
+    def get(self, target: Cpu) -> Meeting:
+        """Return the call that waits for a message; it is answered with it."""
+        return Meeting(self, None, None, target)
 
-    def _meet(self, source: Cpu | None, message: object, target: Cpu | None) -> Transfer:
+    def meet(self, source: Cpu | None, message: object, target: Cpu | None) -> Transfer:
+        """Return the transfer of a sender with its message, or of a receiver: begun if the other side is there."""
         pending = self._pending
         if pending and ((pending[0].source is None) if target is None else (pending[0].target is None)):
             transfer = pending.pop(0)
@@ -128,6 +104,32 @@ class Mailbox:
         return transfer
 
 
+class Meeting:
+    """A call to send or to receive: in SimGrid two calls, one that begins and one that waits, a round each.
+
+    Parameters
+    ----------
+    mailbox
+        Where.
+    source, message
+        Who sends what, if it is the sender who calls.
+    target
+        Who receives, if it is the receiver.
+    """
+
+    __slots__ = ("_mailbox", "_message", "_source", "_target")
+
+    def __init__(self, mailbox: Mailbox, source: Cpu | None, message: object, target: Cpu | None) -> None:
+        self._mailbox = mailbox
+        self._source = source
+        self._message = message
+        self._target = target
+
+    def serve(self, kernel: Kernel, actor: Actor) -> None:
+        """Begin; the actor waits with its next call."""
+        kernel.call_next(actor, self._mailbox.meet(self._source, self._message, self._target))
+
+
 class Execution:
     """A parallel task that somebody may wait for, with a timeout, and somebody else may cancel.
 
@@ -137,14 +139,16 @@ class Execution:
         The kernel.
     work
         What there is to do.
+    timeout_s
+        How long somebody waits for it at most, in seconds; a negative value means for ever.
     """
 
-    __slots__ = ("_kernel", "_timer", "_waiter", "cancelled", "flow", "over")
+    __slots__ = ("_kernel", "_timeout_s", "_timer", "_waiter", "cancelled", "flow", "over")
 
-    def __init__(self, kernel: Kernel, work: Work) -> None:
+    def __init__(self, kernel: Kernel, work: Work, timeout_s: float = -1.0) -> None:
         self._kernel = kernel
-        self.flow = Flow(work)
-        self.flow.owner = self
+        self._timeout_s = timeout_s
+        self.flow = Flow(work, self)
         self.over = False
         self.cancelled = False
         self._waiter: Actor | None = None
@@ -154,15 +158,15 @@ class Execution:
         """Let the work begin."""
         self._kernel.engine.start_flow(self.flow)
 
-    def wait(self, actor: Actor, timeout_s: float) -> None:
-        """Wake an actor at the end, or throw `TimedOut` or `Cancelled` into it."""
+    def serve(self, kernel: Kernel, actor: Actor) -> None:
+        """Serve the call to wait: wake the actor at the end, or throw `TimedOut` or `Cancelled` into it."""
         self._waiter = actor
         actor.execution = self
         if self.over:
             self._tell(Cancelled() if self.cancelled else None)
-        elif timeout_s >= 0:
+        elif self._timeout_s >= 0:
             self._timer = Timer(actor.cpu.machine, _Timeout(self))
-            self._kernel.engine.start_timer(self._timer, timeout_s)
+            kernel.engine.start_timer(self._timer, self._timeout_s)
 
     def end(self) -> None:
         """End: nobody needs the timer any more."""

@@ -51,9 +51,11 @@ class Actor:
         Whether its last call was to bring the next of all machines up to date.
     timer, execution
         The sleep or the execution that it is waiting for.
+    next_call
+        What it calls when its turn comes again, without going on before; ``None`` if it is to go on.
     """
 
-    __slots__ = ("cpu", "dead", "execution", "news", "result", "steps", "sweeping", "timer")
+    __slots__ = ("cpu", "dead", "execution", "news", "next_call", "result", "steps", "sweeping", "timer")
 
     def __init__(self, steps: Steps[None], cpu: Cpu) -> None:
         self.steps = steps
@@ -64,9 +66,13 @@ class Actor:
         self.news: Exception | None = None
         self.timer: Timer | None = None
         self.execution: Waited | None = None
+        self.next_call: Call | None = None
 
     def run(self) -> Call | None:
         """Run until the next call; ``None`` when the actor ends."""
+        if self.next_call is not None:
+            call, self.next_call = self.next_call, None
+            return call
         try:
             if self.news is not None:
                 news, self.news = self.news, None
@@ -114,6 +120,14 @@ class Kernel:
             actor.news = news
             self._ready.append(actor)
 
+    def call_next(self, actor: Actor, call: Call) -> None:
+        """Answer the call of an actor that makes another one as soon as its turn comes again."""
+        if self.n_running == 1 and not self._ready:
+            call.serve(self, actor)  # the next round would be its own
+        else:
+            actor.next_call = call
+            self.wake(actor)
+
     def kill(self, actor: Actor) -> None:
         """End an actor on the spot, and with it what it is waiting for."""
         actor.dead = True
@@ -138,21 +152,33 @@ class Kernel:
     def _round(self) -> None:
         running, self._ready = self._ready, []
         self.n_running = len(running)
-        self.all_sweeping = self.n_running == 1 or all(actor.sweeping for actor in running)
-        calls = []
-        for actor in running:
-            if not actor.dead:
-                actor.sweeping = False
-                call = actor.run()
-                if call is not None:
-                    calls.append((actor, call))
-        for actor, call in calls:
-            if not actor.dead:
-                call.serve(self, actor)
+        if len(running) == 1:
+            self.all_sweeping = True
+            self._turn(running[0])
+        else:
+            self.all_sweeping = all(actor.sweeping for actor in running)
+            calls = []
+            for actor in running:
+                if not actor.dead:
+                    actor.sweeping = False
+                    call = actor.run()
+                    if call is not None:
+                        calls.append((actor, call))
+            for actor, call in calls:
+                if not actor.dead:
+                    call.serve(self, actor)
         if self._cancelled:
             ended, self._cancelled = self._cancelled, []
             for execution in ended:
                 execution.end()
+
+    def _turn(self, actor: Actor) -> None:
+        """Do a round of one actor."""
+        if not actor.dead:
+            actor.sweeping = False
+            call = actor.run()
+            if call is not None and not actor.dead:
+                call.serve(self, actor)
 
 
 class Do:

@@ -12,8 +12,6 @@ from hdrl.settings.batch.batsim.exact.activities import Mailbox
 from hdrl.settings.batch.batsim.exact.actors import Kernel, Steps, Update
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
 from hdrl.settings.batch.batsim.exact.engine import Engine
-from hdrl.settings.batch.batsim.exact.flows import Cpu
-from hdrl.settings.batch.batsim.exact.hosts import HostLedger
 from hdrl.settings.batch.batsim.exact.jobs import Job, Workload
 from hdrl.settings.batch.batsim.exact.machines import Machines
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
@@ -23,6 +21,8 @@ from hdrl.settings.batch.simulation.paje import ScheduleTrace
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from hdrl.settings.batch.batsim.exact.flows import Cpu
 
 
 class Scheduler(Protocol):
@@ -109,6 +109,8 @@ class Context:
         The trace of the schedule, if one is kept.
     server
         The mailbox of the server.
+    master
+        The host that Batsim itself runs on.
     n_polling
         Number of jobs without a walltime that poll for a message of the scheduler.
     """
@@ -131,24 +133,23 @@ class Context:
         )
         self.meter = EnergyMeter([machine.cpu for machine in self.machines.all], on=options.energy)
         if options.host_table:
+            from hdrl.settings.batch.batsim.exact.hosts import HostLedger
+
             self.machines.ledger = HostLedger(self.machines.all, self.meter)
         self.outputs = Outputs(energy=options.energy)
         names = [machine.name for machine in self.machines.all]
         self.trace = ScheduleTrace(names) if options.schedule_trace else None
         self.network = network
-        self.kernel = Kernel(Engine(network, self.meter))
+        self._engine = Engine(network, self.meter)
+        self.kernel = Kernel(self._engine)
+        self.master = self.machines.master
         self.server = Mailbox(self.kernel)
         self.n_polling = 0
 
     @property
     def now_s(self) -> float:
         """The date, in seconds."""
-        return self.kernel.engine.now_s
-
-    @property
-    def master(self) -> Cpu:
-        """The host that Batsim itself runs on."""
-        return self.machines.master
+        return self._engine.now_s
 
     def job(self, job_id: str, where: str) -> Job:
         """Return a job by its full id; raise `BatsimError` if Batsim does not know it (any more)."""
@@ -174,16 +175,17 @@ class Context:
         """Return the energy of machines (of all, if ``None``); each one that is out of date takes a round."""
         meter, kernel = self.meter, self.kernel
         while True:
+            # where nobody else can do anything before this is over: all rounds at once
+            if machines is None and kernel.all_sweeping:
+                meter.update_all(self.now_s)
+                return meter.sum_j()
+            if machines is not None and kernel.n_running == 1:
+                meter.touch(machines, self.now_s)
+                return meter.sum_j(machines)
             machine = meter.first_outdated(machines, self.now_s)
             if machine < 0:
                 return meter.sum_j(machines)
-            if machines is None and kernel.all_sweeping:
-                # nobody else can do anything before this is over: all rounds at once
-                meter.update_all(self.now_s)
-            elif machines is not None and kernel.n_running == 1:
-                meter.touch(machines, self.now_s)
-            else:
-                yield Update(machine, of_all=machines is None)
+            yield Update(machine, of_all=machines is None)
 
     def note_energy(self, event: str) -> Steps[np.longdouble]:
         """Write a line of the energy file; return the energy of all machines."""

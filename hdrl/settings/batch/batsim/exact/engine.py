@@ -8,14 +8,12 @@ does in SimGrid; those that end wake their activities in the order of their crea
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
-from hdrl.settings.batch.batsim.exact.flows import Activity, Flow
+from hdrl.settings.batch.batsim.exact.flows import Activity, Flow, Work
 from hdrl.settings.batch.batsim.exact.sharing import Network
 
 TIME_PRECISION_S = 1e-9
@@ -38,44 +36,77 @@ class Timer:
         What ends with it.
     """
 
-    __slots__ = ("machine", "machines", "owner", "serial")
+    __slots__ = ("machines", "owner", "row", "serial")
 
     def __init__(self, machine: int, owner: Activity) -> None:
         self.machines = (machine,) if machine >= 0 else ()
         self.owner: Activity | None = owner
         self.serial = -1
+        self.row = -1
 
 
-A = TypeVar("A", Flow, Timer)
+class _Message(NamedTuple):
+    """A message that shares nothing: who waits for it, its place in the order of creation, and how long it takes."""
+
+    work: Work
+    owner: Activity
+    serial: int
+    duration_s: float
 
 
-class _Table(Generic[A]):
-    """Actions in the order of their creation, with columns of numbers beside them."""
+class _Table:
+    """What remains of each action that comes nearer to its end, and how fast, with all columns as long as ever needed.
 
-    def __init__(self, n_columns: int) -> None:
-        self.actions: list[A] = []
-        self._serials: list[int] = []
-        self.columns = [np.zeros(_FIRST_CAPACITY) for _ in range(n_columns)]
+    A timer is an action of rate 1. Rows without an action never end: of them an infinity remains.
+    """
 
-    def index(self, action: A) -> int:
-        """Return the row of an action, or -1 if it is not (or no longer) there."""
-        row = bisect_left(self._serials, action.serial)
-        return row if row < len(self._serials) and self._serials[row] == action.serial else -1
+    def __init__(self) -> None:
+        self.actions: list[Flow | Timer | None] = []
+        self.remains = self.rates = self.precisions = np.zeros(0)
+        self._free: list[int] = []
+        self._grow(_FIRST_CAPACITY)
 
-    def append(self, action: A, *values: float) -> None:
-        row = len(self.actions)
-        if row == len(self.columns[0]):
-            self.columns = [np.concatenate((column, np.zeros(row))) for column in self.columns]
-        self.actions.append(action)
-        self._serials.append(action.serial)
-        for column, value in zip(self.columns, values, strict=True):
-            column[row] = value
+    def put(self, action: Flow | Timer, remains: float, rate: float, precision: float) -> None:
+        """Give an action a row."""
+        if not self._free:
+            self._grow(2 * len(self.actions))
+        row = action.row = self._free.pop()
+        self.actions[row] = action
+        self.remains[row] = remains
+        self.rates[row] = rate
+        self.precisions[row] = precision
 
-    def remove(self, row: int) -> None:
+    def take(self, action: Flow | Timer) -> None:
+        """Take an action out."""
+        row, action.row = action.row, -1
+        self.actions[row] = None
+        self.remains[row] = math.inf
+        self.rates[row] = 1.0
+        self._free.append(row)
+
+    def left_s(self) -> float:
+        """Return the seconds until the next end of an action, infinity if there is none."""
+        np.divide(self.remains, self.rates, self._seconds)
+        return self._seconds.item(self._seconds.argmin())
+
+    def advance(self, delta_s: float) -> list[Flow | Timer]:
+        """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
+        np.multiply(self.rates, delta_s, self._seconds)
+        np.subtract(self.remains, self._seconds, self.remains)
+        rows = np.less(self.remains, self.precisions, self._low).nonzero()[0].tolist()
+        ended = [self.actions[row] for row in rows]
+        return [action for action in ended if action is not None]
+
+    def _grow(self, capacity: int) -> None:
         n = len(self.actions)
-        del self.actions[row], self._serials[row]
-        for column in self.columns:
-            column[row : n - 1] = column[row + 1 : n]
+        self._free = list(range(capacity - 1, n - 1, -1))
+        self.actions += [None] * (capacity - n)
+        self.remains = np.append(self.remains, np.full(capacity - n, math.inf))
+        self.rates, self.precisions = (
+            np.append(column, np.ones(capacity - n)) for column in (self.rates, self.precisions)
+        )
+        self._seconds = np.zeros(capacity)
+        self._low = np.zeros(capacity, dtype=bool)
 
 
 class Engine:
@@ -92,122 +123,149 @@ class Engine:
     ----------
     now_s
         The date, in seconds.
+    n_actions
+        Number of actions under way.
     """
 
     def __init__(self, network: Network, meter: EnergyMeter) -> None:
         self.now_s = 0.0
+        self.n_actions = 0
         self.network = network
         self.meter = meter
-        self._flows: _Table[Flow] = _Table(2)  # what remains, rate
-        self._timers: _Table[Timer] = _Table(1)  # what remains
+        self._table = _Table()
         self._paying: list[Flow] = []  # flows whose latency is being paid
+        self._message: _Message | None = None  # one that has just begun
         self._n_created = 0
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions under way."""
-        return len(self._flows.actions) + len(self._timers.actions)
 
     def start_flow(self, flow: Flow) -> None:
         """Let a flow begin."""
+        if flow.work.crosses_links:
+            self._make_flow_of_message()
         flow.serial = self._next_serial()
-        self._flows.append(flow, 0.0 if flow.work.nothing else 1.0, 0.0)
         self.network.add(flow)
         if not flow.flowing:
             self._paying.append(flow)
 
+    def send(self, work: Work, owner: Activity) -> None:
+        """Let a message begin; most share nothing and arrive before anything else happens, so no flow is made yet."""
+        self._make_flow_of_message()  # of the one before
+        is_shared = any(resource.users for resource, _ in work.demands)
+        if is_shared or not work.rate_alone or work.latency_s > 0 or work.nothing:
+            self.start_flow(Flow(work, owner))
+        else:
+            self._message = _Message(work, owner, self._next_serial(), 1.0 / work.rate_alone)
+
     def start_timer(self, timer: Timer, duration_s: float) -> None:
         """Let a timer begin."""
         timer.serial = self._next_serial()
-        self._timers.append(timer, duration_s)
+        self._table.put(timer, duration_s, 1.0, TIME_PRECISION_S)
 
     def progress(self, flow: Flow) -> float:
         """Return the part of a flow's work that is done, from 0 to 1."""
-        row = self._flows.index(flow)
-        return 1.0 - float(self._flows.columns[0][row]) if row >= 0 else 1.0
+        if flow.serial < 0:
+            return 1.0
+        return 1.0 - (float(self._table.remains[flow.row]) if flow.row >= 0 else flow.remains)
 
     def stop_flow(self, flow: Flow) -> bool:
         """Take a flow out before its end; tell whether it was still there."""
-        row = self._flows.index(flow)
-        if row < 0:
+        if flow.serial < 0:
             return False
         self.meter.touch(flow.machines, self.now_s)
-        self._drop_flow(row, flow)
+        self._drop_flow(flow)
         return True
 
     def drop_timer(self, timer: Timer) -> bool:
         """Forget a timer; tell whether it was still there."""
-        row = self._timers.index(timer)
-        if row < 0:
+        if timer.serial < 0:
             return False
-        self._timers.remove(row)
+        timer.serial = -1
+        self.n_actions -= 1
+        self._table.take(timer)
         return True
 
     def step(self) -> bool:
         """Advance to the next end of anything; tell whether there was anything left to wait for."""
-        self._set_rates()
-        delta_s = min(self._next_flow_s(), self._next_timer_s(), self._next_latency_s())
+        if self.network.dirty:
+            self._set_rates()
+        if self._message is not None:
+            if self._arrives(self._message):
+                return True
+            self._make_flow_of_message()
+            self._set_rates()
+        delta_s = self._table.left_s()
+        for flow in self._paying:
+            delta_s = min(delta_s, flow.latency_s)
         if delta_s == math.inf:
             return False
         self.now_s += delta_s
         # what ends is found with the rates of the interval, before any latency paid in this step counts
-        flows = self._advance_flows(delta_s)
-        timers = self._advance_timers(delta_s)
-        self._advance_latencies(delta_s)
-        self._finish(flows, timers)
+        ended = self._table.advance(delta_s)
+        if self._paying:
+            self._advance_latencies(delta_s)
+        self._finish(ended)
         return True
 
     def _next_serial(self) -> int:
+        self.n_actions += 1
         self._n_created += 1
         return self._n_created
 
-    def _drop_flow(self, row: int, flow: Flow) -> None:
-        self._flows.remove(row)
+    def _make_flow_of_message(self) -> list[Flow]:
+        """Let the message that has just begun be a flow like others; return it, if there is one."""
+        if self._message is None:
+            return []
+        flow = Flow(self._message.work, self._message.owner)
+        flow.serial = self._message.serial
+        self._message = None
+        self.network.add(flow)
+        return [flow]
+
+    def _arrives(self, message: _Message) -> bool:
+        """Do the step in which the message that has just begun arrives, if it is sure to be the next to end."""
+        if self._paying or message.duration_s >= self._table.left_s():
+            return False
+        work, owner = message.work, message.owner
+        self.meter.load_changes(work.machines)
+        self.now_s += message.duration_s
+        ended = self._table.advance(message.duration_s)
+        if ended:  # so little remained of them that they end, too
+            self._finish([*ended, *self._make_flow_of_message()])
+            return True
+        self._message = None
+        self.n_actions -= 1
+        if work.machines:
+            self.meter.touch(work.machines, self.now_s)
+            self.meter.load_changes(work.machines)
+        owner.end()
+        return True
+
+    def _drop_flow(self, flow: Flow) -> None:
+        flow.serial = -1
+        self.n_actions -= 1
+        if flow.row >= 0:
+            self._table.take(flow)
         self.network.remove(flow)
         self.meter.load_changes(flow.machines)
         if not flow.flowing:
             self._paying.remove(flow)
 
     def _set_rates(self) -> None:
-        rates = self._flows.columns[1]
+        """Give every flow whose rate has changed its new one; those that stand still have no row."""
+        table = self._table
         for flow in self.network.solve():
-            row = self._flows.index(flow)
-            if rates[row] != flow.rate:
-                rates[row] = flow.rate
-                self.meter.load_changes(flow.machines)
-
-    def _next_flow_s(self) -> float:
-        n = len(self._flows.actions)
-        if n == 0:
-            return math.inf
-        remains, rates = (column[:n] for column in self._flows.columns)
-        left_s = np.full(n, math.inf)
-        np.divide(remains, rates, out=left_s, where=rates > 0)
-        return float(left_s.min())
-
-    def _next_timer_s(self) -> float:
-        n = len(self._timers.actions)
-        return float(self._timers.columns[0][:n].min()) if n else math.inf
-
-    def _next_latency_s(self) -> float:
-        return min((flow.latency_s for flow in self._paying), default=math.inf)
-
-    def _advance_flows(self, delta_s: float) -> list[Flow]:
-        n = len(self._flows.actions)
-        if n == 0:
-            return []
-        remains, rates = (column[:n] for column in self._flows.columns)
-        remains -= rates * delta_s
-        ended = _rows_below(remains, WORK_PRECISION)
-        return [self._flows.actions[row] for row in ended if self._flows.actions[row].flowing]
-
-    def _advance_timers(self, delta_s: float) -> list[Timer]:
-        n = len(self._timers.actions)
-        if n == 0:
-            return []
-        left_s = self._timers.columns[0][:n]
-        left_s -= delta_s
-        return [self._timers.actions[row] for row in _rows_below(left_s, TIME_PRECISION_S)]
+            rate, row = flow.rate, flow.row
+            if row < 0:
+                if rate == 0:
+                    continue
+                table.put(flow, flow.remains, rate, WORK_PRECISION)
+            elif rate == table.rates[row]:
+                continue
+            elif rate > 0:
+                table.rates[row] = rate
+            else:
+                flow.remains = float(table.remains[row])
+                table.take(flow)
+            self.meter.load_changes(flow.machines)
 
     def _advance_latencies(self, delta_s: float) -> None:
         still = []
@@ -220,24 +278,17 @@ class Engine:
                 still.append(flow)
         self._paying = still
 
-    def _finish(self, flows: list[Flow], timers: list[Timer]) -> None:
-        ended: list[Flow | Timer] = [*flows, *timers]
-        for action in ended:
-            self.meter.touch(action.machines, self.now_s)
-        for flow in flows:
-            self._drop_flow(self._flows.index(flow), flow)
-        for timer in timers:
-            self._timers.remove(self._timers.index(timer))
-        if flows and timers:
+    def _finish(self, ended: list[Flow | Timer]) -> None:
+        if len(ended) > 1:
             ended.sort(key=lambda action: action.serial)
+        for action in ended:
+            if action.machines:
+                self.meter.touch(action.machines, self.now_s)
+        for action in ended:
+            if isinstance(action, Flow):
+                self._drop_flow(action)
+            else:
+                self.drop_timer(action)
         for action in ended:
             if action.owner is not None:
                 action.owner.end()
-
-
-def _rows_below(values: NDArray[np.float64], precision: float) -> list[int]:
-    """Set to zero what is below the precision; return the rows."""
-    low = np.flatnonzero(values < precision)
-    if len(low):
-        values[low] = 0.0
-    return low.tolist()

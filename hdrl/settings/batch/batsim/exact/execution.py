@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hdrl.errors import BatsimError
-from hdrl.settings.batch.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut, Wait
+from hdrl.settings.batch.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut
 from hdrl.settings.batch.batsim.exact.actors import Actor, Do, Sleep, Spawn, Steps
 from hdrl.settings.batch.batsim.exact.added_io import JobIo, task_with_io
 from hdrl.settings.batch.batsim.exact.context import Context
@@ -22,6 +22,7 @@ TIMED_OUT, CANCELLED = -1, -2
 """Return codes of a job that reached its walltime, and of one that was killed."""
 
 _STATES = {0: SUCCEEDED, TIMED_OUT: WALLTIME_REACHED, CANCELLED: KILLED}
+_ZERO_S = np.longdouble(0.0)
 _SHORTEST_RUN_S = np.longdouble("1e-5")
 """In 80 bits, as in Batsim: the nearest double would change the last digits of a stretch."""
 
@@ -77,7 +78,7 @@ def run_job(
         raise BatsimError(f"job {job.id!r} returned {job.return_code}: Batsim would stop here")
     yield from _end_job(context, job, _STATES.get(job.return_code, FAILED))
     if job.state != KILLED:
-        yield from context.server.put(here, Completed(job))
+        yield context.server.put(here, Completed(job))
     for execution in job.timed_out:
         context.kernel.engine.stop_flow(execution.flow)
 
@@ -88,7 +89,7 @@ def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
     if context.trace is not None:
         context.trace.end_job(job.id, job.allocation, context.now_s, killed=state in (WALLTIME_REACHED, KILLED))
     context.note_machine_states()
-    job.run_s = np.longdouble(context.now_s) - job.start_s or _SHORTEST_RUN_S
+    job.run_s = _ZERO_S + context.now_s - job.start_s or _SHORTEST_RUN_S
     if context.options.energy:
         after_j = yield from context.read_energy(job.allocation)
         job.energy_j = after_j - job.energy_j
@@ -104,7 +105,7 @@ def _run_task(run: Run, task: Task) -> Steps[int]:
         task.began_s, task.needed_s = run.context.now_s, profile.delay_s
         code = yield from _sleep(run, profile.delay_s)
     elif isinstance(profile, Send):
-        yield from run.context.server.put(run.here, FromJob(run.job, profile.message))
+        yield run.context.server.put(run.here, FromJob(run.job, profile.message))
         code = yield from _sleep(run, profile.sleep_s)
     elif isinstance(profile, Receive):
         code = yield from _receive(run, task, profile)
@@ -185,11 +186,11 @@ def _run_parallel(run: Run, task: Task) -> Steps[int]:
         work = parallel_task(run.context, run.job, task.profile, run.cpus, run.storage_mapping)
     else:
         work = task_with_io(run.context, run.job, task.profile, task.io, run.io.machines)
-    execution = task.execution = Execution(kernel, work)
+    execution = task.execution = Execution(kernel, work, run.left_s)
     began_s = kernel.now_s
     code = 0
     try:
-        yield from _execute(run.context, execution, run.left_s)
+        yield from _execute(run.context, execution)
     except TimedOut:
         code = TIMED_OUT
         run.job.timed_out.append(execution)
@@ -200,13 +201,13 @@ def _run_parallel(run: Run, task: Task) -> Steps[int]:
     return code
 
 
-def _execute(context: Context, execution: Execution, timeout_s: float = -1.0) -> Steps[None]:
+def _execute(context: Context, execution: Execution) -> Steps[None]:
     yield Do(execution.start)
     cpus = execution.flow.work.cpus
     if len(cpus) == 1 and cpus[0].machine >= 0:
         # the energy plugin looks at a host when something starts on it alone
         context.meter.update(cpus[0].machine, context.now_s)
-    yield Wait(execution, timeout_s)
+    yield execution
 
 
 def _replay_usage(run: Run, profile: UsageTrace) -> Steps[int]:
@@ -219,7 +220,7 @@ def _replay_usage(run: Run, profile: UsageTrace) -> Steps[int]:
         actor = yield Spawn(_replay_rank(run, cpu, phases, ends), cpu)
         job.actors.append(actor)
     for _ in profile.ranks:
-        yield from ends.get(run.here)
+        yield ends.get(run.here)
     if 0 <= run.left_s < kernel.now_s - began_s:
         raise BatsimError(f"job {job.id!r}: a usage_trace profile that reaches its walltime is not simulated")
     return 0
@@ -231,7 +232,7 @@ def _replay_rank(run: Run, cpu: Cpu, phases: Iterable[tuple[float, float]], ends
         n = max(1, round(usage * cores))
         work = Work(run.context.network, [cpu] * n, [flops] * n, ())
         yield from _execute(run.context, Execution(run.context.kernel, work))
-    yield from ends.put(cpu, None)
+    yield ends.put(cpu, None)
 
 
 def kill_jobs(context: Context, jobs: list[Job]) -> Steps[None]:
@@ -248,7 +249,7 @@ def kill_jobs(context: Context, jobs: list[Job]) -> Steps[None]:
         else:
             yield Do(_killing(context, job.actors))
             yield from _end_job(context, job, KILLED)
-    yield from context.server.put(context.master, Killed(jobs, tasks))
+    yield context.server.put(context.master, Killed(jobs, tasks))
 
 
 def _note_progress(context: Context, leaf: Task) -> Steps[None]:

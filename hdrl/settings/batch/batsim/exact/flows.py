@@ -123,11 +123,24 @@ class Work:
         The latency of the longest route: it is waited for before any work is done.
     latency_limit
         The largest rate that latencies allow.
-    nothing
-        Whether there is nothing to do at all.
+    crosses_links, nothing
+        Whether links are crossed, and whether there is nothing to do at all.
+    rate_alone
+        The rate of a flow that shares nothing with others, once it is known; speeds of hosts change it.
     """
 
-    __slots__ = ("cpus", "demands", "flops", "latency_limit", "latency_s", "machines", "nothing")
+    __slots__ = (
+        "_speed_limit",
+        "cpus",
+        "crosses_links",
+        "demands",
+        "flops",
+        "latency_limit",
+        "latency_s",
+        "machines",
+        "nothing",
+        "rate_alone",
+    )
 
     def __init__(
         self, network: Links, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Iterable[tuple[int, int, float]]
@@ -142,8 +155,23 @@ class Work:
         self.demands = [(resource, tuple(weights)) for resource, weights in on_cpus.items()]
         self.latency_s = 0.0
         self.latency_limit = math.inf
-        n_links = self._cross(network, transfers)
-        self.nothing = n_links == 0 and not on_cpus
+        self.crosses_links = self._cross(network, transfers) > 0
+        self.nothing = not self.crosses_links and not on_cpus
+        self.rate_alone: float | None = None
+        self._speed_limit: float | None = None
+
+    def forget_speeds(self) -> None:
+        """Note that the speed of a host has changed."""
+        self._speed_limit = self.rate_alone = None
+
+    def limit(self) -> float:
+        """Return the largest rate of the flow if it were alone on shared resources."""
+        if self._speed_limit is None:
+            self._speed_limit = min(
+                (cpu.speed_flops / flops for cpu, flops in zip(self.cpus, self.flops, strict=True) if flops > 0),
+                default=math.inf,
+            )
+        return min(self._speed_limit, self.latency_limit)
 
     def _cross(self, network: Links, transfers: Iterable[tuple[int, int, float]]) -> int:
         """Collect what is asked of links; return how many are crossed."""
@@ -172,6 +200,8 @@ class Flow:
     ----------
     work
         What there is to do.
+    owner
+        What ends with it.
 
     Attributes
     ----------
@@ -183,60 +213,38 @@ class Flow:
         Work per second, of the one unit that it has to do.
     demands, machines
         Those of its work.
-    owner
-        What ends with it.
     serial
-        Its place in the order of creation of all actions.
+        Its place in the order of creation of all actions, -1 before it begins and after its end.
+    row
+        Its row in the engine's table, -1 while it stands still.
+    remains
+        What remains of its work while it stands still.
     """
 
     __slots__ = (
-        "_speed_limit",
-        "_speeds_stale",
         "demands",
         "flowing",
         "latency_s",
         "machines",
         "owner",
         "rate",
+        "remains",
+        "row",
         "serial",
         "work",
     )
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, owner: Activity | None = None) -> None:
         self.work = work
+        self.owner = owner
         self.demands = work.demands
         self.machines = work.machines
         self.latency_s = work.latency_s
         self.flowing = self.latency_s <= 0
         self.rate = 0.0
+        self.remains = 0.0 if work.nothing else 1.0
+        self.row = -1
         self.serial = -1
-        self.owner: Activity | None = None
-        self._speed_limit = math.inf
-        self._speeds_stale = True
-
-    def enter(self) -> None:
-        """Register with the resources."""
-        for resource, weights in self.demands:
-            resource.users[self] = weights
-
-    def leave(self) -> None:
-        """Take the flow out of the resources."""
-        for resource, _ in self.demands:
-            resource.users.pop(self, None)
-
-    def forget_speeds(self) -> None:
-        """Note that the speed of a host has changed."""
-        self._speeds_stale = True
-
-    def limit(self) -> float:
-        """Return the largest rate that the flow could have if it were alone on shared resources."""
-        if self._speeds_stale:
-            self._speeds_stale = False
-            self._speed_limit = math.inf
-            for cpu, flops in zip(self.work.cpus, self.work.flops, strict=True):
-                if flops > 0:
-                    self._speed_limit = min(self._speed_limit, cpu.speed_flops / flops)
-        return min(self._speed_limit, self.work.latency_limit)
 
 
 def transfers_of_matrix(n: int, sizes: Sequence[float]) -> list[tuple[int, int, float]]:

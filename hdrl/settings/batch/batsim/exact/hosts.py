@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
 from hdrl.settings.batch.batsim.exact.machines import STATES, VIRTUAL, Machine
-from hdrl.settings.batch.simulation.hosts import WASTING_STATES
+from hdrl.settings.batch.simulation.hosts import WASTING_STATES, format_hosts
 
 
 class HostLedger:
@@ -48,6 +48,10 @@ class HostLedger:
         if machine.kind != VIRTUAL and pstate != self._pstate[machine.id]:
             self._pstate[machine.id] = pstate
             self._n_switches[machine.id] += 1
+
+    def text(self, end_s: float) -> str:
+        """Return the text of the table at the end of a simulation."""
+        return format_hosts(self.columns(end_s))
 
     def columns(self, end_s: float) -> dict[str, NDArray[Any]]:
         """Return the columns of `simulation.hosts.hosts_arrays` at the end of a simulation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 
 
 def parse_ids(text: str, n_machines: int) -> list[int]:
@@ -25,34 +25,47 @@ def parse_ids(text: str, n_machines: int) -> list[int]:
     """
     ids: set[int] = set()
     for part in text.split():
-        match = _PART.fullmatch(part)
-        if match is None:
-            raise ValueError(f"{part!r} is neither an id nor a range of ids such as '0-3'")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ValueError(f"range {part!r} is empty")
+        if part.isdecimal() and len(part) < 10:
+            first = last = int(part)
+        else:
+            first, last = _range_of(part)
         if last >= n_machines:
             raise ValueError(f"machine {last} does not exist; ids are 0 to {n_machines - 1}")
-        ids.update(range(first, last + 1))
+        if first == last:
+            ids.add(first)
+        else:
+            ids.update(range(first, last + 1))
     if not ids:
         raise ValueError("no machine is named")
     return sorted(ids)
 
 
+def _range_of(part: str) -> tuple[int, int]:
+    match = _RANGE.fullmatch(part)
+    if match is None:
+        raise ValueError(f"{part!r} is neither an id nor a range of ids such as '0-3'")
+    first, last = int(match[1]), int(match[2])
+    if last < first:
+        raise ValueError(f"range {part!r} is empty")
+    return first, last
+
+
 def format_ids(ids: Iterable[int]) -> str:
     """Write a set of ids, runs of consecutive ones as ranges."""
-    parts: list[str] = []
-    run: list[int] = []
-    for machine in sorted(ids):
-        if run and machine == run[-1] + 1:
-            run.append(machine)
+    ordered = sorted(ids)
+    if not ordered:
+        return ""
+    parts = []
+    first = last = ordered[0]
+    for machine in ordered[1:]:
+        if machine == last + 1:
+            last = machine
         else:
-            parts += _range(run)
-            run = [machine]
-    return " ".join(parts + _range(run))
+            parts.append(_range(first, last))
+            first = last = machine
+    parts.append(_range(first, last))
+    return " ".join(parts)
 
 
-def _range(run: list[int]) -> list[str]:
-    if not run:
-        return []
-    return [str(run[0])] if len(run) == 1 else [f"{run[0]}-{run[-1]}"]
+def _range(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ STATES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "una
 
 COMPUTATION, SLEEP, VIRTUAL = "computation", "sleep", "virtual"
 """Kinds of P-states; a virtual one is that of a machine on its way to or from a sleep state."""
+
+_ZERO_S = np.longdouble(0.0)
 
 _ROLES = {"": "compute", "compute_node": "compute", "storage": "storage", "master": "master"}
 
@@ -50,8 +53,8 @@ class Machine:
         self.state = "idle"
         self.jobs: list[Job] = []
         self.sleep_pstates = sleep_pstates
-        self.since_s = np.longdouble(0.0)
-        self.spent_s = dict.fromkeys(STATES, np.longdouble(0.0))
+        self.since_s = 0.0
+        self.spent_s = dict.fromkeys(STATES, _ZERO_S)
         virtual = {pstate for pair in sleep_pstates.values() for pstate in pair}
         self.kinds = [
             SLEEP if pstate in sleep_pstates else VIRTUAL if pstate in virtual else COMPUTATION
@@ -158,34 +161,36 @@ class Machines:
         """The storage hosts."""
         return self.all[self.n_compute :]
 
-    def set_state(self, machine: Machine, state: str, now_s: float | np.longdouble) -> None:
-        """Change the state of a machine."""
-        if not isinstance(now_s, np.longdouble):
-            now_s = np.longdouble(now_s)
-        if self.ledger is not None:
-            self.ledger.leave(machine, float(now_s))
-        machine.spent_s[machine.state] += now_s - machine.since_s
-        self.counts[machine.state] -= 1
-        self.counts[state] += 1
-        machine.state = state
-        machine.since_s = now_s
+    def set_state(self, machines: Iterable[Machine], state: str, now_s: float) -> None:
+        """Change the state of some machines."""
+        counts = self.counts
+        for machine in machines:
+            if self.ledger is not None:
+                self.ledger.leave(machine, now_s)
+            before = machine.state
+            # in 80 bits, as the sum is: the difference of two doubles may need them
+            machine.spent_s[before] += _ZERO_S + now_s - machine.since_s
+            counts[before] -= 1
+            counts[state] += 1
+            machine.state = state
+            machine.since_s = now_s
 
     def begin_job(self, job: Job, now_s: float) -> None:
         """Note that a job has started on its machines."""
-        date_s = np.longdouble(now_s)
-        for machine_id in job.allocation:
-            machine = self.all[machine_id]
-            self.set_state(machine, "computing", date_s)
+        machines = [self.all[machine_id] for machine_id in job.allocation]
+        self.set_state(machines, "computing", now_s)
+        for machine in machines:
             machine.jobs.append(job)
 
     def end_job(self, job: Job, now_s: float) -> None:
         """Note that a job has left its machines; unavailable ones stay so."""
-        date_s = np.longdouble(now_s)
+        free = []
         for machine_id in job.allocation:
             machine = self.all[machine_id]
             machine.jobs.remove(job)
             if not machine.jobs and machine.state != "unavailable":
-                self.set_state(machine, "idle", date_s)
+                free.append(machine)
+        self.set_state(free, "idle", now_s)
 
     def request_switch(self, machines: list[int], pstate: int) -> None:
         """Note a request to change P-states."""

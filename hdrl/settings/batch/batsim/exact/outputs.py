@@ -24,6 +24,8 @@ STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_co
 PSTATE_COLUMNS = "time,machine_id,new_pstate"
 ENERGY_COLUMNS = "time,energy,event_type,wattmin,epower"
 
+_ZERO = np.longdouble(0.0)
+
 
 class Totals:
     """What the schedule file sums up, job by job."""
@@ -33,23 +35,23 @@ class Totals:
         self.waiting_s = self.turnaround_s = self.slowdown = np.longdouble(0.0)
         self.max_waiting_s = self.max_turnaround_s = self.max_slowdown = self.makespan_s = np.longdouble(0.0)
 
-    def add(self, job: Job) -> None:
-        """Count a job that has ended or was rejected."""
+    def add(self, job: Job, times: JobTimes) -> None:
+        """Count a job that has ended."""
         self.n_jobs += 1
-        if job.state == REJECTED:
-            self.n_rejected += 1
-            return
         self.n_finished += 1
         self.n_successes += job.state == SUCCEEDED
-        times = JobTimes(job)
-        finish_s, waiting_s, turnaround_s, slowdown = times.finish_s, times.waiting_s, times.turnaround_s, times.stretch
-        self.waiting_s += waiting_s
-        self.turnaround_s += turnaround_s
-        self.slowdown += slowdown
-        self.makespan_s = max(self.makespan_s, finish_s)
-        self.max_waiting_s = max(self.max_waiting_s, waiting_s)
-        self.max_turnaround_s = max(self.max_turnaround_s, turnaround_s)
-        self.max_slowdown = max(self.max_slowdown, slowdown)
+        self.waiting_s += times.waiting_s
+        self.turnaround_s += times.turnaround_s
+        self.slowdown += times.stretch
+        self.makespan_s = max(self.makespan_s, times.finish_s)
+        self.max_waiting_s = max(self.max_waiting_s, times.waiting_s)
+        self.max_turnaround_s = max(self.max_turnaround_s, times.turnaround_s)
+        self.max_slowdown = max(self.max_slowdown, times.stretch)
+
+    def add_rejected(self) -> None:
+        """Count a job that was rejected."""
+        self.n_jobs += 1
+        self.n_rejected += 1
 
     def mean(self, total: np.longdouble | int) -> str:
         """Return a mean over all jobs, rejected ones included, as Batsim prints it."""
@@ -75,7 +77,7 @@ class JobTimes:
     __slots__ = ("finish_s", "stretch", "turnaround_s", "waiting_s")
 
     def __init__(self, job: Job) -> None:
-        start_s, run_s, submission_s = np.longdouble(job.start_s), job.run_s, job.submission_s
+        start_s, run_s, submission_s = _ZERO + job.start_s, job.run_s, job.submission_s
         self.finish_s = start_s + run_s
         self.waiting_s = start_s - submission_s
         self.turnaround_s = self.finish_s - submission_s
@@ -109,16 +111,19 @@ class Outputs:
         self.totals = Totals()
         self.first_submission_j: np.longdouble | None = None
         self.last_end_j = np.longdouble(0.0)
-        self._previous_s = np.longdouble(0.0)
-        self._previous_j = np.longdouble(0.0)
+        self._previous_s = 0.0
+        self._previous_j = _ZERO
+        self._epsilon_w: np.longdouble | None = None
+        self._epsilon_text = ""
 
     def add_job(self, job: Job) -> None:
         """Add the row of a job that has ended or was rejected."""
-        self.totals.add(job)
         if job.state == REJECTED:
+            self.totals.add_rejected()
             times, energy_j = ["", "", "", "", "", ""], ""
         else:
             at = JobTimes(job)
+            self.totals.add(job, at)
             numbers = (job.start_s, job.run_s, at.finish_s, at.waiting_s, at.turnaround_s, at.stretch)
             times = [f"{float(number):f}" for number in numbers]
             energy_j = f"{float(job.energy_j):f}"
@@ -131,7 +136,7 @@ class Outputs:
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
         """Add a line of how many machines are in which state."""
-        self.machine_states.append(f"{now_s:g}," + ",".join(str(counts[state]) for state in STATES[:5]))
+        self.machine_states.append(",".join([f"{now_s:g}", *(f"{counts[state]}" for state in STATES[:5])]))
 
     def add_pstate_change(self, now_s: float, machines: list[int], pstate: int) -> None:
         """Add a line of P-states; negative ones mark requests."""
@@ -139,10 +144,12 @@ class Outputs:
 
     def add_energy(self, now_s: float, total_j: np.longdouble, event: str, epsilon_w: np.longdouble) -> None:
         """Add a line of the energy of the platform since date 0."""
-        elapsed_s = np.longdouble(now_s) - self._previous_s
+        elapsed_s = _ZERO + now_s - self._previous_s
         power = f"{float((total_j - self._previous_j) / elapsed_s):f}" if elapsed_s > 0 else "NA"
-        self.energy.append(f"{now_s:f},{_long_text(total_j)},{event},{_long_text(epsilon_w)},{power}")
-        self._previous_s, self._previous_j = np.longdouble(now_s), total_j
+        if epsilon_w is not self._epsilon_w:
+            self._epsilon_w, self._epsilon_text = epsilon_w, _long_text(epsilon_w)
+        self.energy.append(f"{now_s:f},{_long_text(total_j)},{event},{self._epsilon_text},{power}")
+        self._previous_s, self._previous_j = now_s, total_j
 
     def schedule_columns(self, machines: Machines, scheduling_s: float, simulation_s: float) -> dict[str, str]:
         """Return the schedule file's columns and values, in alphabetical order.

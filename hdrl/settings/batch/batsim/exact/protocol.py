@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple
 
 from hdrl.errors import BatsimError, suggest
 from hdrl.settings.batch.batsim.exact.rapidjson import loads
 
 _LONGEST_DOUBLE = 30
+_NESTED = (dict, list)
 _SPECIAL = re.compile(r'["\\\x00-\x1f]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -32,7 +34,8 @@ def dump(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_text(key)}:{dump(item)}" for key, item in value.items()) + "}"
+        members = [f"{_text(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
+        return "{" + ",".join(members) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(dump, value)) + "]"
     if value is None or isinstance(value, bool):
@@ -43,8 +46,10 @@ def dump(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    if _SPECIAL.search(value) is None:
-        return f'"{value}"'
+    text = encode_basestring(value)
+    if "\\u" not in text:
+        return text
+    # hexadecimal digits in capitals
     return '"' + _SPECIAL.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}", value) + '"'
 
 
@@ -61,7 +66,7 @@ def _double(value: float) -> str:
 def with_id(description: Mapping[str, Any], job_id: str) -> dict[str, Any]:
     """Return a job's description as Batsim tells it: every member ``id``, nested ones too, becomes the full id."""
     return {
-        key: job_id if key == "id" and not isinstance(value, dict | list) else _with_id(value, job_id)
+        key: _with_id(value, job_id) if isinstance(value, _NESTED) else job_id if key == "id" else value
         for key, value in description.items()
     }
 
@@ -74,8 +79,7 @@ def _with_id(value: Any, job_id: str) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Something that the scheduler asks for.
 
     Attributes
@@ -93,8 +97,7 @@ class Request:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What a scheduler answers: requests in order, and the date at which it is ready again."""
 
     now_s: float
@@ -147,6 +150,7 @@ _MEMBERS: dict[str, dict[str, tuple[Check, str]]] = {
     "REGISTER_JOB": {"job_id": _TEXT, "job": (_is_object, "an object")},
     "NOTIFY": {"type": _TEXT},
 }
+_REQUEST_MEMBERS = {"timestamp", "type", "data"}
 _EXECUTE_OPTIONS = {"mapping", "storage_mapping", "additional_io_job"}
 _REPLY_LENGTH_SHOWN = 200
 
@@ -189,31 +193,35 @@ def _parse_json(text: str) -> Any:
 
 
 def _parse_request(k: int, event: Any) -> Request:
-    where = f"events[{k}] of the scheduler's reply"
-    if not isinstance(event, dict) or event.keys() != {"timestamp", "type", "data"}:
-        raise BatsimError(f"{where} is {_shown(event)}, expected 'timestamp', 'type' and 'data'")
-    kind, data = event["type"], event["data"]
-    if not _is_number(event["timestamp"]):
-        raise BatsimError(f"{where}: 'timestamp' is {_shown(event['timestamp'])}, expected a number")
+    if not isinstance(event, dict) or event.keys() != _REQUEST_MEMBERS:
+        raise _wrong(k, f" is {_shown(event)}, expected 'timestamp', 'type' and 'data'")
+    timestamp_s, kind, data = event["timestamp"], event["type"], event["data"]
+    if not _is_number(timestamp_s):
+        raise _wrong(k, f": 'timestamp' is {_shown(timestamp_s)}, expected a number")
     if not isinstance(kind, str) or kind not in _MEMBERS:
-        raise BatsimError(f"{where}: type {_shown(kind)} is unknown; {suggest(str(kind), _MEMBERS)}")
-    _check_members(f"{where}: {kind}", kind, data)
-    return Request(float(event["timestamp"]), kind, data)
-
-
-def _check_members(where: str, kind: str, data: Any) -> None:
+        raise _wrong(k, f": type {_shown(kind)} is unknown; {suggest(str(kind), _MEMBERS)}")
     if not isinstance(data, dict):
-        raise BatsimError(f"{where}: 'data' is {_shown(data)}, expected an object")
+        raise _wrong(k, f": {kind}: 'data' is {_shown(data)}, expected an object")
     members = _MEMBERS[kind]
     for name, (check, expected) in members.items():
         if name not in data:
-            raise BatsimError(f"{where} has no {name!r}")
+            raise _wrong(k, f": {kind} has no {name!r}")
         if not check(data[name]):
-            raise BatsimError(f"{where}: {name!r} is {_shown(data[name])}, expected {expected}")
-    extra = [name for name in data if name not in members]
+            raise _wrong(k, f": {kind}: {name!r} is {_shown(data[name])}, expected {expected}")
+    if len(data) > len(members):
+        _check_extra(f"events[{k}] of the scheduler's reply: {kind}", kind, data)
+    return Request(float(timestamp_s), kind, data)
+
+
+def _wrong(k: int, problem: str) -> BatsimError:
+    return BatsimError(f"events[{k}] of the scheduler's reply{problem}")
+
+
+def _check_extra(where: str, kind: str, data: dict[str, Any]) -> None:
+    extra = [name for name in data if name not in _MEMBERS[kind]]
     if kind == "EXECUTE_JOB":
         _check_options(where, extra)
-    elif extra:
+    else:
         raise BatsimError(f"{where} has a member {extra[0]!r} that Batsim does not expect")
 
 

@@ -21,6 +21,7 @@ _LARGEST_INTEGER = (2**31, 2**32 - 1, 2**63, 2**64 - 1)
 _LARGEST_EXACT = 2**53 - 1
 _MOST_DIGITS = 17
 _LARGEST_EXPONENT = 308
+_KEPT = frozenset((str, int, bool))
 
 
 def read_double(text: str) -> float:
@@ -57,7 +58,7 @@ def reread(value: Any) -> Any:
     if isinstance(value, float):
         return value if len(repr(value)) <= _EXACT_LENGTH else read_double(write_double(value))
     if isinstance(value, dict):
-        return {key: reread(item) for key, item in value.items()}
+        return {key: item if type(item) in _KEPT else reread(item) for key, item in value.items()}
     if isinstance(value, list):
         return [reread(item) for item in value]
     return value
@@ -65,6 +66,8 @@ def reread(value: Any) -> Any:
 
 def read_integer(text: str) -> int | float:
     """Return a JSON number without point and exponent; one that 64 bits do not hold becomes a double."""
+    if len(text) <= _EXACT_LENGTH:
+        return int(text)
     value, _ = _read_whole(text.removeprefix("-"), negative=text.startswith("-"))
     return -value if text.startswith("-") else value
 
@@ -116,12 +119,9 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON number")
 
 
-_LONG_INTEGER = re.compile(r"\d{19}")
-_DECODER = json.JSONDecoder(parse_float=read_double, parse_constant=_refuse)
-_LONG_DECODER = json.JSONDecoder(parse_float=read_double, parse_int=read_integer, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_float=read_double, parse_int=read_integer, parse_constant=_refuse)
 
 
 def loads(text: str) -> Any:
     """Return a JSON value; raise `ValueError` if it is none."""
-    decoder = _DECODER if _LONG_INTEGER.search(text) is None else _LONG_DECODER
-    return decoder.decode(text)
+    return _DECODER.decode(text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdrl.errors import BatsimError, WorkloadError, suggest
-from hdrl.settings.batch.batsim.exact.activities import Execution, Wait
+from hdrl.settings.batch.batsim.exact.activities import Execution
 from hdrl.settings.batch.batsim.exact.actors import Do, Spawn, Steps
 from hdrl.settings.batch.batsim.exact.added_io import JobIo, job_io
 from hdrl.settings.batch.batsim.exact.context import Context
@@ -93,12 +93,10 @@ class Requests:
             raise BatsimError(f"{error}: {_STOP}") from None
         return Asked(request)
 
-    def apply(self, request: Request) -> Steps[None]:
-        """Do what a request asks for."""
+    def apply(self, request: Request) -> Steps[None] | None:
+        """Do what a request asks for; return the steps that are left to do, if it takes any."""
         where = f"{request.kind} at {self._context.now_s:f}"
-        steps = self._appliers[request.kind](request.data, where)
-        if steps is not None:
-            yield from steps
+        return self._appliers[request.kind](request.data, where)
 
     def switched(self, machine_id: int, pstate: int) -> Steps[None]:
         """Note that a machine has gone to or left a sleep state."""
@@ -299,7 +297,7 @@ class Requests:
 
     def _start_switch(self, machine: Machine, pstate: int) -> Steps[None]:
         state = "switching_on" if machine.kind == SLEEP else "switching_off"
-        self._context.machines.set_state(machine, state, self._context.now_s)
+        self._context.machines.set_state((machine,), state, self._context.now_s)
         yield Spawn(self._switch(machine, pstate), machine.cpu)
         self._counts.switching += 1
 
@@ -312,10 +310,10 @@ class Requests:
         execution = Execution(context.kernel, Work(context.network, [machine.cpu], [1.0], ()))
         yield Do(execution.start)
         context.meter.update(machine.id, context.now_s)
-        yield Wait(execution)
+        yield execution
         context.set_pstate(machine.cpu, pstate)
-        context.machines.set_state(machine, "idle" if waking else "sleeping", context.now_s)
-        yield from context.server.put(machine.cpu, Switched(machine.id, pstate))
+        context.machines.set_state((machine,), "idle" if waking else "sleeping", context.now_s)
+        yield context.server.put(machine.cpu, Switched(machine.id, pstate))
 
     def _finish_switch(self, machine_id: int, pstate: int) -> Steps[list[int] | None]:
         done = self._context.machines.finish_switch(machine_id, pstate)

@@ -58,23 +58,26 @@ class Server:
         self.scheduling_s = 0.0
         self._scheduler = scheduler
         self._requests = Requests(context, self.counts, self.emit)
-        self._pending: list[dict[str, Any]] = []
+        self._pending: list[str] = []
         self._ready = False
         self._ending = False
         self._told: list[Job] = []
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         """Note an event for the scheduler, at the present date."""
-        self._pending.append({"timestamp": float(self.context.now_s), "type": kind, "data": data})
+        self._pending.append(f'{{"timestamp":{dump(self.context.now_s)},"type":"{kind}","data":{dump(data)}}}')
 
     def run(self, begins: dict[str, Any]) -> Steps[None]:
         """Be the server, from SIMULATION_BEGINS until the reply to SIMULATION_ENDS has been applied."""
         self.emit("SIMULATION_BEGINS", begins)
         yield from self._send()
+        mailbox, master = self.context.server, self.context.master
         while not self.finished:
-            message = yield from self.context.server.get(self.context.master)
-            yield from self._handle(message)
-            if self._ready and not self.finished and self.context.server.empty:
+            message = yield mailbox.get(master)
+            steps = self._handle(message)
+            if steps is not None:
+                yield from steps
+            if self._ready and not self.finished and mailbox.empty:
                 if self._pending:
                     yield from self._send()
                 elif self._is_over():
@@ -97,7 +100,7 @@ class Server:
 
     def _send(self) -> Steps[None]:
         """Send everything that is pending; whatever jobs have been told to be complete is then forgotten."""
-        text = dump({"now": float(self.context.now_s), "events": self._pending})
+        text = f'{{"now":{dump(self.context.now_s)},"events":[{",".join(self._pending)}]}}'
         self._pending = []
         self._ready = False
         yield Spawn(self._exchange(text), self.context.master)
@@ -117,34 +120,35 @@ class Server:
             message = self._requests.register(request)
             if request.timestamp_s > context.now_s:
                 yield Sleep(request.timestamp_s - context.now_s)
-            yield from context.server.put(context.master, message)
+            yield context.server.put(context.master, message)
         if reply.now_s > context.now_s:
             yield Sleep(reply.now_s - context.now_s)
-        yield from context.server.put(context.master, Ready())
+        yield context.server.put(context.master, Ready())
 
-    def _handle(self, message: Message) -> Steps[None]:
-        """Handle an internal message."""
+    def _handle(self, message: Message) -> Steps[None] | None:
+        """Handle an internal message; return the steps that are left to do, if it takes any."""
         match message:
-            case Asked(request):
-                yield from self._requests.apply(request)
-            case Switched(machine_id, pstate):
-                yield from self._requests.switched(machine_id, pstate)
             case Ready():
                 self._ready = True
                 self.finished = self._ending
+            case Asked(request):
+                return self._requests.apply(request)
             case Submitted(jobs):
                 for job in jobs:
                     job.state = SUBMITTED
                     self._submitted(job, tell=True)
+            case Completed(job):
+                self._completed(job)
+            case Switched(machine_id, pstate):
+                return self._requests.switched(machine_id, pstate)
             case Registered(job):
                 self._submitted(job, tell=self.context.options.acknowledge_dynamic_jobs)
             case ExternalEvents(events):
                 for event in events:
                     self._happened(dict(event))
-            case Completed(job):
-                self._completed(job)
             case _:
                 self._handle_rest(message)
+        return None
 
     def _handle_rest(self, message: Message) -> None:
         match message:
@@ -206,5 +210,5 @@ class Server:
         for machine_id in ids:
             machine = machines[machine_id]
             back = "computing" if machine.jobs else "idle"
-            machines.set_state(machine, "unavailable" if kind == "machine_unavailable" else back, self.context.now_s)
+            machines.set_state((machine,), "unavailable" if kind == "machine_unavailable" else back, self.context.now_s)
         self.emit("NOTIFY", {"type": f"event_{kind}", "resources": format_ids(ids)})

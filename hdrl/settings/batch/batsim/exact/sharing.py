@@ -43,7 +43,8 @@ class Network:
         self.cpus = [Cpu(host) for host in platform.hosts]
         self._links: dict[Link, Resource] = {}
         self._messages: dict[tuple[Cpu, Cpu, float], Work] = {}
-        self._dirty: dict[Flow, None] = {}
+        self.dirty: dict[Flow, None] = {}
+        """Flows that have begun to work, or shared a resource with one that has begun or ended."""
 
     def message(self, source: Cpu, target: Cpu, n_bytes: float) -> Work:
         """Return the work of sending some bytes from one host to another."""
@@ -68,31 +69,44 @@ class Network:
     def awake(self, flow: Flow) -> None:
         """Let a flow work: its latency is paid."""
         flow.flowing = True
-        flow.enter()
-        self._dirty[flow] = None
+        for resource, weights in flow.demands:
+            resource.users[flow] = weights
+        self.dirty[flow] = None
 
     def remove(self, flow: Flow) -> None:
         """Take a flow out; those that shared something with it are solved again."""
-        flow.leave()
-        self._dirty.pop(flow, None)
+        self.dirty.pop(flow, None)
         for resource, _ in flow.demands:
+            resource.users.pop(flow, None)
             for other in resource.users:
-                self._dirty[other] = None
+                self.dirty[other] = None
 
     def set_pstate(self, cpu: Cpu, pstate: int) -> None:
         """Change the speed of a host; the work already done is kept."""
         cpu.pstate = pstate
         cpu.capacity = cpu.spec.cores * cpu.speed_flops
         for flow in cpu.users:
-            flow.forget_speeds()
-            self._dirty[flow] = None
+            flow.work.forget_speeds()
+            self.dirty[flow] = None
 
     def solve(self) -> list[Flow]:
         """Find the rates again where something has changed; return the flows concerned."""
-        if not self._dirty:
-            return []
-        concerned = list(self._dirty)
-        self._dirty.clear()
+        alone, sharing = [], []
+        for flow in self.dirty:
+            for resource, _ in flow.demands:
+                if len(resource.users) > 1:
+                    sharing.append(flow)
+                    break
+            else:
+                _solve_alone(flow)
+                alone.append(flow)
+        self.dirty.clear()
+        if sharing:
+            self._solve_together(sharing)
+        return alone + sharing
+
+    def _solve_together(self, concerned: list[Flow]) -> None:
+        """Find the rates of flows, and of all that share something with them; add these to the list."""
         seen = set(concerned)
         for flow in concerned:  # grows while it is walked
             for resource, _ in flow.demands:
@@ -102,7 +116,34 @@ class Network:
                             seen.add(other)
                             concerned.append(other)
         share_out(concerned)
-        return concerned
+
+
+def _solve_alone(flow: Flow) -> None:
+    """Set the rate of a flow that shares nothing: all messages of one way have the same, as if solved anew."""
+    work = flow.work
+    if work.rate_alone is None:
+        work.rate_alone = _rate_after_one_round(work)
+        if work.rate_alone is None:
+            share_out((flow,))
+            work.rate_alone = flow.rate
+    flow.rate = work.rate_alone
+
+
+def _rate_after_one_round(work: Work) -> float | None:
+    """Return the rate that `share_out` gives a flow that shares nothing, `None` if it takes more than one round."""
+    limit = rate = work.limit()
+    for resource, weights in work.demands:
+        if len(weights) > 1:
+            return None
+        share = resource.capacity / weights[0]
+        if share < rate:
+            rate = share
+    if not work.demands:
+        return 1.0
+    is_final = rate == limit or any(
+        resource.capacity - weights[0] * rate < USAGE_PRECISION for resource, weights in work.demands
+    )
+    return rate if is_final else None
 
 
 def share_out(flows: Iterable[Flow]) -> None:
@@ -118,7 +159,7 @@ def share_out(flows: Iterable[Flow]) -> None:
     limits: dict[Flow, float] = {}
     for flow in flows:
         flow.rate = 0.0
-        limits[flow] = flow.limit()
+        limits[flow] = flow.work.limit()
         if flow.demands:
             live.append(flow)
             for resource, _ in flow.demands:

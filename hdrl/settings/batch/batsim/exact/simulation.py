@@ -15,7 +15,6 @@ from hdrl.settings.batch.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
 from hdrl.settings.batch.batsim.exact.server import Server
 from hdrl.settings.batch.batsim.exact.submission import read_events, submit_events, submit_jobs
-from hdrl.settings.batch.simulation.hosts import format_hosts
 
 
 @dataclass(slots=True)
@@ -149,7 +148,7 @@ class ExactBatsim:
             deadlocked=not server.finished,
             waiting=[] if server.finished else waiting,
             trace=None if context.trace is None else context.trace.text(context.now_s),
-            hosts=None if ledger is None else format_hosts(ledger.columns(context.now_s)),
+            hosts=None if ledger is None else ledger.text(context.now_s),
         )
 
     def _described(self, machine: Machine) -> dict[str, Any]:

@@ -26,16 +26,16 @@ T = TypeVar("T", Job, Mapping[str, Any])
 def submit_jobs(context: Context, workload: Workload) -> Steps[None]:
     """Be the submitter of a workload."""
     jobs = sorted(workload.jobs.values(), key=lambda job: (job.submission_s, job.id))
-    yield from context.server.put(context.master, Hello())
+    yield context.server.put(context.master, Hello())
     yield from _submit(context, jobs, lambda job: job.submission_s, Submitted, first=_note_first)
-    yield from context.server.put(context.master, Goodbye(of_jobs=True))
+    yield context.server.put(context.master, Goodbye(of_jobs=True))
 
 
 def submit_events(context: Context, events: list[Mapping[str, Any]]) -> Steps[None]:
     """Be the submitter of a file of external events."""
-    yield from context.server.put(context.master, Hello())
+    yield context.server.put(context.master, Hello())
     yield from _submit(context, events, lambda event: float(event["timestamp"]), ExternalEvents)
-    yield from context.server.put(context.master, Goodbye(of_jobs=False))
+    yield context.server.put(context.master, Goodbye(of_jobs=False))
 
 
 def call_later(context: Context, date_s: float) -> Steps[None]:
@@ -43,7 +43,7 @@ def call_later(context: Context, date_s: float) -> Steps[None]:
     duration_s = date_s - context.now_s
     if duration_s > 0:
         yield Sleep(max(duration_s, _SHORTEST_CALL_S))
-    yield from context.server.put(context.master, Called())
+    yield context.server.put(context.master, Called())
 
 
 def read_events(path: Path, *, n_machines: int, forward_unknown: bool) -> list[Mapping[str, Any]]:
@@ -86,7 +86,7 @@ def _submit(
     for item in items:
         if date_of(item) > woke_s:
             if batch:
-                yield from context.server.put(context.master, message(batch))
+                yield context.server.put(context.master, message(batch))
             batch = []
             yield Sleep(date_of(item) - woke_s)
             woke_s = context.now_s
@@ -95,7 +95,7 @@ def _submit(
             yield from first(context)
             first = None
     if batch:
-        yield from context.server.put(context.master, message(batch))
+        yield context.server.put(context.master, message(batch))
 
 
 def _note_first(context: Context) -> Steps[None]:
