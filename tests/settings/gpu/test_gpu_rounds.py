@@ -83,6 +83,9 @@ def test_cheap_gpus_are_preferred_where_dollars_count() -> None:
 def test_allox_matches_jobs_with_gpus() -> None:
     where = situation([[10.0, 1.0], [1.0, 1.0]], [1, 1], steps_left=[10.0, 10.0])
     np.testing.assert_array_equal(shares("allox", where), [[1, 0], [0, 1]])
+    # All that wait are looked at, not only the oldest; and a GPU that nobody can use stays free.
+    where = situation([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [1, 1], steps_left=[30.0, 20.0, 10.0])
+    np.testing.assert_array_equal(shares("allox", where), [[0, 0], [0, 0], [1, 0]])
     with pytest.raises(SimulationError, match="one GPU each"):
         shares("allox", situation([[1.0]], [2], sizes=[2]))
 
