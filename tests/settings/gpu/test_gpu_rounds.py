@@ -183,6 +183,14 @@ def test_fairness_packs_where_both_gain() -> None:
     np.testing.assert_allclose(found.together, 1 / 3, atol=1e-4)
 
 
+def test_makespan_packs_as_long_as_two_have_something_to_do() -> None:
+    # Together for 12.5 s, until the shorter job has done its 10 steps; then the longer one has 20 left, alone.
+    where = packable([[1.0], [1.0]], [1], [0.8, 0.8], steps_left=[30.0, 10.0])
+    found = SHARES["gavel-makespan-packed"].make(0)(where)
+    np.testing.assert_allclose(found.together, [[12.5 / 32.5]], atol=1e-4)
+    np.testing.assert_allclose(found.alone, [[20.0 / 32.5], [0.0]], atol=1e-4)
+
+
 def test_a_pair_does_its_steps_on_one_gpu() -> None:
     one, other = ("a", 1), ("b", 1)
     rates = {(one, other): (0.5, 0.25), (other, one): (0.25, 0.5), (one, one): (0.0, 0.0), (other, other): (0.0, 0.0)}
