@@ -127,7 +127,10 @@ def test_the_trace_of_an_episode_says_who_had_which_gpus() -> None:
     assert [TaskState(state).name for state in trace.tasks["state"]] == ["DONE", "RUNNING", "DONE"]
     # The fast GPUs, 2 and 3, are taken first; three GPUs are split.
     assert trace.stay_units.tolist() == [2, 3, 0, 2, 3, 0]
-    assert compute_metrics(trace)["n_finished"] == 2
+    numbers = compute_metrics(trace)
+    assert numbers["n_finished"] == 2
+    # Two GPUs for 3 s, one for 2 s, three for the last second of 6 s.
+    assert numbers["utilization"] == pytest.approx((6 + 2 + 3) / (4 * 6))
 
 
 def test_large_observations_are_a_switch_and_an_episode_is_cut_off() -> None:
