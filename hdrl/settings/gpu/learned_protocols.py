@@ -31,11 +31,17 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
     """An environment whose agent is asked again only when it sees something else than before.
 
     Its observations hold no times, and an agent that takes its best action takes the same one until they change: this
-    is what asking in every second comes to, without the millions of questions.
+    is what asking in every second comes to, without the millions of questions. Rewards in between are left out.
+
+    Parameters
+    ----------
+    env
+        The environment.
     """
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: GpuSecondsEnv) -> None:
         super().__init__(env)
+        self._batch = env.batch
         self._seen: Any = None
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
@@ -57,12 +63,13 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
         action
             The action.
         """
-        before, total, has_ended = self._seen, 0.0, False
-        while not has_ended and np.array_equal(self._seen, before):
+        while True:
+            before, counts = self._seen, self._batch.counts(0)
             self._seen, reward, terminated, truncated, info = self.env.step(action)
-            total += float(reward)
-            has_ended = bool(terminated or truncated)
-        return self._seen, total, terminated, truncated, info
+            if terminated or truncated or not np.array_equal(self._seen, before):
+                return self._seen, float(reward), terminated, truncated, info
+            if self._batch.counts(0) == counts:
+                self._batch.skip(0)
 
 
 def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: float) -> tuple[int, float, float]:

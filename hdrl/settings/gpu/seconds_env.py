@@ -163,6 +163,28 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
         found: StateDict = {name: one for name, one in self._state._asdict().items() if name not in _SHARED}
         return {**found, "windows": self._windows}
 
+    def counts(self, row: int) -> tuple[int, ...]:
+        """Return how many jobs of a row have arrived, wait, run and are done.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        return tuple(self._state.counts[row].tolist())
+
+    def skip(self, row: int) -> None:
+        """Go to the second in which something happens next: for who would start nothing until then.
+
+        Rewards of the seconds between are not paid.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        kernel.skip(self._state, row)
+
     def window(self, row: int) -> Window:
         """Return which jobs the episode of a row holds.
 

@@ -15,6 +15,8 @@ from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.making import gpu_cluster_vector
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
+from hdrl.settings.gpu.seconds_env import GpuSecondsEnv
+from hdrl.settings.gpu.synthetic import Poisson, poisson_load
 from hdrl.trace.model import TaskState
 
 # Two GPUs, four times as fast as the other two; mean speed is 2.5, so that speeds are 1.6 and 0.4.
@@ -162,6 +164,29 @@ def test_rows_do_what_single_environments_do_and_go_on_from_a_saved_state() -> N
             played, first = actions, seen
     batch.load_state_dict(saved)
     np.testing.assert_array_equal(batch.step(played)[0], first)
+
+
+def test_an_agent_that_is_asked_when_it_sees_something_else_does_the_same() -> None:
+    pytest.importorskip("torch")
+    from hdrl.agents.sac import SAC
+    from hdrl.learn.evaluate import play
+    from hdrl.settings.gpu.learned_protocols import AskedWhenItSees
+
+    env = GpuSecondsEnv(machine=SMALL, load=poisson_load(Poisson(jobs_per_s=0.05, max_gpus=3), 30, 0), max_s=1500)
+    agent = SAC(env.observation_space, env.action_space)
+    play(agent, env, seed=0)
+    every_second = env.trace()
+    asked = AskedWhenItSees(env)
+    play(agent, asked, seed=0)
+    assert every_second.stays.tobytes() == env.trace().stays.tobytes()
+    assert every_second.end_s == env.trace().end_s
+    asked.reset(seed=0)
+    n_asked, has_ended = 0, False
+    while not has_ended:
+        _, _, terminated, truncated, _ = asked.step(16)
+        n_asked, has_ended = n_asked + 1, terminated or truncated
+    assert truncated
+    assert n_asked <= 30 + 1, "only arrivals are seen"
 
 
 @pytest.mark.parametrize(
