@@ -88,12 +88,12 @@ class Question:
     @property
     def table(self) -> ValueTable:
         """The job's table."""
-        return self.values.tables[self.values.table[self.job]]
+        return self.values.tables[int(self.values.table[self.job])]
 
     @property
     def n_following(self) -> int:
         """How many sequences begin with each action."""
-        return (self.sequences.stop - self.sequences.start) // self.table.n_actions
+        return int(self.sequences.stop - self.sequences.start) // self.table.n_actions
 
 
 def _best_fixed(ask: Question) -> Floats:

@@ -202,9 +202,8 @@ class GpuSetting:
         last = first + n_items
         stays = trace.stays[(trace.stays["task"] >= first) & (trace.stays["task"] < last)].copy()
         stays["task"] -= first
-        part = {"outcomes": trace.outcomes[first:last]} if isinstance(trace, AdaptingTrace) else {}
-        load = trace.load.window(first, n_items)  # type: ignore[attr-defined]
-        return replace(trace, load=load, tasks=trace.tasks[first:last], stays=stays, **part)
+        found = replace(trace, load=trace.load.window(first, n_items), tasks=trace.tasks[first:last], stays=stays)
+        return replace(found, outcomes=found.outcomes[first:last]) if isinstance(found, AdaptingTrace) else found
 
     def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
         """Return the loads without requested times: who goes by durations knows the true ones there.

@@ -195,14 +195,14 @@ def read_values(path: Path) -> tuple[ValueTable, ...]:
 
 def _table(data: Any, where: str, path: Path) -> ValueTable:
     rows = data.get("rows") if isinstance(data, Mapping) else None
-    is_list = isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows)
-    if not is_list or not isinstance(data.get("name"), str):
+    is_list = isinstance(rows, list) and len(rows) > 0 and all(isinstance(row, Mapping) for row in rows)
+    if rows is None or not is_list or not isinstance(data.get("name"), str):
         raise ReadError(path, f"{where} is no table of values, expected an object with name and rows")
     arrays = {key: _array([row.get(key) for row in rows], f"{where}: {key}", path) for key in _DIMENSIONS}
     actions, decisions, shares = (arrays[key] for key in ("actions", "decisions", "shares"))
     n_actions, n_steps = int(actions.max()) + 1, actions.shape[1]
-    wanted = np.array(list(itertools.product(range(n_actions), repeat=n_steps))) if len(rows) <= MOST_SEQUENCES else []
-    if not np.array_equal(actions, wanted):
+    is_whole = n_actions**n_steps == len(rows) <= MOST_SEQUENCES
+    if not is_whole or not np.array_equal(actions, list(itertools.product(range(n_actions), repeat=n_steps))):
         raise ReadError(path, f"{where} has not one row for each sequence of actions, in ascending order")
     if decisions.shape != actions.shape or shares.shape[1] < 2 or arrays["draws"].shape[2] != shares.shape[1]:
         raise ReadError(path, f"{where} has not a decision for each action, and a value for each share")

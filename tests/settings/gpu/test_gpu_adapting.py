@@ -178,6 +178,7 @@ def test_what_does_not_go_together_is_one_line(load: GpuLoad) -> None:
         ({"rows": []}, "expected an object with name and rows"),
         ({"rows": rows()[:3]}, "one row for each sequence"),
         ({"rows": [rows()[0], *rows()[:3]]}, "one row for each sequence"),
+        ({"rows": [{**rows()[0], "actions": [10**9, 0]}]}, "one row for each sequence"),
         ({"rows": [{**row, "decisions": [0.4, 0.2]} for row in rows()]}, "decisions that do not ascend"),
         ({"rows": [{**row, "shares": [0.1, 0.2, 0.4, 0.6, 1.0]} for row in rows()]}, "begin at 0"),
         ({"rows": [{**row, "draws": [[0.1, 0.2]]} for row in rows()]}, "a value for each share"),
