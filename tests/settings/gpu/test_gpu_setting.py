@@ -113,6 +113,15 @@ def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
             },
             "rules have no effect with compatibility",
         ),
+        (
+            {
+                "workload": "poisson",
+                "agent": {"policy": None},
+                "rules": {"round_s": 60},
+                "learning": {"algorithm": "ppo"},
+            },
+            "rules.round_s has no effect on agents",
+        ),
     ]
     head = "arrival_time,runtime,gpus,priority\n"
     pods = (
