@@ -94,6 +94,28 @@ def _measure(plan: Any, task: tuple[int, Path]) -> None:
 
 
 @adaptation.command()
+@click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+def values(out: Path, tables: tuple[str, ...]) -> None:
+    """Write what jobs of TABLEs are worth when they are stopped early to OUT, for load.adapting of GPU clusters.
+
+    A TABLE is a file, a folder of them, or the name of shipped ones, in which * stands for anything.
+    """
+    from hdrl.errors import OutputError
+    from hdrl.files import expanded, write_json
+    from hdrl.settings.adaptation.inputs import find_tables
+    from hdrl.settings.adaptation.values import values_json
+
+    if out.suffix != ".json" or out.exists():
+        raise OutputError(
+            f"{out}: {'is there already' if out.exists() else 'is no name of a file of values'}, expected NEW.json"
+        )
+    found = [table for text in tables for table in find_tables(text, expanded(text), "TABLE")]
+    write_json(out, values_json(found), indent=None)
+    click.echo(f"{out}: what jobs of {', '.join(table.name for table in found)} are worth")
+
+
+@adaptation.command()
 def check() -> None:
     """Say on what live jobs would run here: Python, torch, its threads, CUDA and GPUs."""
     from hdrl.settings.adaptation.live.check import describe_machine

@@ -260,7 +260,7 @@ def _show(result: RunResult, setting: Setting) -> None:
     metrics = result.metrics
     for name in setting.shown_metrics:
         info = setting.metrics[name]
-        if info.hides_zero and not metrics[name]:
+        if info.hides_zero and (not metrics[name] or math.isnan(metrics[name])):
             continue
         unit = info.unit
         table.add_row(name, _number(metrics[name]), "" if unit == "1" else unit)

@@ -23,7 +23,7 @@ class MetricInfo:
     is_of_whole_run
         Whether it is undefined for a part of the items of a simulation.
     hides_zero
-        Whether it counts what went wrong, so that it is shown only where it did.
+        Whether it is shown only where it is neither zero nor missing: what went wrong, what few loads have.
     """
 
     unit: str

@@ -248,8 +248,8 @@ class OptionsFile(Block):
             *blocks, name = key.split(".")
             block = data
             for inner in blocks:
-                block = block[inner]
-            if block[name] is not None and Path(block[name]).is_absolute():
+                block = block.get(inner) or {}  # what a file may leave out
+            if block.get(name) is not None and Path(block[name]).is_absolute():
                 block[name] = Path(block[name]).name
         return data
 

@@ -34,12 +34,15 @@ class TraceFile:
         What they hold, in a few words.
     is_extra
         Whether they are written only where options ask for them by name (``also_write``).
+    is_of_few
+        Whether they are written only where a load has what they hold.
     """
 
     names: tuple[str, ...]
     write: Callable[[Any, Path], None]
     what: str
     is_extra: bool = False
+    is_of_few: bool = False
 
 
 def write_tables(trace: Trace, folder: Path) -> None:

@@ -65,9 +65,30 @@ TRAINING = {
 GPU = {
     "setting": "gpu",
     "platform": "drl-gpu",
-    "workload": "synthetic",
+    "workload": "poisson",
     "nb_jobs": 6,
     "agent": {"type": "CLASSIC", "policy": "fifo"},
+}
+GPU_ADAPTING = {
+    **GPU,
+    "load": {"adapting": {"values": "values.json"}},
+    "agent": {"type": "CLASSIC", "policy": "fifo+promise"},
+}
+VALUES = {
+    "jobs": [
+        {
+            "name": "small",
+            "rows": [
+                {
+                    "actions": [action],
+                    "decisions": [0.3],
+                    "shares": [0, 0.3, 1],
+                    "draws": [[0.1, 0.2, 0.6 + action]] * 2,
+                }
+                for action in range(2)
+            ],
+        }
+    ]
 }
 PIPELINES = {
     "setting": "pipelines",
@@ -153,7 +174,7 @@ class Places:
         (self.good / "jobs.swf").write_text(SWF)
         files = {
             **{"jobs": JOBS, "batch": BATCH, "training": TRAINING, "sweep": SWEEP},
-            **{"gpu": GPU, "gpu_sweep": GPU_SWEEP},
+            **{"gpu": GPU, "gpu_sweep": GPU_SWEEP, "gpu_adapting": GPU_ADAPTING, "values": VALUES},
             **{"pipelines": PIPELINES, "set": PIPELINE_SET, "of_file": PIPELINES_OF_FILE},
         }
         for name, content in files.items():
@@ -280,6 +301,7 @@ AREAS: dict[str, tuple[Case, int]] = {
         _part("cluster.json", "run", "BAD/gpu.json", "--set", "platform=BAD/cluster.json", "--out", "BAD/out"),
         30,
     ),
+    "values of jobs": (_part("values.json", "run", "BAD/gpu_adapting.json", "--out", "BAD/out"), 30),
     "platform in JSON": (_file("platform.json", "platform", "show", out=False), 60),
     "platform in XML": (_file("platform.xml", "platform", "show", out=False), 60),
     "log": (_file("jobs.swf", "workload", "stat", out=False), 60),

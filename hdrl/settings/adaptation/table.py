@@ -59,6 +59,9 @@ class Table:
         Shares of the time behind the last decision at which ``curves`` were measured, ascending; empty without curves.
     curves
         Validation accuracies there, shape ``(n_sequences, n_draws, n_rungs)``.
+    before
+        Validation accuracies before each decision, shape ``(n_sequences, n_draws, n_steps)``; empty if the table does
+        not hold them.
     others
         Validation and test accuracies of jobs that never adapt, under other rules, by name: ``linear-decay``; each of
         shape ``(2, n_draws)``.
@@ -78,6 +81,7 @@ class Table:
     time_left_s: Floats
     rungs: tuple[float, ...] = ()
     curves: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    before: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     others: Mapping[str, Floats] = field(default_factory=dict)
     has_validation: bool = True
 
@@ -237,6 +241,7 @@ def read_table(path: Path) -> Table:
         time_left_s=_times_left(ordered, n_actions, n_steps, budget_s, path),
         rungs=rungs,
         curves=curves,
+        before=_before(ordered, (*outcomes.shape[:2], n_steps), path),
         others=_others(data, outcomes.shape[1], path),
         has_validation="draws" in data["rows"][0],
     )
@@ -282,7 +287,7 @@ def _in_order(rows: list[dict[str, Any]], n_actions: int, n_steps: int, path: Pa
 def _array(values: Any, path: Path, what: str) -> Floats:
     try:
         found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise ReadError(path, f"has rows whose {what} are not equally many numbers") from None
     if not np.isfinite(found).all():
         raise ReadError(path, f"has rows whose {what} are not all numbers")
@@ -318,6 +323,15 @@ def _curves(
     if curves.shape != (len(rows), n_draws, len(rungs)):
         raise ReadError(path, f"has curves that are not {n_draws} times {len(rungs)} numbers")
     return tuple(rungs.tolist()), curves
+
+
+def _before(rows: list[dict[str, Any]], shape: tuple[int, ...], path: Path) -> Floats:
+    if "before" not in rows[0]:
+        return np.zeros((0, 0, 0))
+    found = _array([row.get("before") for row in rows], path, "before")
+    if found.shape != shape:
+        raise ReadError(path, f"has before that is not {shape[1]} times {shape[2]} numbers")
+    return found
 
 
 def _others(data: Mapping[str, Any], n_draws: int, path: Path) -> dict[str, Floats]:

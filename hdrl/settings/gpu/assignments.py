@@ -78,6 +78,10 @@ class Fifo:
         return kinds[-1], fitting[self._draws.randrange(len(fitting))]
 
 
+LEAST_RATE = 1e-10
+"""Steps per second of jobs on types that cannot run them, in the eyes of AlloX: as in Gavel's."""
+
+
 @dataclass
 class AlloX:
     """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times.
@@ -85,10 +89,10 @@ class AlloX:
     Attributes
     ----------
     oldest
-        Share of the waiting jobs that are looked at, in the order of arrival.
+        Share of the waiting jobs that are looked at, in the order of arrival; Gavel's simulations look at all.
     """
 
-    oldest: float = 0.3
+    oldest: float = 1.0
     _types: dict[int, int] = field(default_factory=dict)
 
     def __call__(self, situation: Situation) -> Floats:
@@ -105,7 +109,7 @@ class AlloX:
         waiting = waiting[: max(len(gpus), int(self.oldest * len(waiting)))]
         if waiting and len(gpus):
             rows = [place[job] for job in waiting]
-            took_s = situation.steps_left[rows, None] / situation.rates[rows][:, gpus]
+            took_s = situation.steps_left[rows, None] / np.maximum(situation.rates[rows][:, gpus], LEAST_RATE)
             n_places = -(-len(waiting) // len(gpus)) if len(waiting) > len(gpus) else 1
             depth = min(len(waiting), n_places + 2)
             costs = np.concatenate([(k + 1) * took_s for k in range(depth)], axis=1)
@@ -116,7 +120,8 @@ class AlloX:
                 if gpu not in queues or from_end > queues[gpu][0]:
                     queues[gpu] = (from_end, waiting[row])
             for gpu, (_, job) in queues.items():
-                self._types[job] = int(gpus[gpu])
+                if situation.rates[place[job], gpus[gpu]] > 0.0:
+                    self._types[job] = int(gpus[gpu])
         shares = np.zeros(situation.rates.shape)
         for job, kind in self._types.items():
             shares[place[job], kind] = 1.0

@@ -17,7 +17,7 @@ from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, windo
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import World, blank
 from hdrl.settings.gpu.load import GpuLoad, check_runs_on
@@ -399,6 +399,8 @@ def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], No
     found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
     for one in found:
         check(one, cluster)
+        if one.values is not None:
+            raise WorkloadError(f"{one.name}: no agent learns with jobs that adapt and end at their deadlines")
         if (one.throughputs, one.speeds) != (found[0].throughputs, found[0].speeds):
             raise OptionsError(f"{one.name} and {found[0].name} differ in throughputs or speeds: make two environments")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster
@@ -30,12 +31,18 @@ class GpuClusterSpec(PlainEnvironment):
         options
             The options of an experiment.
         """
-        return {} if self.is_compatible(options.learning.arguments) else self._rules(options)
+        if not self.is_compatible(options.learning.arguments):
+            return self._rules(options)
+        if options.rules != type(options.rules)():
+            raise OptionsError(f"{options.where}: rules have no effect with compatibility, whose world has its own")
+        return {}
 
     @staticmethod
     def _rules(options: Any) -> dict[str, Any]:
-        """Return the rules of options or of a sweep."""
+        """Return the rules of options or of a sweep; refuse rounds, which agents do not have."""
         rules = options.rules
+        if rules.round_s > 0.0:
+            raise OptionsError(f"{options.where}: rules.round_s has no effect on agents, who decide at events")
         same = {name: getattr(rules, name) for name in ("checkpoint_s", "tie", "node_order")}
         return {"restart_s": list(rules.restart_s), "levels": list(rules.levels), **same}
 

@@ -10,16 +10,21 @@ import numpy as np
 from hdrl.files import atomic_write
 from hdrl.metrics.formulas import summary
 from hdrl.metrics.tasks import is_finished
+from hdrl.settings.gpu.advisors import AdaptingTrace
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
 from hdrl.trace.model import TaskTrace
 
-JOBS_FILE, PRIORITY_FILE = "jobs.csv", "per_priority.csv"
+JOBS_FILE, PRIORITY_FILE, VALUES_FILE = "jobs.csv", "per_priority.csv", "values.csv"
 
 JOB_COLUMNS = (
     *("job_id", "user_id", "arrival_time", "start_time", "finish_time", "runtime", "gpus", "gpu_milli"),
     *("priority", "jct", "wait_time", "allocation"),
 )
 """Columns of the job log: those of HenryAJX/DRL_Scheduler, times in seconds, and the share of each GPU."""
+
+
+VALUE_COLUMNS = ("job", "table", "draw", "actions", "granted", "value", "expected", "best", "best_whole")
+"""Columns of what jobs are worth; ``actions`` are those that a job came to, a digit for each."""
 
 
 def write_jobs(trace: TaskTrace, folder: Path) -> None:
@@ -77,9 +82,33 @@ def write_priorities(trace: TaskTrace, folder: Path) -> None:
             rows.writerow([one, int(mine.sum()), int((mine & finished).sum()), *(numbers[name] for name in statistics)])
 
 
+def write_values(trace: TaskTrace, folder: Path) -> None:
+    """Write what jobs that adapt were granted, what was done to them, and what they are worth; nothing for others.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets ``values.csv``.
+    """
+    if not isinstance(trace, AdaptingTrace):
+        return
+    values = trace.load.values  # type: ignore[attr-defined]
+    with atomic_write(folder / VALUES_FILE) as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(VALUE_COLUMNS)
+        for job, outcome in enumerate(trace.outcomes):
+            table = values.tables[values.table[job]]
+            actions = "".join(map(str, table.actions(int(outcome["sequence"]))[: outcome["n_decisions"]]))
+            numbers = [float(outcome[name]) for name in VALUE_COLUMNS[4:]]
+            rows.writerow([job, table.name, int(values.draw[job]), actions, *numbers])
+
+
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on GPUs"),
     TraceFile((JOBS_FILE,), write_jobs, "the log of finished jobs"),
     TraceFile((PRIORITY_FILE,), write_priorities, "completion times by priority"),
+    TraceFile((VALUES_FILE,), write_values, "what jobs that adapt were granted and are worth", is_of_few=True),
 )
 """What a run folder holds of a Trace."""

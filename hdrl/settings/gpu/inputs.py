@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from hdrl.errors import OptionsError
+from hdrl.settings.gpu import google
 from hdrl.settings.gpu.gavel_jobs import gavel_load
+from hdrl.settings.gpu.heard import GAVEL, POISSON
 from hdrl.settings.gpu.load import GpuLoad, check_runs_on, without_unrunnable
 from hdrl.settings.gpu.machine import Cluster
-from hdrl.settings.gpu.options import AnyLoadOptions
+from hdrl.settings.gpu.options import AdaptingOptions, AnyLoadOptions
 from hdrl.settings.gpu.readers import read_trace
 from hdrl.settings.gpu.synthetic import Poisson, poisson_load
 from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
-
-POISSON, GAVEL = "poisson", "gavel"
+from hdrl.settings.gpu.values import draw_values, read_values
 
 GENERATORS = (POISSON, GAVEL)
 """Workloads that are generated."""
@@ -61,7 +62,29 @@ def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) ->
     if offered is not None:
         found = found.scaled(cluster, offered)
     check_runs_on(found, cluster)
-    return found
+    return adapting(found, options, cluster, load.seed)
+
+
+def adapting(load: GpuLoad, options: Any, cluster: Cluster, seed: int) -> GpuLoad:
+    """Return a load of jobs that adapt and end at their deadlines, if options say so; the load itself if not.
+
+    Their users say how long they train, so that this is no secret.
+
+    Parameters
+    ----------
+    load, options, cluster
+        The load, options or a sweep, and the cluster.
+    seed
+        Seed of the draws of tables and trainings.
+    """
+    chosen: AdaptingOptions | None = options.load.adapting
+    if chosen is None:
+        return load
+    jobs = load.jobs.copy()
+    jobs["deadline_s"] = jobs["arrival_s"] + chosen.deadline * load.mean_s(cluster)
+    jobs["requested_s"] = load.isolated_s(cluster)
+    values = draw_values(read_values(options.path_of(chosen.values)), load.n_items, seed)
+    return replace(load, jobs=jobs, values=values, origin={**load.origin, "deadline": chosen.deadline})
 
 
 def _source(options: Any, text: str) -> GpuLoad:
@@ -83,7 +106,13 @@ def _source(options: Any, text: str) -> GpuLoad:
         raise OptionsError(
             f"{options.where}: workload {text!r} is no file, and none of the generators {', '.join(GENERATORS)}"
         )
-    return read_trace(path, form=load.form, speeds=load.speeds, gpus_per_machine=load.gpus_per_machine)
+    found = read_trace(path, form=load.form, speeds=load.speeds, gpus_per_machine=load.gpus_per_machine)
+    form, usual = found.origin["format"], AnyLoadOptions().gpus_per_machine
+    if load.gpus_per_machine != usual and form not in google.FORMATS:
+        raise OptionsError(
+            f"{options.where}: load.gpus_per_machine has no effect on {text}, whose format {form} has GPUs"
+        )
+    return found
 
 
 def _throughputs(options: Any) -> Throughputs:

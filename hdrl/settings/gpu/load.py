@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hdrl.errors import WorkloadError
 from hdrl.settings.gpu.machine import Cluster
 from hdrl.settings.gpu.throughputs import Profile, Throughputs
+from hdrl.settings.gpu.values import JobValues
 
 WHOLE_GPU = 1000
 """Shares of a GPU are counted in thousandths."""
@@ -72,6 +73,8 @@ class GpuLoad:
         What is odd about the source, a line each.
     origin
         What it was made from.
+    values
+        What jobs are worth that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
     """
 
     name: str
@@ -85,6 +88,7 @@ class GpuLoad:
     n_dropped: Mapping[str, int] = field(default_factory=dict)
     faults: Sequence[str] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    values: JobValues | None = None
 
     def __post_init__(self) -> None:
         jobs = self.jobs
@@ -125,13 +129,16 @@ class GpuLoad:
             )
         if n_items == len(self.jobs):
             return self
-        return replace(self, jobs=self.jobs[start : start + n_items])
+        values = None if self.values is None else self.values.window(start, n_items)
+        return replace(self, jobs=self.jobs[start : start + n_items], values=values)
 
     def sha256(self) -> str:
         """Return the SHA-256 of all jobs and of what their run times follow from."""
         digest = hashlib.sha256(np.ascontiguousarray(self.jobs).tobytes())
         table = None if self.throughputs is None else self.throughputs.sha256()
         rest = [self.kinds, self.constraints, table, self.speeds, self.spread_speed]
+        if self.values is not None:
+            rest.append(self.values.sha256())
         digest.update(json.dumps(rest).encode())
         return digest.hexdigest()
 
@@ -235,8 +242,8 @@ class GpuLoad:
         with np.errstate(divide="ignore"):
             return np.asarray(self.jobs["work"] / self.best_rates(cluster))
 
-    def gpu_seconds(self, cluster: Cluster) -> NDArray[np.float64]:
-        """Return the GPU time of each job at the mean speed of the GPUs that it may run on.
+    def mean_s(self, cluster: Cluster) -> NDArray[np.float64]:
+        """Return how long each job takes at the mean speed of the GPUs that it may run on.
 
         Parameters
         ----------
@@ -248,8 +255,17 @@ class GpuLoad:
         weights = bits * cluster.gpus_of_type
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = (rates[numbers, :, 0] * weights).sum(axis=1) / weights.sum(axis=1)
-            seconds = self.jobs["work"] / mean * self.jobs["n_gpus"] * self.jobs["gpu_milli"] / WHOLE_GPU
-        return np.asarray(seconds)
+            return np.asarray(self.jobs["work"] / mean)
+
+    def gpu_seconds(self, cluster: Cluster) -> NDArray[np.float64]:
+        """Return the GPU time of each job at the mean speed of the GPUs that it may run on.
+
+        Parameters
+        ----------
+        cluster
+            The cluster.
+        """
+        return np.asarray(self.mean_s(cluster) * self.jobs["n_gpus"] * self.jobs["gpu_milli"] / WHOLE_GPU)
 
     def offered(self, cluster: Cluster) -> float | None:
         """Return the GPU time that arrives per time, as a share of all GPUs; ``None`` where all jobs come at once.
@@ -333,9 +349,11 @@ def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
     kinds, firsts = np.unique(wanted, axis=0, return_index=True)
     for kind, place in zip(kinds.tolist(), firsts.tolist(), strict=True):
         if not _fits_empty(cluster, *kind):
+            has = ", ".join(f"{count} {name}" for name, count in cluster.unit_kinds.items())
             raise WorkloadError(
                 f"{load.name}: job {place} asks for {kind[1]} GPUs, {kind[2] / 1000:g} cores and {kind[3]} MiB,"
-                f" which {cluster.name} cannot give it even when it is empty ({dict(cluster.unit_kinds)})"
+                f" which {cluster.name} cannot give it even when it is empty: it has {has}, and a job's GPUs are of one"
+                " type; load.unrunnable 'leave out' goes on without such jobs"
             )
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.formulas import ratio, summary
 from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, STATISTICS, count_states, is_finished
+from hdrl.settings.gpu.advisors import AdaptingTrace
 from hdrl.settings.gpu.bounds import jct_bound_s
 from hdrl.settings.gpu.load import WHOLE_GPU
-from hdrl.trace.model import TaskTrace
+from hdrl.trace.model import TaskState, TaskTrace
 
 _THEMIS = "Mahajan et al., Themis, NSDI 2020, with the mean number of jobs of the cluster"
 _GOEMANS = "mean busy times of Goemans et al., SIAM J. Discrete Math. 15(2), 2002"
@@ -72,7 +73,12 @@ def _own() -> dict[str, MetricInfo]:
         "n_missed": MetricInfo(
             "1", "jobs that end behind their deadlines, or never", OWN, lower_is_better=True, hides_zero=True
         ),
-        "utilization": MetricInfo("1", "GPU time of all jobs / (GPUs * makespan_s)", QUEUEING, lower_is_better=False),
+        "utilization": MetricInfo(
+            "1",
+            "GPU time of all jobs / (GPUs * makespan_s, or all the time if some run at the end)",
+            QUEUEING,
+            lower_is_better=False,
+        ),
         "flops_utilization": MetricInfo(
             "1", "the same, each GPU weighted by its FLOPS", "HenryAJX/DRL_Scheduler", lower_is_better=False
         ),
@@ -85,6 +91,27 @@ def _own() -> dict[str, MetricInfo]:
     }
 
 
+def _of_values() -> dict[str, MetricInfo]:
+    def of_jobs(formula: str, *, lower: bool | None) -> MetricInfo:
+        return MetricInfo("1", formula, OWN, lower_is_better=lower, hides_zero=True)
+
+    return {
+        "mean_value": of_jobs(
+            "mean over all jobs of what they are worth at their ends; 0 if they never ran", lower=False
+        ),
+        "mean_grant": of_jobs("mean over all jobs of the share of their budget that they got", lower=False),
+        "share_without_result": of_jobs("share of jobs that never ran", lower=True),
+        "grant_regret": of_jobs(
+            "mean over all jobs of (mean value of the best sequence with the whole budget - that with what they got)",
+            lower=True,
+        ),
+        "advice_regret": of_jobs(
+            "mean over all jobs of (mean value of the best sequence with what they got - that of the one followed)",
+            lower=True,
+        ),
+    }
+
+
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
     {
         **COUNTS,
@@ -92,6 +119,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
         "throughput_jobs_per_h": MACHINE["throughput_jobs_per_h"],
         **_distributions(),
         **_own(),
+        **_of_values(),
     }
 )
 """Every metric that `compute_metrics` gives, in its order."""
@@ -129,8 +157,13 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
         ("fair_rho", "", rho),
     ):
         result |= {f"{name}_{kind}{suffix}": value for name, value in summary(values).items()}
-    total = cluster.n_units * makespan_s
-    bound_s = jct_bound_s(load, cluster, jobs_per_gpu=2 if is_packed else 1)  # type: ignore[arg-type]
+    # Jobs that run when the simulation ends hold GPUs up to then.
+    still_run = (tasks["state"] == TaskState.RUNNING).any()
+    span_s = float(trace.end_s - release_s.min()) if still_run else makespan_s
+    total = cluster.n_units * span_s
+    # Jobs that are ended at their deadlines may leave earlier than any schedule could bring them to an end.
+    ends_early = load.values is not None  # type: ignore[attr-defined]
+    bound_s = math.nan if ends_early else jct_bound_s(load, cluster, jobs_per_gpu=2 if is_packed else 1)  # type: ignore[arg-type]
     result |= {
         "mean_censored_jct_s": float(censored_s.mean()),
         "jct_bound_s": bound_s,
@@ -139,24 +172,39 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
             float((jct_s * jobs["priority"][finished]).sum()), float(jobs["priority"][finished].sum())
         ),
         "share_unfair": float(np.mean(rho > 1.0)) if len(rho) else math.nan,
-        "n_missed": float(np.sum(np.where(finished, end_s, np.inf) > tasks["deadline_s"])),
+        "n_missed": float(np.sum(np.where(tasks["state"] == TaskState.DONE, end_s, np.inf) > tasks["deadline_s"])),
         "utilization": ratio(float(gpu_s.sum()), total),
-        "flops_utilization": _flops_utilization(trace, gpu_s, makespan_s),
+        "flops_utilization": _flops_utilization(trace, gpu_s, span_s),
         "busy_utilization": ratio(float(gpu_s.sum()) - trace.counts["lost_gpu_s"], total),
         "n_preemptions": trace.counts["n_preemptions"],
         "n_migrations": trace.counts["n_migrations"],
         "lost_gpu_h": trace.counts["lost_gpu_s"] / 3600,
+        **_worth(trace),
     }
     return {name: float(result[name]) for name in METRICS}
 
 
-def _flops_utilization(trace: TaskTrace, gpu_s: Floats, makespan_s: float) -> float:
+def _worth(trace: TaskTrace) -> dict[str, float]:
+    """Return what jobs that adapt are worth; NaN where they do not."""
+    if not isinstance(trace, AdaptingTrace):
+        return dict.fromkeys(_of_values(), math.nan)
+    found = trace.outcomes
+    return {
+        "mean_value": float(found["value"].mean()),
+        "mean_grant": float(found["granted"].mean()),
+        "share_without_result": float(np.mean(found["granted"] == 0.0)),
+        "grant_regret": float((found["best_whole"] - found["best"]).mean()),
+        "advice_regret": float((found["best"] - found["expected"]).mean()),
+    }
+
+
+def _flops_utilization(trace: TaskTrace, gpu_s: Floats, span_s: float) -> float:
     """Return the share of the FLOPS of all GPUs that jobs held."""
     cluster = trace.machine
     speeds, kinds = cluster.speeds, cluster.type_of_gpu  # type: ignore[attr-defined]
     held = trace.stays["n_units"] > 0
     first = trace.stay_units[trace.stays["first_unit"][held]]
-    return ratio(float((gpu_s[held] * speeds[kinds[first]]).sum()), cluster.n_units * makespan_s)
+    return ratio(float((gpu_s[held] * speeds[kinds[first]]).sum()), cluster.n_units * span_s)
 
 
 def fair_rho(trace: TaskTrace, isolated_s: Floats) -> Floats:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from hdrl.options.block import Block
 from hdrl.options.file import ExperimentOptions, PathText, Seed
@@ -69,6 +69,17 @@ class GavelOptions(Block):
     multi_priority: bool = Field(default=False, description="Whether a fifth of the jobs have a priority of 5.")
 
 
+class AdaptingOptions(Block):
+    """Jobs that adapt while they train, and are ended at their deadlines; see `hdrl.settings.gpu.advisors`."""
+
+    values: PathText = Field(description="What jobs are worth: a JSON file of hdrl adaptation values.")
+    deadline: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        default=2.0,
+        description="When a job is ended at the latest: so many times its budget after its arrival. Its budget is how"
+        " long it takes at the mean speed of GPUs.",
+    )
+
+
 class AnyLoadOptions(Block):
     """How workloads become jobs, but for how many of them arrive when."""
 
@@ -91,6 +102,15 @@ class AnyLoadOptions(Block):
     seed: Seed = Field(default=0, description="Seed of generated jobs.")
     poisson: PoissonOptions = Field(default_factory=PoissonOptions, description="Generated jobs: poisson.")
     gavel: GavelOptions = Field(default_factory=GavelOptions, description="Generated jobs: gavel.")
+    adapting: AdaptingOptions | None = Field(
+        default=None, description="Jobs that adapt: what they are worth, and when they are ended; null: they do not."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out jobs that do not adapt: what runs without them write is older than they are."""
+        data: dict[str, Any] = handler(self)
+        return data if self.adapting is not None else {key: value for key, value in data.items() if key != "adapting"}
 
 
 class LoadOptions(AnyLoadOptions):
@@ -123,7 +143,7 @@ class GpuOptions(ExperimentOptions):
     load: LoadOptions = Field(default_factory=LoadOptions, description="How the workload becomes jobs.")
     rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")
 
-    path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.throughputs")
+    path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.throughputs", "load.adapting.values")
 
 
 class GpuSweep(SettingSweep):

@@ -110,14 +110,31 @@ def _speed(situation: Situation, one: int, other: int) -> float:
 def las_packed(situation: Situation) -> Packed:
     """Return max-min fair shares of throughput, relative to the sum over all types, where jobs may run in pairs.
 
-    A linear program over groups of jobs that are alike; all jobs of a group, and all pairs of two groups, get the same.
+    Parameters
+    ----------
+    situation
+        What is there.
+    """
+    return _max_min(situation, situation.sizes / situation.priorities / situation.rates.sum(axis=1))
+
+
+def makespan_packed(situation: Situation) -> Packed:
+    """Return the shares under which the last job ends as early as it can, where jobs may run in pairs.
 
     Parameters
     ----------
     situation
         What is there.
     """
-    keys = np.column_stack([situation.profiles, situation.priorities, situation.rates])
+    return _max_min(situation, situation.steps_left.mean() / situation.steps_left)
+
+
+def _max_min(situation: Situation, weights: Floats) -> Packed:
+    """Return the shares with the largest smallest throughput times weight.
+
+    A linear program over groups of jobs that are alike; all jobs of a group, and all pairs of two groups, get the same.
+    """
+    keys = np.column_stack([situation.profiles, -weights, situation.rates])
     _, first, group, counts = np.unique(keys, axis=0, return_index=True, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     n = len(first)
@@ -127,7 +144,7 @@ def las_packed(situation: Situation) -> Packed:
     runs = np.all(together > 0.0, axis=2) & (rates[left] > 0.0) & (rates[right] > 0.0)
     can = np.any(runs, axis=1) & ((left != right) | (counts[left] > 1))
     left, right, together = left[can], right[can], (together * runs[:, :, None])[can]
-    weight = sizes / situation.priorities[first] / rates.sum(axis=1)
+    weight = weights[first]
     found = _solve_groups(situation.gpus, counts, sizes, rates * weight[:, None], (left, right), together, weight)
     alone = found[:n] / counts[:, None]
     n_pairs = np.where(left == right, counts[left] * (counts[left] - 1) / 2.0, counts[left] * counts[right])

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from hdrl.errors import OptionsError, UnknownName
+from hdrl.settings.gpu.advisors import NAMES as ADVISORS
+from hdrl.settings.gpu.advisors import NEVER, is_advisor
 from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.shares import SHARES
 
@@ -93,12 +95,15 @@ class Policy:
         Names of `ORDERS`, `PLACEMENTS` and `RULES`.
     preempts
         Whether running jobs give way.
+    advisor
+        Who advises jobs that adapt, see `hdrl.settings.gpu.advisors`.
     """
 
     order: str
     placement: str = "consolidated"
     rule: str = "strict"
     preempts: bool = False
+    advisor: str = NEVER
 
     @property
     def name(self) -> str:
@@ -111,6 +116,8 @@ class Policy:
             parts.append(self.rule)
         if self.preempts != order.preempts:
             parts.append(PREEMPT)
+        if self.advisor != NEVER:
+            parts.append(self.advisor)
         return "+".join(parts)
 
     @property
@@ -125,7 +132,7 @@ class Policy:
 
 
 def read_policy(text: str) -> Policy:
-    """Read a policy: ``order[+placement][+rule][+preempt]``, for instance ``sjf+fgd`` or ``fifo+easy``.
+    """Read a policy: ``order[+placement][+rule][+preempt][+advisor]``, for instance ``sjf+fgd`` or ``srsf+promise``.
 
     Parameters
     ----------
@@ -140,14 +147,19 @@ def read_policy(text: str) -> Policy:
         If parts contradict each other.
     """
     first, *parts = (part.strip().lower().replace("_", "-") for part in text.split("+"))
+    if first in SHARES:
+        raise OptionsError(
+            f"policy {text!r}: {first} shares out GPUs in rounds of its own, leave what is behind it out"
+        )
     if first not in ORDERS:
         raise UnknownName("policy of GPU clusters", first, [*ORDERS, *SHARES])
     order = ORDERS[first]
     given: dict[str, str] = {}
     for part in parts:
         what = "placement" if part in PLACEMENTS else "rule" if part in RULES else part
-        if what not in ("placement", "rule", PREEMPT):
-            raise UnknownName("placement or rule", part, [*PLACEMENTS, *RULES, PREEMPT])
+        what = "advisor" if is_advisor(part) else what
+        if what not in ("placement", "rule", "advisor", PREEMPT):
+            raise UnknownName("placement, rule or advisor", part, [*PLACEMENTS, *RULES, PREEMPT, *ADVISORS])
         if what in given:
             raise OptionsError(f"policy {text!r} says its {what} twice: {given[what]} and {part}")
         given[what] = part
@@ -156,7 +168,8 @@ def read_policy(text: str) -> Policy:
         raise OptionsError(f"policy {text!r}: EASY reserves GPUs for jobs that never give way, leave preemption out")
     if first == "drf" and (rule != "skip" or preempts):
         raise OptionsError(f"policy {text!r}: drf has a rule of its own, leave {rule!r} and {PREEMPT!r} out")
-    return Policy(first, given.get("placement", next(iter(PLACEMENTS))), rule, preempts)
+    placement, advisor = given.get("placement", next(iter(PLACEMENTS))), given.get("advisor", NEVER)
+    return Policy(first, placement, rule, preempts, advisor)
 
 
 def policy_names() -> list[str]:

@@ -73,7 +73,7 @@ class GpuPolicies(PlainPolicies):
         return policy not in SHARES and read_policy(policy).draws
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy goes by how long jobs take: traces of GPU clusters hold no requested times.
+        """Tell whether a policy goes by how long jobs take, which traces of GPU clusters do not say, or by the future.
 
         Parameters
         ----------
@@ -82,4 +82,5 @@ class GpuPolicies(PlainPolicies):
         """
         if policy in SHARES:
             return SHARES[policy].knows_work
-        return read_policy(policy).needs_durations
+        one = read_policy(policy)
+        return one.needs_durations or one.advisor == "oracle"

@@ -33,8 +33,9 @@ FGD_TIES: tuple[tuple[str, str, str], ...] = (
 )
 """Placement, tie rule and node order of the rows of ``gpu-fgd-ties``."""
 
-SEED_TRACES = ("heavy", "low")
-"""Cut traces of the DRL scheduler whose table its program gives again; that of the medium one is of another version."""
+SEED_TRACES = ("heavy", "low", "medium")
+"""Cut traces of the DRL scheduler. Its program gives its table of the first two again; that of the medium one is of
+another version of trace or program."""
 
 SEED_END_S = 15_000_000.0
 """When its runs ended."""
@@ -42,7 +43,7 @@ SEED_END_S = 15_000_000.0
 SEED_LOADS = (0.5, 0.7, 0.85, 0.95)
 """Offered loads at which its baselines are looked at, too."""
 
-SEED_OFF = ("first_16_alone", "priority_order", "one_type_fits", "one_start_per_second", "equal_speeds")
+SEED_OFF = ("first_16_alone", "priority_order", "one_type_fits", "one_start_per_second", "equal_speeds", "no_gpu_jobs")
 """Its errors that change what happens, not only what is told of it."""
 
 GAVEL_RATES = (0.4, 2.0, 5.2)

@@ -71,11 +71,7 @@ def simulate_rounds(
     """
     if policy not in SHARES:
         raise UnknownName("policy of shares", policy, SHARES)
-    check_runs_on(load, cluster)
-    if np.any((load.jobs["gpu_milli"] < WHOLE_GPU) | (load.jobs["n_gpus"] < 1)):
-        raise WorkloadError(f"{load.name}: policies in rounds know whole GPUs alone; some jobs take shares, or none")
-    if np.any(load.jobs["n_gpus"] > cluster.gpus_of_type.max()):
-        raise WorkloadError(f"{load.name}: a job is wider than every type of {cluster.name}")
+    _check_jobs(load, cluster)
     chosen = SHARES[policy]
     state, names = _new(cluster, load, chosen, round_s or ROUND_S, reset_s, window)
     packing = Packing(*_pair_rates(cluster, load, names)) if chosen.packs else None
@@ -98,6 +94,17 @@ def simulate_rounds(
             state = _with_more_room(state)
         else:
             raise SimulationError(f"{load.name}: no job comes or runs any more, and the window has not ended")
+
+
+def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
+    """Refuse jobs that policies in rounds do not know."""
+    check_runs_on(load, cluster)
+    if load.values is not None:
+        raise WorkloadError(f"{load.name}: policies in rounds know no jobs that adapt and end at their deadlines")
+    if np.any((load.jobs["gpu_milli"] < WHOLE_GPU) | (load.jobs["n_gpus"] < 1)):
+        raise WorkloadError(f"{load.name}: policies in rounds know whole GPUs alone; some jobs take shares, or none")
+    if np.any(load.jobs["n_gpus"] > cluster.gpus_of_type.max()):
+        raise WorkloadError(f"{load.name}: a job is wider than every type of {cluster.name}")
 
 
 def _new(

@@ -152,7 +152,9 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
             n, now_s = state.n_jobs[row], state.now_s[row]
             arrivals_s, ends_s = state.arrival_s[row, :n], state.end_s[row, :n]
             is_done = state.is_done[row, :n] > 0
-            counted = is_done if "finished_alone" in self.errors else arrivals_s < now_s
+            # Of an episode in which no job ends there is no mean of those that did; validation needs a number.
+            counts_done = "finished_alone" in self.errors and is_done.any()
+            counted = is_done if counts_done else arrivals_s < now_s
             jcts_s = np.where(is_done, ends_s, now_s) - arrivals_s
             found["n_finished"][row] = is_done.sum()
             found["mean_jct_s"][row] = jcts_s[counted].mean() if counted.any() else math.nan
@@ -162,6 +164,28 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
     def _state_arrays(self) -> StateDict:
         found: StateDict = {name: one for name, one in self._state._asdict().items() if name not in _SHARED}
         return {**found, "windows": self._windows}
+
+    def counts(self, row: int) -> tuple[int, ...]:
+        """Return how many jobs of a row have arrived, wait, run and are done.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        return tuple(self._state.counts[row].tolist())
+
+    def skip(self, row: int) -> None:
+        """Go to the second in which something happens next: for who would start nothing until then.
+
+        Rewards of the seconds between are not paid.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        kernel.skip(self._state, row)
 
     def window(self, row: int) -> Window:
         """Return which jobs the episode of a row holds.

@@ -12,17 +12,20 @@ import numpy as np
 
 from hdrl.figures.tables import read_table_run
 from hdrl.metrics.tasks import UNRUN
+from hdrl.registry import Registry
+from hdrl.setting import ReproduceProtocol
+from hdrl.settings.gpu.advisors import AdaptingTrace
 from hdrl.settings.gpu.environments import GpuClusterSpec
 from hdrl.settings.gpu.figures import FIGURES
 from hdrl.settings.gpu.files import FILES
-from hdrl.settings.gpu.inputs import POISSON, load_of, poisson_model
-from hdrl.settings.gpu.load import GpuLoad
+from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
+from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
+from hdrl.settings.gpu.load import GpuLoad, check_runs_on
 from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.settings.gpu.policybook import GpuPolicies
-from hdrl.settings.gpu.protocols import PROTOCOLS
-from hdrl.settings.gpu.synthetic import at_offered_load
+from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskTrace
 
 HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
@@ -44,12 +47,20 @@ class GpuSetting:
     shown_metrics = (
         *("n_jobs", "makespan_s", "mean_jct_s", "p95_jct_s", "p99_jct_s", "mean_queueing_s", "mean_slowdown"),
         *("mean_fair_rho", "share_unfair", "utilization", "flops_utilization", "n_preemptions", *UNRUN),
+        *("mean_value", "mean_grant", "share_without_result", "grant_regret", "advice_regret"),
     )
     unrun: Sequence[str] = UNRUN
     files = FILES
     generator = POISSON
     figures = FIGURES
-    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
+
+    @property
+    def protocols(self) -> Registry[ReproduceProtocol]:
+        """Claimed experiments that are more than one comparison."""
+        import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
+        from hdrl.settings.gpu.protocols import PROTOCOLS
+
+        return PROTOCOLS
 
     def read(self, folder: Path, name: str | None = None) -> Any:
         """Return what the files of a run hold.
@@ -79,6 +90,7 @@ class GpuSetting:
         options, machine
             The options and the cluster.
         """
+        check_load_options(options, [kind_of(options.workload)])
         return load_of(options, options.workload, machine, options.load.offered)
 
     def loads(self, sweep: GpuSweep, machine: Cluster) -> list[GpuLoad]:
@@ -90,6 +102,7 @@ class GpuSetting:
             The sweep and the cluster.
         """
         offered = sweep.load.offered
+        check_load_options(sweep, map(kind_of, sweep.workloads))
         if not isinstance(offered, list):
             return [load_of(sweep, text, machine, offered) for text in sweep.workloads]
         found = [(load_of(sweep, text, machine, one), one) for text in sweep.workloads for one in offered]
@@ -105,9 +118,11 @@ class GpuSetting:
         """
         model = poisson_model(sweep.load)
         most = int(machine.gpus_of_type.max())
-        if model.max_gpus > most:
+        if model.max_gpus > most and sweep.load.poisson.max_gpus == Poisson().max_gpus:
             model = replace(model, max_gpus=most, min_gpus=min(model.min_gpus, most))
-        return at_offered_load(model, n_items, machine, offered_load, seed)
+        load = at_offered_load(model, n_items, machine, offered_load, seed)
+        check_runs_on(load, machine)
+        return adapting(load, sweep, machine, seed)
 
     def offered_load(self, machine: Cluster, load: GpuLoad) -> float | None:
         """Return the GPU time that arrives per time, as a share of all GPUs.
@@ -160,6 +175,8 @@ class GpuSetting:
 
         if policy in SHARES:
             round_s = 0.0 if options is None else options.rules.round_s
+            if options is not None:
+                check_rules(options.rules, policy)
             return simulate_rounds(machine, load, policy, seed=seed, round_s=round_s, progress=progress)
         rules = None if options is None else options.rules.rules()
         return simulate(machine, load, read_policy(policy), seed=seed, rules=rules, progress=progress)
@@ -185,7 +202,8 @@ class GpuSetting:
         last = first + n_items
         stays = trace.stays[(trace.stays["task"] >= first) & (trace.stays["task"] < last)].copy()
         stays["task"] -= first
-        return replace(trace, load=trace.load.window(first, n_items), tasks=trace.tasks[first:last], stays=stays)
+        found = replace(trace, load=trace.load.window(first, n_items), tasks=trace.tasks[first:last], stays=stays)
+        return replace(found, outcomes=found.outcomes[first:last]) if isinstance(found, AdaptingTrace) else found
 
     def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
         """Return the loads without requested times: who goes by durations knows the true ones there.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.gpu.assignments import AlloX, Fifo
 from hdrl.settings.gpu.linear import solve
-from hdrl.settings.gpu.packing import Gandiva, Packed, las_packed
+from hdrl.settings.gpu.packing import Gandiva, Packed, las_packed, makespan_packed
 from hdrl.settings.gpu.situation import Floats, Ints, Situation
 
 Shares: TypeAlias = Callable[[Situation], "Floats | Packed"]
@@ -255,6 +255,9 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
         "gavel-isolated": SharePolicy(_always(isolated), "an equal part of the cluster for each job"),
         "gavel-las-packed": SharePolicy(
             _always(las_packed), "max-min fairness of throughput, jobs in pairs, too", knows_rates=True, packs=True
+        ),
+        "gavel-makespan-packed": SharePolicy(
+            _always(makespan_packed), "makespan, jobs in pairs, too", knows_rates=True, knows_work=True, packs=True
         ),
         "gandiva": SharePolicy(
             Gandiva, "equal parts; where jobs are too many, pairs of them are drawn", knows_rates=True, packs=True

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.cache import compile_once
-from hdrl.errors import SimulationError
+from hdrl.errors import OptionsError, SimulationError
 from hdrl.seeding import stream
+from hdrl.settings.gpu.advisors import NEVER, advise
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
 from hdrl.settings.gpu.kernel.state import World, blank
@@ -54,19 +55,22 @@ def simulate(
     WorkloadError
         If a job can never run.
     OptionsError
-        If policy and rules do not go together.
+        If policy, rules and load do not go together.
     SimulationError
         If jobs wait for ever.
     """
+    rules = rules or Rules()
     check_runs_on(load, cluster)
-    world = new_world(cluster, load, policy, seed=seed, rules=rules or Rules(), records=True)
+    _check_adapts(load, policy, rules)
+    world = new_world(cluster, load, policy, seed=seed, rules=rules, records=True)
     entries.begin(world)
     while True:
         why = entries.run(world, STEPS_AT_ONCE)
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
         if why == codes.FINISHED:
-            return trace_of(cluster, load, world)
+            trace = trace_of(cluster, load, world)
+            return trace if load.values is None else advise(trace, _overheads_of(world), policy.advisor)
         if why == codes.NEEDS_ROOM:
             world = _with_more_room(world)
         elif why == codes.STUCK:
@@ -75,6 +79,17 @@ def simulate(
                 f"{load.name}: {waiting} jobs wait for ever on {cluster.name} under {policy.name}, nothing runs;"
                 f" the first is job {int(world.queue[0, world.counts[0, state.QUEUE_HEAD]])}"
             )
+
+
+def _check_adapts(load: GpuLoad, policy: Policy, rules: Rules) -> None:
+    """Raise if a policy advises jobs that do not adapt, or jobs that do would forget what they were advised."""
+    if load.values is None and policy.advisor != NEVER:
+        raise OptionsError(
+            f"policy {policy.name}: the jobs of {load.name} do not adapt, so that {policy.advisor} advises nobody; give"
+            " load.adapting, or leave it out"
+        )
+    if load.values is not None and rules.checkpoint_s > 0.0:
+        raise OptionsError("rules.checkpoint_s does not go with load.adapting: jobs that adapt lose nothing")
 
 
 def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str, Any]:
@@ -213,7 +228,9 @@ def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
     for name, column in (("milli", "gpu_milli"), ("cpu", "cpu_milli"), ("memory", "memory_mib")):
         columns[name] = np.ascontiguousarray(jobs[column])
     told = jobs["requested_s"] * load.best_rates(cluster)
+    limit_s = np.full(load.n_items, np.inf) if load.values is None else np.ascontiguousarray(jobs["deadline_s"])
     return columns | {
+        "limit_s": limit_s,
         "user": jobs["user"] + 1,
         "profile": load.profiles(cluster)[0],
         "allowed": load.allowed(cluster),
@@ -241,7 +258,7 @@ def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first:
 def _with_more_room(world: World) -> World:
     """Return a world whose log is twice as long."""
     longer = {}
-    for name in ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_rate", "stay_units"):
+    for name in ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_rate", "stay_overhead_s", "stay_units"):
         old = getattr(world, name)
         longer[name] = np.concatenate([old, np.zeros_like(old)])
     return world._replace(**longer)
@@ -259,7 +276,9 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
     tasks = np.zeros(n, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
     tasks["start_s"], tasks["end_s"] = world.start_s[0, :n], world.end_s[0, :n]
-    tasks["state"] = np.where(world.status[0, :n] == codes.DONE, TaskState.DONE, world.status[0, :n])
+    status = world.status[0, :n]
+    never_ran = (status == codes.OVERRAN) & (tasks["start_s"] < 0.0)
+    tasks["state"], tasks["end_s"][never_ran] = np.where(never_ran, TaskState.WAITING, status), -1.0
     tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
     stays, units = _stays_of(world)
     counts, sums = world.counts[0], world.sums[0]
@@ -293,6 +312,12 @@ def _stays_of(world: World) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     return stays[by_start], world.stay_units[:n_units].astype(np.int32)
 
 
+def _overheads_of(world: World) -> NDArray[np.float64]:
+    """Return what each stay of `_stays_of` spent before its job went on."""
+    n = int(world.counts[0, state.N_STAYS])
+    return np.asarray(world.stay_overhead_s[:n][np.argsort(world.stay_start_s[:n], kind="stable")])
+
+
 def signals_of(
     cluster: Cluster,
     load: GpuLoad,
@@ -303,7 +328,10 @@ def signals_of(
     is_packed: bool = False,
 ) -> dict[str, Signal]:
     """Return how many jobs wait, and how many GPUs of each type are taken, over time."""
-    times = np.concatenate([tasks["release_s"], stays["start_s"], stays["end_s"], tasks["end_s"][tasks["end_s"] >= 0]])
+    left_s = tasks["end_s"][tasks["end_s"] >= 0]
+    if load.values is not None:  # who never ran left the queue at the deadline
+        left_s = np.concatenate([left_s, tasks["deadline_s"][tasks["state"] == TaskState.WAITING]])
+    times = np.concatenate([tasks["release_s"], stays["start_s"], stays["end_s"], left_s])
     n, n_stays = len(tasks), len(stays)
     queue = np.concatenate([np.ones(n), -np.ones(n_stays), np.ones(n_stays), -np.ones(len(times) - n - 2 * n_stays)])
     signals = {"queue": _steps(times, queue)}

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError, WorkloadError, suggest
+from hdrl.errors import ReadError, WorkloadError, quoted, suggest
 from hdrl.settings.gpu.machine import Cluster
 
 Profile: TypeAlias = tuple[str, int]
@@ -153,32 +153,53 @@ def read_throughputs(path: Path) -> Throughputs:
     spread: dict[str, dict[Profile, float]] = {}
     pairs: dict[str, dict[tuple[Profile, Profile], tuple[float, float]]] = {}
     try:
-        for name, table in data.items():
+        for name, table in _items(data, "the whole"):
+            _items(table, name)
             known = {text: _profile(text) for text in table}
             (spread if name.endswith(SPREAD) else alone)[name.removesuffix(SPREAD)] = {
-                known[text]: _rate(row[ALONE]) for text, row in table.items()
+                known[text]: _rate(dict(_items(row, f"{name}, {text}")).get(ALONE), f"{name}, {text}, {ALONE}")
+                for text, row in table.items()
             }
             if not name.endswith(SPREAD):
                 pairs[name] = {
-                    (known[text], _profile(other)): (_rate(both[0]), _rate(both[1]))
+                    (known[text], _profile(other)): _both(both, f"{name}, {text}, {other}")
                     for text, row in table.items()
                     for other, both in row.items()
                     if other != ALONE
                 }
-    except (AttributeError, KeyError, TypeError, ValueError, SyntaxError) as error:
-        raise ReadError(path, f"is no table of throughputs ({error!r}), expected Gavel's form") from None
+    except _Odd as error:
+        raise ReadError(path, f'{error}, expected Gavel\'s form: type, "(\'kind\', GPUs)", "null", a number') from None
     if not alone:
         raise ReadError(path, "holds no type of GPUs, expected Gavel's form")
     return Throughputs(path.name, alone, spread, pairs)
 
 
+class _Odd(Exception):
+    """What is odd about a table, in words."""
+
+
+def _items(value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise _Odd(f"{where} is no object")
+    return value.items()
+
+
 def _profile(text: str) -> Profile:
-    kind, size = ast.literal_eval(text)
-    return str(kind), int(size)
+    try:
+        kind, size = ast.literal_eval(text)
+        return str(kind), int(size)
+    except (TypeError, ValueError, SyntaxError):
+        raise _Odd(f"{quoted(text)} is no kind of job with its GPUs") from None
 
 
-def _rate(value: Any) -> float:
-    rate = float(value)
-    if not 0 <= rate < float("inf"):
-        raise ValueError(f"a throughput of {rate}")
-    return rate
+def _rate(value: Any, where: str) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < float("inf"):
+        raise _Odd(f"{where} is {quoted(value)}, not a throughput from 0 on")
+    return float(value)
+
+
+def _both(value: Any, where: str) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise _Odd(f"{where} is not a throughput for each of the two jobs")
+    return _rate(value[0], where), _rate(value[1], where)

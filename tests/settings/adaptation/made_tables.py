@@ -27,7 +27,10 @@ def table_json(
     for actions in itertools.product(range(4), repeat=3):
         draws = [[worth(actions, best) + noise * random.standard_normal() for _ in range(2)] for _ in range(n_draws)]
         curves = [[0.5 * validation] for validation, _ in draws]
-        rows.append({"actions": list(actions), "timeleft_s": [60.0, 50.0, 40.0], "draws": draws, "curves": curves})
+        # Before its first decision a job has 0.2, and a twentieth more for each block that was not deepened since.
+        before = [[0.2, *(0.2 + 0.05 * actions[:step].count(3) for step in (1, 2))]] * n_draws
+        row = {"actions": list(actions), "timeleft_s": [60.0, 50.0, 40.0], "before": before}
+        rows.append({**row, "draws": draws, "curves": curves})
     others = {"linear-decay": [[0.7, 0.7]] * n_draws}
     table = {"model": "convnet2", "scenario": "made", "device": "made", "budget_s": BUDGET_S, "rungs": [0.5]}
     return {**table, "others": others, "rows": rows, **more}

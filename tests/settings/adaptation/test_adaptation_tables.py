@@ -17,6 +17,7 @@ from hdrl.settings.adaptation.models import MODELS, describe, find_model, layer_
 from hdrl.settings.adaptation.policies import NAMES, make_advisor, read_policy
 from hdrl.settings.adaptation.simulation import AdaptationTrace, Job, simulate
 from hdrl.settings.adaptation.table import Table, read_table
+from hdrl.settings.adaptation.values import values_json
 
 from .made_tables import BUDGET_S, seed_json, table_json, worth, write_table
 
@@ -53,6 +54,24 @@ def test_sequences_states_and_networks_go_together(table: Table) -> None:
     assert describe(deep) == describe(find_model("convnet2").deepened(1))
     seen = {(table.time_left_s[state], *ids) for state, ids in enumerate(table.layers)}
     assert len(seen) == 1 + 4 + 10  # which of two blocks came first cannot be seen
+
+
+def test_what_a_job_is_worth_when_it_is_stopped_early(table: Table, tmp_path: Path) -> None:
+    (found,) = values_json([table])["jobs"]
+    assert found["name"] == "made"
+    row = found["rows"][table.sequence([3, 0, 2])]
+    assert row["actions"] == [3, 0, 2]
+    assert row["decisions"] == [0.4, 0.5, 0.6]
+    assert row["shares"] == [0.0, 0.4, 0.5, 0.6, 0.8, 1.0]  # the rung is half of the way from the last decision on
+    validation = table.validation[table.sequence([3, 0, 2])]
+    assert row["draws"] == [pytest.approx([0.1, 0.2, 0.25, 0.25, 0.5 * one, one]) for one in validation]
+    published = read_table(write_table(tmp_path / "seed.json", seed_json(BEST)))
+    with pytest.raises(WorkloadError, match="holds no accuracies on the way"):
+        values_json([published])
+    data = table_json(BEST)
+    data["rows"][5]["before"] = [[0.2]]
+    with pytest.raises(ReadError, match="before"):
+        read_table(write_table(tmp_path / "damaged.json", data))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -25,6 +25,7 @@ class Job:
     estimate: float
     priority: float
     restart: float
+    limit: float = math.inf
     done: float = 0.0
     service: float = 0.0
     level: int = 0
@@ -48,7 +49,7 @@ class Job:
 
     def ends(self) -> float:
         """When it ends if it goes on."""
-        return self.since + self.overhead + (self.work - self.done) / self.rate
+        return min(self.limit, self.since + self.overhead + (self.work - self.done) / self.rate)
 
     def worked(self, now: float) -> float:
         """Work done by now."""
@@ -79,6 +80,8 @@ class Oracle:
             )  # fmt: skip
             if math.isfinite(one["requested_s"]):
                 job.estimate = one["requested_s"].item() * job.best
+            if load.values is not None:
+                job.limit = one["deadline_s"].item()
             self.jobs.append(job)
         self.waiting: list[Job] = []
         self.running: list[Job] = []
@@ -266,7 +269,7 @@ class Oracle:
         dates = [(self.now, 0, None)]
         for one in self.running:
             left = max(0.0, one.estimate - one.done) / one.rate
-            dates.append((max(self.now, one.since + one.overhead + left), one.number, one))
+            dates.append((min(one.limit, max(self.now, one.since + one.overhead + left)), one.number, one))
         for date, _, one in sorted(dates, key=lambda entry: (entry[0], entry[2] is not None, entry[1])):
             kinds = range(len(idle))
             if one is not None:
@@ -284,7 +287,7 @@ class Oracle:
             at = self.types[held[0][0]]
             nodes = len({node for node, _ in held})
             rate = job.rates[at][nodes > -(-max(1, job.gpus) // max(1, self.most[at]))]
-            delays = self.now + job.estimate / rate > shadow and at == kind
+            delays = min(job.limit, self.now + job.estimate / rate) > shadow and at == kind
             if delays and job.gpus > extra:
                 continue
             extra -= job.gpus if delays else 0
@@ -306,6 +309,7 @@ class Oracle:
         while coming or self.waiting or self.running:
             dates = [coming[0].arrival] if coming else []
             dates += [min(one.ends(), self.next_level(one)) for one in self.running]
+            dates += [one.limit for one in self.waiting if one.limit < math.inf]
             length = self.rules.round_s
             if asked:
                 dates.append(max(self.now, math.ceil(self.now / length - 1e-9) * length) if length else self.now)
@@ -318,11 +322,15 @@ class Oracle:
                 asked = True
                 one = due[0]
                 if one.ends() <= self.now:
+                    done = min(one.work, one.worked(self.now))
                     self.take(one, 1)
                     self.stop(one)
-                    one.done, one.end = one.work, self.now
+                    one.done, one.end = done, self.now
                 else:
                     one.level += 1
+            for one in [one for one in self.waiting if one.limit <= self.now]:
+                self.waiting.remove(one)
+                one.end, asked = self.now if one.starts else -1.0, True
             while coming and coming[0].arrival <= self.now:
                 self.waiting.append(coming.pop(0))
                 asked = True

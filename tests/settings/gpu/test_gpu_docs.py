@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
+from hdrl.settings.gpu.advisors import NAMES as ADVISORS
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, RULES
 from hdrl.settings.gpu.readers import FORMATS
 from hdrl.settings.gpu.seconds import ERRORS
@@ -27,7 +28,7 @@ SAMPLE = 60
 def test_every_name_is_told() -> None:
     hidden = {"drl-gpu-whole"}  # for one reproduction alone
     bare = {name.removesuffix("-het") for name in SHARES if name.removesuffix("-het") in SHARES}
-    names = {*ORDERS, *PLACEMENTS, *RULES, *ERRORS, *FORMATS, *bare} - hidden
+    names = {*ORDERS, *PLACEMENTS, *RULES, *ERRORS, *FORMATS, *ADVISORS, *bare} - hidden
     assert [name for name in sorted(names) if f"`{name}`" not in TEXT] == []
 
 
@@ -54,6 +55,29 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     told = " ".join((tmp_path / "table.html").read_text().split())
     assert "2 jobs that sia can never run, the widest of 128 GPUs" in told
     assert {"busy.png", "gantt.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_schedulers_and_advisors_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    block = next(text for text in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) if "adaptation values" in text)
+    told = ""
+    for line in block.replace("--windows 200:4", "--windows 30:2 -j 1").splitlines():
+        result = CliRunner().invoke(cli, shlex.split(line)[1:])
+        assert result.exit_code == 0, result.output
+        told += " ".join(result.output.split())
+    assert "srsf+oracle" in told.partition("true run times")[0], "it knows the future"
+
+
+def test_what_is_said_of_jobs_that_adapt_is_what_is_claimed() -> None:
+    rows = list(csv.reader((ROOT / "experiments/gpu-adapting/reference.csv").read_text(encoding="utf-8").splitlines()))
+    claimed = {row: float(value) for row, column, value in rows[1:] if column == "ratio of mean_value" and value}
+    part = TEXT[TEXT.index("**Which matters more?**") :].partition("\n## ")[0]
+    header, _, *lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
+    assert len(lines) == 3
+    for load, *cells in lines:
+        for policy, cell in zip(header[1:], cells, strict=True):
+            found = claimed[f"{policy.strip('`')} on poisson@{load}"]
+            assert float(cell.partition(" ")[0]) == pytest.approx(found, abs=5.1e-4), (load, policy)
 
 
 def test_what_is_said_of_agents_is_what_is_claimed() -> None:

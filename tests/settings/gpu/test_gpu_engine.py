@@ -13,6 +13,7 @@ from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
 from hdrl.settings.gpu.policies import policy_names, read_policy
 from hdrl.settings.gpu.rules import Rules
 from hdrl.settings.gpu.simulation import simulate
+from hdrl.settings.gpu.values import JobValues, ValueTable
 from tests.settings.gpu.gpu_oracle import play
 
 POLICIES = [
@@ -42,8 +43,8 @@ def make_load(*jobs: tuple[float, float, int], **given: list[float]) -> GpuLoad:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Cluster, GpuLoad]:
-    """Draw a small cluster and jobs that it can run."""
+def worlds(draw: st.DrawFn, *, may_end_early: bool = False) -> tuple[Cluster, GpuLoad]:
+    """Draw a small cluster and jobs that it can run, which may end at their deadlines."""
     n_types = draw(st.integers(1, 2))
     shapes = draw(st.lists(st.tuples(st.integers(0, n_types - 1), st.sampled_from([1, 2, 4])), min_size=1, max_size=4))
     nodes = [(kind, size, 4000) for kind, size in shapes]
@@ -62,12 +63,19 @@ def worlds(draw: st.DrawFn) -> tuple[Cluster, GpuLoad]:
     table["cpu_milli"] = [core * size for core, size in zip(cores, sizes, strict=True)]
     table["priority"] = draw(st.lists(st.sampled_from([1.0, 2.0]), min_size=n, max_size=n))
     table["requested_s"] = draw(st.lists(st.sampled_from([np.nan, 3.0, 10.0]), min_size=n, max_size=n))
-    return cluster, GpuLoad("l", table, speeds="flops", spread_speed=draw(st.sampled_from([1.0, 0.5])))
+    values = None
+    if may_end_early and draw(st.booleans()):
+        table["deadline_s"] = table["arrival_s"] + draw(st.lists(st.integers(1, 40), min_size=n, max_size=n))
+        line = np.array([[0.0, 1.0]] * 2)
+        straight = ValueTable("v", 2, np.full((2, 1), 0.5), line, line, line[:, None])
+        values = JobValues((straight,), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64))
+    spread_speed = draw(st.sampled_from([1.0, 0.5]))
+    return cluster, GpuLoad("l", table, speeds="flops", spread_speed=spread_speed, values=values)
 
 
 @settings(max_examples=250, deadline=None)
 @given(
-    world=worlds(),
+    world=worlds(may_end_early=True),
     policy=st.sampled_from(POLICIES),
     restart=st.sampled_from([0.0, 1.0, 2.5]),
     checkpoint=st.sampled_from([0.0, 2.0]),
@@ -76,6 +84,8 @@ def worlds(draw: st.DrawFn) -> tuple[Cluster, GpuLoad]:
 def test_simulates_as_the_oracle(
     world: tuple[Cluster, GpuLoad], policy: str, restart: float, checkpoint: float, round_s: float
 ) -> None:
+    ends_early = world[1].values is not None
+    checkpoint = 0.0 if ends_early else checkpoint  # jobs that adapt lose nothing
     rules = Rules(
         round_s=round_s, restart_s=(restart, restart), checkpoint_s=checkpoint, levels=(4.0, 10.0), node_order="file"
     )
@@ -86,6 +96,10 @@ def test_simulates_as_the_oracle(
     oracle = play(*world, read_policy(policy), rules)
     np.testing.assert_allclose(trace.tasks["start_s"], [job.first_start for job in oracle.jobs], rtol=1e-9)
     np.testing.assert_allclose(trace.tasks["end_s"], [job.end for job in oracle.jobs], rtol=1e-9)
+    if ends_early:
+        granted = [job.done / job.work for job in oracle.jobs]
+        np.testing.assert_allclose(trace.outcomes["granted"], granted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(trace.outcomes["value"], granted, rtol=1e-9, atol=1e-12)
     first = np.cumsum(world[0].nodes["n_gpus"]) - world[0].nodes["n_gpus"]
     stays = sorted(
         (job, start, tuple(int(first[node]) + gpu for node, gpu in held if gpu >= 0))

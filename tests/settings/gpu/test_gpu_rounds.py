@@ -83,6 +83,9 @@ def test_cheap_gpus_are_preferred_where_dollars_count() -> None:
 def test_allox_matches_jobs_with_gpus() -> None:
     where = situation([[10.0, 1.0], [1.0, 1.0]], [1, 1], steps_left=[10.0, 10.0])
     np.testing.assert_array_equal(shares("allox", where), [[1, 0], [0, 1]])
+    # All that wait are looked at, not only the oldest; and a GPU that nobody can use stays free.
+    where = situation([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [1, 1], steps_left=[30.0, 20.0, 10.0])
+    np.testing.assert_array_equal(shares("allox", where), [[0, 0], [0, 0], [1, 0]])
     with pytest.raises(SimulationError, match="one GPU each"):
         shares("allox", situation([[1.0]], [2], sizes=[2]))
 
@@ -178,6 +181,14 @@ def test_fairness_packs_where_both_gain() -> None:
     found = SHARES["gavel-las-packed"].make(0)(alike)
     assert found.pairs.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
     np.testing.assert_allclose(found.together, 1 / 3, atol=1e-4)
+
+
+def test_makespan_packs_as_long_as_two_have_something_to_do() -> None:
+    # Together for 12.5 s, until the shorter job has done its 10 steps; then the longer one has 20 left, alone.
+    where = packable([[1.0], [1.0]], [1], [0.8, 0.8], steps_left=[30.0, 10.0])
+    found = SHARES["gavel-makespan-packed"].make(0)(where)
+    np.testing.assert_allclose(found.together, [[12.5 / 32.5]], atol=1e-4)
+    np.testing.assert_allclose(found.alone, [[20.0 / 32.5], [0.0]], atol=1e-4)
 
 
 def test_a_pair_does_its_steps_on_one_gpu() -> None:

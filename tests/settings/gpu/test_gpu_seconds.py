@@ -15,6 +15,8 @@ from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.making import gpu_cluster_vector
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
+from hdrl.settings.gpu.seconds_env import GpuSecondsEnv
+from hdrl.settings.gpu.synthetic import Poisson, poisson_load
 from hdrl.trace.model import TaskState
 
 # Two GPUs, four times as fast as the other two; mean speed is 2.5, so that speeds are 1.6 and 0.4.
@@ -127,7 +129,10 @@ def test_the_trace_of_an_episode_says_who_had_which_gpus() -> None:
     assert [TaskState(state).name for state in trace.tasks["state"]] == ["DONE", "RUNNING", "DONE"]
     # The fast GPUs, 2 and 3, are taken first; three GPUs are split.
     assert trace.stay_units.tolist() == [2, 3, 0, 2, 3, 0]
-    assert compute_metrics(trace)["n_finished"] == 2
+    numbers = compute_metrics(trace)
+    assert numbers["n_finished"] == 2
+    # Two GPUs for 3 s, one for 2 s, three for the last second of 6 s.
+    assert numbers["utilization"] == pytest.approx((6 + 2 + 3) / (4 * 6))
 
 
 def test_large_observations_are_a_switch_and_an_episode_is_cut_off() -> None:
@@ -140,6 +145,8 @@ def test_large_observations_are_a_switch_and_an_episode_is_cut_off() -> None:
         ends.append((bool(terminated[0]), bool(truncated[0])))
     assert ends == [(False, False)] * 3 + [(False, True)]
     assert info["episode"]["n_finished"][0] == 0
+    # No job ends within 4 s: their mean is that of all that arrived, at 0, 0 and 1 s.
+    assert info["episode"]["objective"][0] == pytest.approx((4 + 4 + 3) / 3)
 
 
 def test_rows_do_what_single_environments_do_and_go_on_from_a_saved_state() -> None:
@@ -159,6 +166,29 @@ def test_rows_do_what_single_environments_do_and_go_on_from_a_saved_state() -> N
             played, first = actions, seen
     batch.load_state_dict(saved)
     np.testing.assert_array_equal(batch.step(played)[0], first)
+
+
+def test_an_agent_that_is_asked_when_it_sees_something_else_does_the_same() -> None:
+    pytest.importorskip("torch")
+    from hdrl.agents.sac import SAC
+    from hdrl.learn.evaluate import play
+    from hdrl.settings.gpu.learned_protocols import AskedWhenItSees
+
+    env = GpuSecondsEnv(machine=SMALL, load=poisson_load(Poisson(jobs_per_s=0.05, max_gpus=3), 30, 0), max_s=1500)
+    agent = SAC(env.observation_space, env.action_space)
+    play(agent, env, seed=0)
+    every_second = env.trace()
+    asked = AskedWhenItSees(env)
+    play(agent, asked, seed=0)
+    assert every_second.stays.tobytes() == env.trace().stays.tobytes()
+    assert every_second.end_s == env.trace().end_s
+    asked.reset(seed=0)
+    n_asked, has_ended = 0, False
+    while not has_ended:
+        _, _, terminated, truncated, _ = asked.step(16)
+        n_asked, has_ended = n_asked + 1, terminated or truncated
+    assert truncated
+    assert n_asked <= 30 + 1, "only arrivals are seen"
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,79 @@ def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
         ({"workload": "poisson", "rules": {"ties": "first"}}, "tie"),
         ({"workload": "poisson", "load": {"poisson": {"max_gpus": 64}}}, "cannot give it even when it is empty"),
         ({"workload": "poisson", "agent": {"policy": "sfj"}}, "did you mean 'sjf'"),
+        ({"workload": "poisson", "agent": {"policy": "gavel-las+fgd"}}, "in rounds of its own"),
+        ({"workload": "wide.csv"}, "job 1 asks for 99 GPUs"),
+        ({"workload": "zero.csv"}, "no job is left; left out: 2 jobs that ask for 0 GPUs"),
+        ({"workload": "past.csv"}, "1 jobs that arrive before date 0, 1 jobs that end before they start"),
+        ({"workload": "typed.csv"}, "job 0 may run on A10 alone, drl-gpu has A100"),
+        ({"workload": "wide.csv", "load": {"seed": 1}}, "load.seed has no effect on a trace"),
+        ({"workload": "narrow.csv", "load": {"gpus_per_machine": 4}}, "load.gpus_per_machine has no effect"),
+        ({"workload": "poisson", "load": {"form": "philly"}}, "load.form has no effect on poisson"),
+        ({"workload": "poisson", "load": {"throughputs": "t.json"}}, "load.throughputs has no effect on poisson"),
+        (
+            {"workload": "gavel", "platform": "gavel", "load": {"throughputs": "t.json", "spread_speed": 0.5}},
+            "it is for",
+        ),
+        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "t.json"}}, "v100, ('A', 1), null is -1"),
+        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "k.json"}}, "'A' is no kind of job"),
+        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "p.json"}}, "('A', 1), ('A', 1) is not a"),
+        ({"workload": "gavel", "platform": "gavel", "load": {"throughputs": "m.json"}}, "no throughput of"),
+        (
+            {"workload": "poisson", "agent": {"policy": "gavel-las"}, "rules": {"checkpoint_s": 9}},
+            "rules.checkpoint_s has no effect on gavel-las",
+        ),
+        (
+            {
+                "workload": "poisson",
+                "agent": {"policy": None},
+                "rules": {"tie": "last"},
+                "learning": {"algorithm": "d3qn", "arguments": {"compatibility": "drl-gpu"}},
+            },
+            "rules have no effect with compatibility",
+        ),
+        (
+            {
+                "workload": "poisson",
+                "agent": {"policy": None},
+                "rules": {"round_s": 60},
+                "learning": {"algorithm": "ppo"},
+            },
+            "rules.round_s has no effect on agents",
+        ),
     ]
+    head = "arrival_time,runtime,gpus,priority\n"
+    pods = (
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+    )
+    for name, text in {
+        "wide.csv": head + "0,100,4,1\n5,100,99,1\n",
+        "narrow.csv": head + "0,100,4,1\n",
+        "zero.csv": head + "0,100,0,1\n5,100,0,1\n",
+        "past.csv": head + "-50,100,1,1\n5,-100,1,1\n",
+        "typed.csv": pods + "\np,1000,100,1,1000,A10,LS,Running,0,100,0\n",
+        "t.json": json.dumps({"v100": {"('A', 1)": {"null": -1}}}),
+        "k.json": json.dumps({"v100": {"A": {"null": 1}}}),
+        "p.json": json.dumps({"v100": {"('A', 1)": {"null": 1, "('A', 1)": [1]}}}),
+        "m.json": json.dumps({name: {"('A', 1)": {"null": 1}} for name in ("v100", "p100", "k80")}),
+    }.items():
+        (tmp_path / name).write_text(text)
     for data, message in cases:
         options = write(tmp_path / "o.json", **{"agent": {"policy": "fifo"}, **data})
         shown = run(options, "--out", tmp_path / "run", code=2)
         assert message in " ".join(shown.output.split()), shown.output
         assert not (tmp_path / "run").exists()
+
+
+def test_options_of_loads_that_a_comparison_does_not_hear_are_refused(tmp_path: Path) -> None:
+    windows = {"length": 20, "count": 2}
+    for load, message in (
+        ({"offered": 0.5}, "load.offered has no effect on loads"),
+        ({"unrunnable": "leave out"}, "load.unrunnable has no effect on loads"),
+        ({"gavel": {"jobs_per_hour": 3}}, "load.gavel has no effect on poisson"),
+        ({"poisson": {"min_gpus": 20, "max_gpus": 64}}, "cannot give it even when it is empty"),
+    ):
+        sweep = write(tmp_path / "s.json", loads=[0.8], windows=windows, candidates=["fifo", "sjf"], load=load)
+        assert message in " ".join(run("compare", sweep, "--out", tmp_path / "c", command=cli, code=2).output.split())
 
 
 def test_metrics_of_a_world_solved_by_hand() -> None:

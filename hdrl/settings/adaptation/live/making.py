@@ -102,8 +102,9 @@ def measure(plan: Plan, seed: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``left_s``: for each sequence, as digits, the time left before each decision; ``draw`` and ``curve``: accuracies
-        at the end (validation and test) and validation accuracies on the way; ``others``: those of jobs that never
+        ``left_s``: for each sequence, as digits, the time left before each decision; ``before`` and ``curve``:
+        validation accuracies then, and after the last one; ``draw``: accuracies at the end (validation and test);
+        ``others``: those of jobs that never
         adapt, under other rules.
 
     Raises
@@ -116,30 +117,38 @@ def measure(plan: Plan, seed: int) -> dict[str, Any]:
     data = read_data(plan.data, seed)
     common: dict[str, Any] = {"budget_s": plan.budget_s, "lr": plan.lr, "batch_size": plan.batch_size}
     rules = JobRules(**common, rate=plan.rate, norm=plan.norm)  # type: ignore[arg-type]
-    found: dict[str, Any] = {"left_s": {}, "draw": {}, "curve": {}}
+    found: dict[str, Any] = {"left_s": {}, "before": {}, "draw": {}, "curve": {}}
     with torch_threads(1):
         job = LiveJob(plan.model, data, rules, clock, seed)
         job.train_until(plan.start_s)
-        _explore(job, (), (), plan, found)
+        _explore(job, (), (), (), plan, found)
         other = LiveJob(plan.model, data, JobRules(**common, rate="linear"), clock, seed)
         other.train_until(plan.budget_s)
     found["others"] = {LINEAR_DECAY: _accuracies(other)}
     return found
 
 
-def _explore(job: LiveJob, done: tuple[int, ...], left_s: tuple[float, ...], plan: Plan, found: dict[str, Any]) -> None:
+def _explore(
+    job: LiveJob,
+    done: tuple[int, ...],
+    left_s: tuple[float, ...],
+    before: tuple[float, ...],
+    plan: Plan,
+    found: dict[str, Any],
+) -> None:
     """Go all ways from a decision on."""
     if job.left_s <= 0.0:
         raise OptionsError(
             f"the budget of {plan.budget_s:g} s ends before decision {len(done) + 1}, expected an earlier start"
         )
+    before = (*before, round(job.validation(), DIGITS))
     for action in range(len(job.network.model.targets) + 1):
         here = job.snapshot()
         here.adapt(action)
         actions, times = (*done, action), (*left_s, job.left_s)
         if len(actions) < plan.n_steps:
             here.train_until(here.spent_s + plan.gap_s)
-            _explore(here, actions, times, plan, found)
+            _explore(here, actions, times, before, plan, found)
             continue
         curve, last_s = [], here.left_s
         for rung in RUNGS:
@@ -147,7 +156,8 @@ def _explore(job: LiveJob, done: tuple[int, ...], left_s: tuple[float, ...], pla
             curve.append(round(here.validation(), DIGITS))
         here.train_until(here.rules.budget_s)
         key = "".join(map(str, actions))
-        found["left_s"][key], found["curve"][key], found["draw"][key] = list(times), curve, _accuracies(here)
+        found["left_s"][key], found["before"][key] = list(times), list(before)
+        found["curve"][key], found["draw"][key] = curve, _accuracies(here)
 
 
 def _accuracies(job: LiveJob) -> list[float]:
@@ -170,7 +180,7 @@ def measure_into(plan: Plan, seed: int, path: Path) -> None:
     head = {"plan": asdict(plan), "seed": seed}
     if path.is_file():
         data = read_json(path)
-        if {key: data.get(key) for key in head} != head:
+        if {key: data.get(key) for key in head} != head or "before" not in data:
             raise ReadError(path, "was measured by another plan, expected another folder, or none")
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,6 +211,7 @@ def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, An
                 "actions": list(actions),
                 "timeleft_s": [round(one, 6) for one in times],
                 "draws": [one["draw"][key] for one in measured],
+                "before": [one["before"][key] for one in measured],
                 "curves": [one["curve"][key] for one in measured],
             }
         )

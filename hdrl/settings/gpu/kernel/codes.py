@@ -16,7 +16,8 @@ TIE_FIRST, TIE_LAST, TIE_RANDOM = range(3)
 """Which of equally good nodes is taken, in the order of nodes."""
 
 NOT_ARRIVED, WAITING, RUNNING, DONE = range(4)
-"""Where a job is; the numbers are those of `hdrl.trace.TaskState`."""
+OVERRAN = 5
+"""Where a job is, and how it ended; the numbers are those of `hdrl.trace.TaskState`."""
 
 FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
 """Why the engine stops: all jobs are done; the log of stays is full; jobs wait for ever; somebody outside decides."""

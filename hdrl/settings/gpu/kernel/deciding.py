@@ -82,7 +82,8 @@ def _heap_running(w, e, by):
             w.sort_key[e, j] = -w.key[e, j]
         else:
             left = max(0.0, w.estimate[e, j] - w.done[e, j]) / w.rate[e, j]
-            w.sort_key[e, j] = max(w.now_s[e], w.since_s[e, j] + w.overhead_s[e, j] + left)
+            end_s = max(w.now_s[e], w.since_s[e, j] + w.overhead_s[e, j] + left)
+            w.sort_key[e, j] = min(end_s, w.limit_s[e, j])
     for place in range(n // 2 - 1, -1, -1):
         _sift_down(w, e, place, n, by)
 
@@ -156,6 +157,7 @@ def _backfill(w, e, head_place):
         rate = w.rates[w.profile[e, j], w.node_type[node], w.is_spread[e, j]]
         overhead_s = w.restart_s[e, j] if w.n_starts[e, j] > 0 else 0.0
         end_s = w.now_s[e] + overhead_s + max(0.0, w.estimate[e, j] - w.done[e, j]) / rate
+        end_s = min(end_s, w.limit_s[e, j])
         delays = end_s > shadow_s and w.node_type[node] == shadow_type
         if delays and w.n_gpus[e, j] > extra:
             i += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.state import move
@@ -164,6 +166,8 @@ def enqueue(w, e, j):
     w.queue[e, head + place] = j
     w.counts[e, state.N_WAITING] = n + 1
     w.counts[e, state.NEEDS_DECISION] = 1
+    if w.limit_s[e, j] < math.inf:
+        push_event(w, e, j, w.limit_s[e, j])
 
 
 @jit
@@ -180,9 +184,15 @@ def _dequeue(w, e, j):
 
 
 @jit
+def _done_s(w, e, j):
+    """Return when a running job will have done its work."""
+    return w.since_s[e, j] + w.overhead_s[e, j] + (w.work[e, j] - w.done[e, j]) / w.rate[e, j]
+
+
+@jit
 def _next_event_s(w, e, j):
     """Return when a running job ends, or comes to its next level."""
-    end_s = w.since_s[e, j] + w.overhead_s[e, j] + (w.work[e, j] - w.done[e, j]) / w.rate[e, j]
+    end_s = min(_done_s(w, e, j), w.limit_s[e, j])
     level = w.level[e, j]
     if has_levels(w) and level < len(w.level_bounds):
         pace = 1.0 if w.rules[codes.ORDER] == codes.LAS else _width(w, e, j)
@@ -224,6 +234,7 @@ def _log(w, e, j):
     place, first = w.counts[e, state.N_STAYS], w.counts[e, state.N_UNITS]
     w.stay_job[place], w.stay_first[place] = j, first
     w.stay_start_s[place], w.stay_end_s[place], w.stay_rate[place] = w.since_s[e, j], w.now_s[e], w.rate[e, j]
+    w.stay_overhead_s[place] = w.overhead_s[e, j]
     for i in range(w.n_gpus[e, j]):
         w.stay_units[first + i] = w.units[e, w.first_unit[e, j] + i]
     w.counts[e, state.N_STAYS] += 1
@@ -262,12 +273,18 @@ def preempt(w, e, j):
 
 
 @jit
-def _finish(w, e, j):
-    move(w, e, j, 1)
-    w.sums[e, state.LOST_S] += min(w.overhead_s[e, j], w.now_s[e] - w.since_s[e, j]) * _width(w, e, j)
-    leave(w, e, j)
-    w.done[e, j] = w.work[e, j]
-    w.status[e, j] = codes.DONE
+def _finish(w, e, j, status):
+    """End a job that has done its work, or one whose time is over, which may wait."""
+    if w.status[e, j] == codes.RUNNING:
+        move(w, e, j, 1)
+        w.sums[e, state.LOST_S] += min(w.overhead_s[e, j], w.now_s[e] - w.since_s[e, j]) * _width(w, e, j)
+        done = w.work[e, j] if status == codes.DONE else worked(w, e, j)
+        leave(w, e, j)
+        w.done[e, j] = done
+    else:
+        _dequeue(w, e, j)
+        _drop_event(w, e, j)
+    w.status[e, j] = status
     w.end_s[e, j] = w.now_s[e]
     jct_s = w.now_s[e] - w.arrival_s[e, j]
     w.sums[e, state.JCT_S] += jct_s
@@ -281,11 +298,13 @@ def _finish(w, e, j):
 
 @jit
 def _happen(w, e, j):
-    """Carry out the event of a running job: its end, or its next level."""
-    end_s = w.since_s[e, j] + w.overhead_s[e, j] + (w.work[e, j] - w.done[e, j]) / w.rate[e, j]
+    """Carry out the event of a job: its end, its limit, or its next level."""
     w.counts[e, state.NEEDS_DECISION] = 1
-    if w.now_s[e] >= end_s:
-        _finish(w, e, j)
+    if w.status[e, j] == codes.RUNNING and w.now_s[e] >= _done_s(w, e, j):
+        _finish(w, e, j, codes.DONE)
+        return
+    if w.now_s[e] >= w.limit_s[e, j]:
+        _finish(w, e, j, codes.OVERRAN)
         return
     w.level[e, j] += 1
     push_event(w, e, j, max(w.now_s[e], _next_event_s(w, e, j)))

@@ -328,6 +328,13 @@ def _show(w, e, shown):
             shown[column] = min(1.0, shown[column])
 
 
+@entry
+def skip(world, e):
+    """Go to the second in which something happens next, or to the last one: nothing starts until then."""
+    w = borrow(world)
+    w.now_s[e] = max(w.now_s[e], math.floor(min(_next_event_s(w, e), w.until_s[e] - 1.0)))
+
+
 @jit
 def _serve_row(w, counts, request, e, shown):
     if request == RESET:

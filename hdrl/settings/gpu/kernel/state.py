@@ -58,6 +58,7 @@ class World(NamedTuple):
     priority: Floats
     user: Ints
     restart_s: Floats
+    limit_s: Floats
     job_class: Ints
     first_unit: Ints
     best_rate: Floats
@@ -110,6 +111,7 @@ class World(NamedTuple):
     stay_start_s: Floats
     stay_end_s: Floats
     stay_rate: Floats
+    stay_overhead_s: Floats
     stay_units: Ints
 
 
@@ -293,10 +295,10 @@ def blank(
     """
     n_nodes, n_gpus = len(shared["node_type"]), len(shared["gpu_node"])
     n_types, n_classes = shared["rates"].shape[1], len(shared["class_cpu"])
-    of_job_f = "arrival_s work estimate priority restart_s best_rate key done start_s end_s since_s overhead_s rate"
+    of_job_f = "arrival_s work estimate priority restart_s limit_s best_rate key done start_s end_s since_s overhead_s"
     of_job_i = "n_gpus milli cpu memory profile allowed user job_class first_unit status level n_starts held_node"
     arrays: dict[str, NDArray[Any]] = dict(shared)
-    for name in (of_job_f + " service_s event_s sort_key").split():
+    for name in (of_job_f + " rate service_s event_s sort_key").split():
         arrays[name] = np.zeros((n_envs, n_jobs))
     for name in (of_job_i + " is_spread heap heap_place queue running running_place").split():
         arrays[name] = np.zeros((n_envs, n_jobs), dtype=np.int64)
@@ -324,6 +326,7 @@ def blank(
         "stay_start_s": np.zeros(room),
         "stay_end_s": np.zeros(room),
         "stay_rate": np.zeros(room),
+        "stay_overhead_s": np.zeros(room),
         "stay_units": np.zeros(room_units, dtype=np.int64),
     }
     return World(**arrays)

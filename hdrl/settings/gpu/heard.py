@@ -1,0 +1,98 @@
+"""Options that nothing would hear: refused, so that nobody believes that they did something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
+from typing import Any
+
+from hdrl.errors import OptionsError
+from hdrl.settings.gpu.options import RuleOptions
+
+POISSON, GAVEL, TRACE = "poisson", "gavel", "a trace"
+"""What a workload can be: a generator, or the file of a trace."""
+
+_OF_LOADS: Mapping[str, Set[str]] = MappingProxyType(
+    {
+        "form": {TRACE},
+        "gpus_per_machine": {TRACE},
+        "throughputs": {GAVEL},
+        "gavel": {GAVEL},
+        "poisson": {POISSON},
+        "speeds": {TRACE, POISSON},
+        "spread_speed": {TRACE, POISSON},
+    }
+)
+"""Keys of ``load`` that some workloads alone go by."""
+
+_OF_WORKLOADS = ("offered", "unrunnable")
+"""Keys of ``load`` that loads which a comparison generates do not go by."""
+
+_NOT_IN_ROUNDS = ("restart_s", "checkpoint_s", "node_order", "tie")
+"""Keys of ``rules`` that policies in Gavel's rounds know nothing of."""
+
+
+def kind_of(workload: str) -> str:
+    """Return what a workload is: `POISSON`, `GAVEL` or `TRACE`.
+
+    Parameters
+    ----------
+    workload
+        As options name it.
+    """
+    return workload if workload in (POISSON, GAVEL) else TRACE
+
+
+def check_load_options(options: Any, kinds: Iterable[str]) -> None:
+    """Refuse options of loads that differ from the default, and that nothing which is named goes by.
+
+    Parameters
+    ----------
+    options
+        Options or a sweep.
+    kinds
+        What its workloads are, see `kind_of`; none if a comparison generates all loads.
+
+    Raises
+    ------
+    OptionsError
+        If there is such an option.
+    """
+    load: Any = options.load
+    found, usual = set(kinds), type(load)()
+    for name in _OF_WORKLOADS:
+        if not found and getattr(load, name) != getattr(usual, name):
+            raise OptionsError(
+                f"{options.where}: load.{name} has no effect on loads, which are made as they are wanted"
+            )
+    found = found or {POISSON}
+    heard = {**_OF_LOADS, "seed": {POISSON, GAVEL} if load.adapting is None else found}
+    for name, by in heard.items():
+        if getattr(load, name) != getattr(usual, name) and not found & set(by):
+            raise OptionsError(
+                f"{options.where}: load.{name} has no effect on {' and '.join(sorted(found))}; it is for"
+                f" {' and '.join(sorted(by))}"
+            )
+
+
+def check_rules(rules: RuleOptions, who: str) -> None:
+    """Refuse rules that differ from the default where Gavel's rounds would know nothing of them.
+
+    Parameters
+    ----------
+    rules
+        The options.
+    who
+        The policy that runs in rounds, for the message.
+
+    Raises
+    ------
+    OptionsError
+        If there is such a rule.
+    """
+    usual = RuleOptions()
+    for name in _NOT_IN_ROUNDS:
+        if getattr(rules, name) != getattr(usual, name):
+            raise OptionsError(
+                f"rules.{name} has no effect on {who}, which runs in Gavel's rounds: leave one of them out"
+            )

@@ -1,0 +1,155 @@
+"""Agents that learned in the world of the DRL scheduler for GPU clusters, beside its baselines, on its traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from hdrl.metrics.statistics import Bootstrap
+from hdrl.setting import Place, Playable
+from hdrl.settings.gpu.load import GpuLoad
+from hdrl.settings.gpu.machine import Cluster, read_cluster
+from hdrl.settings.gpu.protocols import PROTOCOLS, SEED_END_S, SEED_LOADS, SEED_TRACES
+from hdrl.settings.gpu.seconds import BASELINES, ERRORS, play_baseline, read_cut_trace
+from hdrl.settings.gpu.seconds_env import GpuSecondsEnv
+from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
+from hdrl.trace.model import TaskState
+
+N_JOBS, N_LOADS = 200, 10
+"""How many jobs a generated load holds, and how many there are at each offered load."""
+
+TIME_TO_END_S = 50_000.0
+"""How long jobs may take behind the last arrival of a generated load."""
+
+
+class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment whose agent is asked again only when it sees something else than before.
+
+    Its observations hold no times, and an agent that takes its best action takes the same one until they change: this
+    is what asking in every second comes to, without the millions of questions. Rewards in between are left out.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    """
+
+    def __init__(self, env: GpuSecondsEnv) -> None:
+        super().__init__(env)
+        self._batch = env.batch
+        self._seen: Any = None
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode.
+
+        Parameters
+        ----------
+        **arguments
+            See `gymnasium.Env.reset`.
+        """
+        self._seen, info = self.env.reset(**arguments)
+        return self._seen, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take an action, again and again until something else is seen.
+
+        Parameters
+        ----------
+        action
+            The action.
+        """
+        while True:
+            before, counts = self._seen, self._batch.counts(0)
+            self._seen, reward, terminated, truncated, info = self.env.step(action)
+            if terminated or truncated or not np.array_equal(self._seen, before):
+                return self._seen, float(reward), terminated, truncated, info
+            if self._batch.counts(0) == counts:
+                self._batch.skip(0)
+
+
+def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: float) -> tuple[int, float, float]:
+    """Return how many jobs a model brings to an end, and the mean completion times of these and of all that arrived.
+
+    Parameters
+    ----------
+    model
+        A model of ``hdrl/GpuCluster-v0`` with ``compatibility="drl-gpu"``.
+    cluster, load
+        What is simulated.
+    until_s
+        When it ends, from the first arrival on; jobs that are not done by then count up to it.
+    """
+    from hdrl.learn.evaluate import play
+    from hdrl.learn.threads import torch_threads
+
+    errors = model.environment["arguments"].get("errors")
+    env = GpuSecondsEnv(machine=cluster, load=load, n_jobs="all", errors=errors, max_s=until_s)
+    with torch_threads(1):
+        play(model.agent(env.batch), AskedWhenItSees(env), seed=0)
+    trace = env.trace()
+    tasks, is_done = trace.tasks, trace.tasks["state"] == TaskState.DONE
+    jct_s = np.where(is_done, tasks["end_s"], trace.end_s) - tasks["release_s"]
+    has_arrived = tasks["state"] != TaskState.NOT_RELEASED
+    alone_s = float(jct_s[is_done].mean()) if is_done.any() else math.nan
+    return int(is_done.sum()), alone_s, float(jct_s[has_arrived].mean())
+
+
+@PROTOCOLS.register("gpu-seed-agents")
+def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return what agents do on the DRL scheduler's traces and on generated jobs, in its world with its errors.
+
+    Parameters
+    ----------
+    traces
+        Holds its cut traces.
+    models
+        Models of its world, one for each seed.
+
+    References
+    ----------
+    HenryAJX/DRL_Scheduler, ``logs/* Workload/Trace Data/summary_eval_*.csv``.
+    """
+    cluster = read_cluster("drl-gpu")
+    found: dict[Place, float] = {}
+    for size in SEED_TRACES:
+        load = read_cut_trace(traces[f"alibaba_{size}_workload.csv.gz"])
+        until_s = SEED_END_S - float(load.origin["first_date_s"])
+        for number, model in enumerate(models, start=1):
+            n_done, alone_s, _ = play_model(model, cluster, load, until_s=until_s)
+            found[f"{size}, training {number}", "jobs done"] = n_done
+            found[f"{size}, training {number}", "mean_jct_s"] = alone_s
+    for offered in SEED_LOADS:
+        found |= _at_load(cluster, offered, models)
+    return found
+
+
+def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> dict[Place, float]:
+    """Return mean completion times of all jobs, done or not, at an offered load, with intervals."""
+    # Errors of what is told, not of what happens: without them all jobs count, and from the first one on.
+    errors = [name for name in ERRORS if name not in ("finished_alone", "utilization_from_0")]
+    values: dict[str, list[list[float]]] = {name: [] for name in ("fcfs", "sjf", "agents")}
+    done = dict.fromkeys(values, 0.0)
+    for seed in range(N_LOADS):
+        load = at_offered_load(Poisson(speeds="equal"), N_JOBS, cluster, offered, seed)
+        until_s = math.floor(float(load.jobs["arrival_s"][-1])) + TIME_TO_END_S
+        for name in values:
+            if name in BASELINES:
+                outcome = play_baseline(cluster, load, name, errors=errors, until_s=until_s)
+                played = [(outcome.n_done, math.nan, outcome.mean_jct_s)]
+            else:
+                played = [play_model(model, cluster, load, until_s=until_s) for model in models]
+            values[name].append([one[2] for one in played])
+            done[name] += float(np.mean([one[0] for one in played]))
+    bootstrap, found = Bootstrap(np.zeros(N_LOADS, dtype=np.int64)), {}
+    for name, table in values.items():
+        interval = bootstrap.mean(table)
+        row = f"{name} at {offered:g}"
+        found[row, "share done"] = done[name] / (N_LOADS * N_JOBS)
+        found[row, "mean_jct_s of all"] = interval.value
+        found[row, "from"], found[row, "to"] = interval.low, interval.high
+    return found
