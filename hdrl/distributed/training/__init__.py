@@ -1,9 +1,11 @@
 """One agent, trained by several workers: who waits for whom is a scheme, where they live is a crew.
 
 ``crew`` is where workers, servers and replay live (here, or on Ray); ``clock`` says who is ready next; ``schemes`` and
-``apex`` direct; ``server``, ``worker`` and ``replay`` do the work; ``trainer`` is what a training loop sees of it all.
+``apex`` direct; ``server``, ``worker`` and ``replay`` do the work; ``trainer`` is what a training loop sees of it all;
+``configurations`` lets such trainings follow each other, one for each configuration of a load.
 """
 
+from hdrl.distributed.training.configurations import ConfigurationTrainer
 from hdrl.distributed.training.trainer import DistributedTrainer
 
-__all__ = ["DistributedTrainer"]
+__all__ = ["ConfigurationTrainer", "DistributedTrainer"]

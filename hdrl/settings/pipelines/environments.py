@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
@@ -51,6 +55,31 @@ class PipelinesSpec(PlainEnvironment):
         """
         found: tuple[int, ...] = load.first_items
         return found
+
+    def points(self, load: PipelineLoad) -> list[tuple[float, ...]]:
+        """Return the logarithms of the periods of each configuration, pipeline by pipeline.
+
+        Parameters
+        ----------
+        load
+            The load.
+        """
+        found = []
+        for first, end in itertools.pairwise((*load.first_items, load.n_items)):
+            table = load.instances[first:end]
+            _, places = np.unique(table["pipeline"], return_index=True)
+            found.append(tuple(np.log(table["period_us"][places]).tolist()))
+        return found
+
+    def configuration_now(self, env: Any, load: PipelineLoad) -> int:
+        """Return the configuration of the instance that was released last.
+
+        Parameters
+        ----------
+        env, load
+            See `hdrl.setting.EnvironmentSpec.configuration_now`.
+        """
+        return bisect.bisect_right(load.first_items, max(0, env.batch.n_released(0) - 1)) - 1
 
     def places(self, machine: Units, load: PipelineLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
