@@ -11,6 +11,7 @@ import numpy as np
 
 from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
+from hdrl.settings.pipelines.machine import CPU, GPU
 from hdrl.settings.pipelines.options import GENERATED
 
 if TYPE_CHECKING:
@@ -57,18 +58,24 @@ class PipelinesSpec(PlainEnvironment):
         return found
 
     def points(self, load: PipelineLoad) -> list[tuple[float, ...]]:
-        """Return the logarithms of the periods of each configuration, pipeline by pipeline.
+        """Return the logarithms of the periods of each configuration, and what pipelines need, by pipeline.
+
+        What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
 
         Parameters
         ----------
         load
             The load.
         """
+        from hdrl.settings.pipelines.covers import demand_us
+
+        needs_us = np.array([demand_us(one, (CPU, GPU)) for one in load.pipelines])
         found = []
         for first, end in itertools.pairwise((*load.first_items, load.n_items)):
             table = load.instances[first:end]
-            _, places = np.unique(table["pipeline"], return_index=True)
-            found.append(tuple(np.log(table["period_us"][places]).tolist()))
+            pipelines, places = np.unique(table["pipeline"], return_index=True)
+            periods_us = table["period_us"][places]
+            found.append((*np.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
         return found
 
     def configuration_now(self, env: Any, load: PipelineLoad) -> int:
