@@ -309,11 +309,20 @@ def _run_training(work: _Work) -> dict[Place, float]:
 
 
 def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, float]:
-    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN."""
+    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such column.
+    """
     if not names:
         return {}
     rows = [list(csv.DictReader(read_text(folder / TRAINING_FILE).splitlines()))[-1] for folder in folders]
-    return {name: sum(float(row.get(name) or "nan") for row in rows) / len(rows) for name in names}
+    for name in names:
+        if name not in rows[0]:
+            raise UnknownName("column of training.csv", name, rows[0])
+    return {name: sum(float(row[name] or "nan") for row in rows) / len(rows) for name in names}
 
 
 _KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {
