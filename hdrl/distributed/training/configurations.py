@@ -319,9 +319,10 @@ class ConfigurationTrainer:
             # A worker alone fetches its weights once, and gives them once.
             lane.began_s = lane.now_s + (2.0 * self._options.delays.network_s if self._is_alone else 0.0)
         trainer = lane.trainer
-        before, done = trainer.n_steps, []
+        before = trainer.n_steps
+        done: list[Iteration] = []
         trainer.run(trainer.n_iterations + 1, on_iteration=done.append)
-        iteration: Iteration = done[0]
+        iteration = done[0]
         losses = dict(iteration.losses)
         return {
             "time_s": lane.began_s + losses.pop("virtual_time_s"),

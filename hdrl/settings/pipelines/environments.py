@@ -57,7 +57,7 @@ class PipelinesSpec(PlainEnvironment):
         found: tuple[int, ...] = load.first_items
         return found
 
-    def points(self, load: PipelineLoad) -> list[tuple[float, ...]]:
+    def points(self, load: Any) -> list[tuple[float, ...]]:
         """Return the logarithms of the periods of each configuration, and what pipelines need, by pipeline.
 
         What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
@@ -78,7 +78,7 @@ class PipelinesSpec(PlainEnvironment):
             found.append((*np.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
         return found
 
-    def configuration_now(self, env: Any, load: PipelineLoad) -> int:
+    def configuration_now(self, env: Any, load: Any) -> int:
         """Return the configuration of the instance that was released last.
 
         Parameters
