@@ -14,23 +14,13 @@ from hdrl.distributed.training import ConfigurationTrainer, configurations  # no
 from hdrl.errors import OptionsError  # noqa: E402
 from hdrl.learn import load_checkpoint  # noqa: E402
 from hdrl.options.distributed import DistributedOptions  # noqa: E402
-from hdrl.testing.toys import ShortestRowEnvs  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("teams", Path(__file__).with_name("teams.py"))
 teams = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(teams)
 
 N_BATCHES = teams.SETTINGS["d3qn"]["updates_per_iteration"]
-POINTS = [(0.0,), (5.0,), (1.0,), (6.0,)]
-
-
-def make_envs(n_envs: int, share: tuple[int, int] | None = None) -> ShortestRowEnvs:
-    return ShortestRowEnvs(n_envs, length=5 if share is None else 4 + share[0])
-
-
-def trainer(name: str = "d3qn", points=POINTS, **options) -> ConfigurationTrainer:
-    given = DistributedOptions.model_validate({"scheme": "sync", "reliance": "none", **options})
-    return ConfigurationTrainer(teams.agent(name), make_envs, 4, given, points, seed=1)
+POINTS, trainer = teams.POINTS, teams.tour
 
 
 def equal(one, other) -> bool:

@@ -8,6 +8,7 @@ worker. Virtual time passes in all lanes at once; what they have done counts in 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from hdrl.distributed.training.crew import crew_on
 from hdrl.distributed.training.sharing import shared_config, shared_envs
 from hdrl.distributed.training.trainer import DistributedTrainer
 from hdrl.errors import LearningError, OptionsError
@@ -150,6 +152,7 @@ class ConfigurationTrainer:
         self._lanes = [_Lane(number, cuts[number], cuts[number + 1]) for number in range(n_lanes)]
         self._learned: dict[int, dict[str, Any]] = {}
         self._is_stopping = False
+        self._place: contextlib.ExitStack | None = None
         self._trainer_of(self._lanes[0]).close()  # what cannot be trained is refused before anything is written
         self.interaction = Interaction(make_envs(self._n_envs))
 
@@ -211,6 +214,9 @@ class ConfigurationTrainer:
         if n_iterations is None and n_steps is None:
             raise ValueError("n_iterations or n_steps must be given")
         self._is_stopping = False
+        if self._place is None:  # a cluster is started once, not anew for each visit
+            self._place = contextlib.ExitStack()
+            self._place.enter_context(crew_on(self._on, self._options.workers))
         while not (
             self._is_stopping
             or (n_iterations is not None and self.n_iterations >= n_iterations)
@@ -230,6 +236,9 @@ class ConfigurationTrainer:
             if lane.trainer is not None:
                 lane.trainer.close()
                 lane.trainer = None
+        if self._place is not None:
+            self._place.close()
+            self._place = None
         self.interaction.envs.close()
 
     @property
