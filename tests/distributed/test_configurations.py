@@ -69,6 +69,20 @@ def test_an_agent_begins_with_the_weights_that_were_asked_for(
     assert equal(seen.visits[4][1], before[3 if reliance == "carried" else 0])
 
 
+def test_weights_that_the_agent_is_given_before_the_first_iteration_are_what_all_begin_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = Seen(monkeypatch)
+    team = trainer()
+    with torch.no_grad():
+        for one in team.agent.network.parameters():
+            one += 1.0
+    team.run(2)
+    given = seen.visits[1][1]
+    assert not equal(given, seen.visits[0][1])
+    assert equal(seen.visits[2][1], given)
+
+
 @pytest.mark.parametrize(("epsilon", "explored"), [("visit", "0"), ("configuration", "own"), ("all", "all")])
 def test_random_actions_become_rarer_with_the_steps_that_were_asked_for(
     epsilon: str, explored: str, monkeypatch: pytest.MonkeyPatch

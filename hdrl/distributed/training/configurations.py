@@ -146,7 +146,7 @@ class ConfigurationTrainer:
         self._check(n_envs)
         self._n_envs = shared_envs(n_envs, options.workers, where) if self._is_alone else n_envs
         self._config = self._config_of_lanes()
-        self._first = {name: _copied(part) for name, part in agent.state_dict()["modules"].items()}
+        self._first: dict[str, Any] | None = None
         n_lanes = options.workers if self._is_alone else 1
         cuts = [len(points) * number // n_lanes for number in range(n_lanes + 1)]
         self._lanes = [_Lane(number, cuts[number], cuts[number + 1]) for number in range(n_lanes)]
@@ -214,6 +214,8 @@ class ConfigurationTrainer:
         if n_iterations is None and n_steps is None:
             raise ValueError("n_iterations or n_steps must be given")
         self._is_stopping = False
+        if self._first is None:  # until now the agent may have been given weights
+            self._first = _modules(self.agent)
         if self._place is None:  # a cluster is started once, not anew for each visit
             self._place = contextlib.ExitStack()
             self._place.enter_context(crew_on(self._on, self._options.workers))
@@ -277,7 +279,7 @@ class ConfigurationTrainer:
         """
         try:
             self.agent.load_state_dict(state["agent"])
-            self._first = dict(state["first"])
+            self._first = None if state["first"] is None else dict(state["first"])
             self._learned = {int(number): dict(one) for number, one in state["learned"].items()}
             self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
             for lane, saved in zip(self._lanes, state["lanes"], strict=True):
@@ -335,7 +337,7 @@ class ConfigurationTrainer:
         losses = dict(iteration.losses)
         return {
             "time_s": lane.began_s + losses.pop("virtual_time_s"),
-            "modules": {name: _copied(part) for name, part in trainer.agent.state_dict()["modules"].items()},
+            "modules": _modules(trainer.agent),
             "n_explored": int(getattr(trainer.agent, "n_explored", 0)),
             "n_steps": trainer.n_steps - before,
             "episodes": [dict(episode) for episode in iteration.episodes],
@@ -386,8 +388,10 @@ class ConfigurationTrainer:
             source = known[nearest(self._points[number], [self._points[one] for one in known])]
         else:
             source = number
-        found: Mapping[str, Any] = self._learned[source]["modules"] if source in self._learned else self._first
-        return found
+        if source in self._learned:
+            found: Mapping[str, Any] = self._learned[source]["modules"]
+            return found
+        return _modules(self.agent) if self._first is None else self._first
 
     def _n_explored(self, lane: _Lane) -> int:
         """Return with how many steps the share of random actions has fallen already when a visit begins."""
@@ -398,8 +402,10 @@ class ConfigurationTrainer:
         return 0 if epsilon == "visit" or before is None else int(before["n_explored"])
 
 
-def _copied(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tensor.detach().clone() for name, tensor in part.items()}
+def _modules(agent: Agent) -> dict[str, Any]:
+    """Return copies of an agent's weights."""
+    found = agent.state_dict()["modules"].items()
+    return {name: {key: one.detach().clone() for key, one in part.items()} for name, part in found}
 
 
 def _together(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
