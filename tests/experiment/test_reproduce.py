@@ -268,7 +268,7 @@ def test_every_shipped_experiment_makes_sense(name: str):
     assert set(recipe.metrics) <= set(METRICS)
     named = {*recipe.options.values(), recipe.sweep, "experiment.json", "reference.csv"}
     others = {path.name for path in experiment.folder.iterdir()} - named
-    assert all(name.endswith((".swf.gz", "_jobs.json")) for name in others)
+    assert all(name.endswith((".swf.gz", "_jobs.json", "pipelines.json")) for name in others)
     assert read_reference(experiment.folder / "reference.csv", recipe.relative_tolerance)
 
 
