@@ -80,8 +80,9 @@ class Algorithm:
         from hdrl.learn.config import check_used
 
         chosen = {**self.settings, **(settings or {})}
-        check_used(chosen, settings or (), where)
-        return agent_class.Config.of(chosen, where)
+        found: Config = agent_class.Config.of(chosen, where)
+        check_used(agent_class.Config, chosen, settings or (), where)
+        return found
 
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")

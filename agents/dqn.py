@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Mapping
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import gymnasium as gym
 import torch
@@ -50,6 +50,11 @@ Return = Annotated[float, Field(ge=-1e9, le=1e9)]
 
 class DQNConfig(ReplayConfig):
     """Settings of the DQN family."""
+
+    needs: ClassVar[Mapping[str, str]] = {
+        **{"alpha": "is_prioritised", "beta_first": "is_prioritised", "beta_updates": "is_prioritised"},
+        **{"noise": "is_noisy", "value_range": "n_atoms"},
+    }
 
     is_double: bool = Field(
         default=False, description="Whether the next action is chosen by the learning network and judged by the other."

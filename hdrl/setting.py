@@ -313,6 +313,26 @@ class EnvironmentSpec(Protocol):
             The load.
         """
 
+    def points(self, load: Load) -> Sequence[tuple[float, ...]]:
+        """Return where the configurations of a load lie among one another: near are those that are much alike.
+
+        Parameters
+        ----------
+        load
+            The load.
+        """
+
+    def configuration_now(self, env: Any, load: Load) -> int:
+        """Return which configuration of a load is in force in a single environment that simulates all of it.
+
+        Parameters
+        ----------
+        env
+            The environment, as `player` returns it, in an episode.
+        load
+            The load.
+        """
+
     def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
@@ -365,6 +385,27 @@ class PlainEnvironment:
         """
         del load
         return (0,)
+
+    def points(self, load: Load) -> Sequence[tuple[float, ...]]:
+        """Return the numbers of configurations: those that follow each other are near.
+
+        Parameters
+        ----------
+        load
+            The load.
+        """
+        return [(float(number),) for number in range(len(self.configurations(load)))]
+
+    def configuration_now(self, env: Any, load: Load) -> int:
+        """Return the only one.
+
+        Parameters
+        ----------
+        env, load
+            Not looked at.
+        """
+        del env, load
+        return 0
 
     def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return none: actions have no lasting meaning.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,6 +19,9 @@ class Config(BaseModel):
     """The base of settings: no unknown names, no conversions between types, no NaN, no change once made."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    needs: ClassVar[Mapping[str, str]] = {}
+    """Settings that say something only where another one is true, or above 1, by name: the name of that one."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], where: str = "settings") -> Self:
@@ -81,11 +84,13 @@ FIXED_LAYERS = dict.fromkeys(("kernel", "dissertation_small", "dissertation_deep
 """Settings that networks have no use for, since their layers are those of a paper."""
 
 
-def check_used(settings: Mapping[str, Any], given: Iterable[str], where: str) -> None:
-    """Refuse settings that were given to a network which does not use them.
+def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterable[str], where: str) -> None:
+    """Refuse settings that would be ignored: layers of networks that have their own, parts of what is switched off.
 
     Parameters
     ----------
+    config
+        What the settings are of.
     settings
         All settings by name.
     given
@@ -96,10 +101,17 @@ def check_used(settings: Mapping[str, Any], given: Iterable[str], where: str) ->
     Raises
     ------
     OptionsError
-        If the network would ignore one of them.
+        If one of them would be ignored.
     """
-    network = settings.get("network")
-    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in set(given)]
+    network, asked = settings.get("network"), set(given)
+    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in asked]
+    for name, other in config.needs.items():
+        value = settings.get(other, config.model_fields[other].get_default())
+        if name in asked and (value is False or (type(value) is int and value <= 1)):
+            raise OptionsError(
+                f"{where}: {name} is given, but {other} is {str(value).lower()}, so that it would be ignored; leave"
+                f" {name} out, or change {other}"
+            )
     if unused:
         raise OptionsError(
             f"{where}: {unused[0]} is given, but the layers of the network {network!r} are fixed; "

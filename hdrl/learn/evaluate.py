@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -75,7 +76,7 @@ def evaluate(
     return [played[i][k] for k in rounds for i, share in enumerate(shares.tolist()) if k < share]
 
 
-def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
+def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[], object] | None = None) -> None:
     """Play one episode of a single environment with the best actions, and leave the environment at its end.
 
     Parameters
@@ -86,6 +87,8 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
         Any Gymnasium environment with the agent's spaces.
     seed
         Seed of the environment.
+    before
+        Called before each decision; ``None``: nothing is.
     """
     observation, info = env.reset(seed=seed)
     observations, mask = batch_of_one(observation, info.get("action_mask"))
@@ -93,6 +96,8 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int) -> None:
     hears = agent.listener is not None or type(agent).saw is not Agent.saw
     with torch.no_grad(), agent.session(seed):
         while not has_ended:
+            if before is not None:
+                before()
             chosen = checked_choice(agent, observations, mask, explore=False).actions[0]
             action = chosen.numpy() if agent.takes_box else int(chosen)
             observation, reward, terminated, truncated, info = env.step(action)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hdrl.options.block import Block
 
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
+
+_VISITS = ("visit_iterations", "epsilon")
+"""What is asked of agents for single configurations alone."""
 
 SCHEMES = ("sync", "sync_backup", "async", "ong", "gorila", "apex")
 
@@ -66,6 +69,20 @@ class DistributedOptions(Block):
         description="simulations: every worker simulates all that is learned from; configurations: each has some of the"
         " load's configurations to itself.",
     )
+    reliance: Literal["pooled", "none", "carried", "nearest"] = Field(
+        default="pooled",
+        description="Whose weights the agent of a configuration begins with. pooled: there is one agent for all; none:"
+        " nobody's; carried: those of the configuration before; nearest: those of the nearest that has been learned.",
+    )
+    visit_iterations: Count = Field(
+        default=1,
+        description="One agent for each configuration: iterations on one before it is the next one's turn.",
+    )
+    epsilon: Literal["visit", "configuration", "all"] = Field(
+        default="visit",
+        description="One agent for each configuration: which steps the share of random actions falls with, those of"
+        " this visit, of all visits to this configuration, or of all configurations.",
+    )
     push_every: Count = Field(
         default=1,
         description="async: batches of a worker between two messages; apex: steps in a message.",
@@ -86,6 +103,35 @@ class DistributedOptions(Block):
         "arrival: in that of the wall clock, on Ray alone, which no run can repeat.",
     )
     delays: DelayOptions = Field(default_factory=DelayOptions, description="Virtual time.")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the ways from one configuration to the next where there are none: files stay as they were."""
+        told: dict[str, Any] = handler(self)
+        if self.reliance == "pooled":
+            told = {name: value for name, value in told.items() if name not in ("reliance", *_VISITS)}
+        return told
+
+    @model_validator(mode="after")
+    def _reliance_fits(self) -> Self:
+        where = "learning.distributed"
+        if self.reliance == "pooled":
+            for name in _VISITS:
+                if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"{where}.{name} is for one agent for each configuration, expected {where}.reliance none,"
+                        " carried or nearest"
+                    )
+            return self
+        if self.order != "virtual" or self.delays.deaths:
+            name = "order arrival" if self.order != "virtual" else "delays.deaths"
+            raise ValueError(f"{where}.{name} is for reliance pooled, not {self.reliance}")
+        if self.allotment == "configurations" and self.scheme != "sync":
+            raise ValueError(
+                f"{where}.scheme is {self.scheme}, but with allotment configurations and reliance {self.reliance} each"
+                " worker learns by itself, expected sync"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

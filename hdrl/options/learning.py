@@ -174,6 +174,15 @@ class LearningOptions(Block):
         return self
 
     @model_validator(mode="after")
+    def _validation_is_of_one_agent(self) -> Self:
+        if self.distributed is not None and self.distributed.reliance != "pooled" and self.validation_every is not None:
+            raise ValueError(
+                "learning.validation_every chooses one agent, but learning.distributed.reliance is"
+                f" {self.distributed.reliance!r}: there is one for each configuration, expected null"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _patience_needs_validations(self) -> Self:
         if self.patience is not None and self.validation_every is None:
             raise ValueError("learning.patience counts validations, expected learning.validation_every, too")

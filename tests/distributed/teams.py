@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from hdrl.agents import make_agent
-from hdrl.distributed.training import DistributedTrainer
+from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
 from hdrl.learn import Agent, Trainer, checkpoint_of, save_checkpoint
 from hdrl.options.distributed import DistributedOptions
 from hdrl.testing.toys import ShortestRowEnvs
@@ -57,7 +57,21 @@ def large_team(scheme: str, n: int, **delays: Any) -> DistributedTrainer:
     return DistributedTrainer(learner, make_envs, n, given, seed=1)
 
 
-def fingerprint(trainer: DistributedTrainer | Trainer, path: Path) -> str:
+POINTS = [(0.0,), (5.0,), (1.0,), (6.0,)]
+"""Where configurations lie."""
+
+
+def make_share(n_envs: int, share: tuple[int, int] | None = None) -> ShortestRowEnvs:
+    return ShortestRowEnvs(n_envs, length=5 if share is None else 4 + share[0])
+
+
+def tour(name: str = "d3qn", points: Any = POINTS, on: str = "local", **options: Any) -> ConfigurationTrainer:
+    """Return a training that visits configurations, with an agent for each."""
+    given = DistributedOptions.model_validate({"scheme": "sync", "reliance": "none", **options})
+    return ConfigurationTrainer(agent(name), make_share, 4, given, points, seed=1, on=on)
+
+
+def fingerprint(trainer: DistributedTrainer | ConfigurationTrainer | Trainer, path: Path) -> str:
     """Hash everything that may be saved, byte by byte."""
     save_checkpoint(path, checkpoint_of(trainer.agent, "any", training=trainer.state_dict()))
     return hashlib.sha256(path.read_bytes()).hexdigest()

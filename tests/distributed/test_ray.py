@@ -103,13 +103,17 @@ def test_nobody_there_is_told_at_once():
     assert f"RayError: ray:{address}: nothing answers there" in last
 
 
-def test_workers_that_learn_together_leave_the_bytes_of_their_twin(cluster, tmp_path: Path):
+@pytest.mark.parametrize("kind", ["together", "by configuration"])
+def test_workers_that_learn_together_leave_the_bytes_of_their_twin(kind: str, cluster, tmp_path: Path):
     pytest.importorskip("torch", reason="needs torch (the extra learn)")
     import teams
 
     prints = []
     for on in ("local", "ray"):
-        team = teams.team("d3qn", "async", on=on, workers=1)
+        options = {"on": on, "workers": 1}
+        team = (
+            teams.team("d3qn", "async", **options) if kind == "together" else teams.tour(reliance="carried", **options)
+        )
         team.run(2)
         prints.append(teams.fingerprint(team, tmp_path / on))
         team.close()

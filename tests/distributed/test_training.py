@@ -297,6 +297,25 @@ def test_epsilons_of_apex_are_those_of_the_paper() -> None:
     assert epsilon_of(0, 1) == 0.4
 
 
+@pytest.mark.parametrize(("name", "epsilons"), [("d3qn", [0.4, 0.4**8]), ("rainbow", [0.0, 0.0])])
+def test_noisy_actors_have_no_epsilon_of_their_own(name: str, epsilons: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hdrl.distributed.training import apex
+
+    seen = []
+    real = apex.all_weights
+
+    def noted(agent):
+        seen.append(agent.epsilon)
+        return real(agent)
+
+    monkeypatch.setattr(apex, "all_weights", noted)
+    team = teams.team(name, "apex")
+    team.run(1)
+    team.close()
+    assert all(epsilon in seen for epsilon in epsilons)
+    assert (0.4 in seen) == (name == "d3qn")
+
+
 def outcome(reward: float, n: int = 2) -> Outcome:
     no = torch.zeros(n, dtype=torch.bool)
     return Outcome(torch.full((n,), reward), no, no, ~no, None)

@@ -1,16 +1,22 @@
 """A training by several workers, from options to its folder."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.errors import HdrlError, OptionsError
+from hdrl.errors import HdrlError, LearningError, OptionsError
 from hdrl.experiment import resumed_options, run_experiment
 from hdrl.experiment.run.inputs import read_options
+from hdrl.experiment.train.modeluse import Model
 from hdrl.experiment.train.world import TrainingEnvs, World
+from hdrl.learn.checkpoint import load_checkpoint, save_checkpoint
+from hdrl.learn.library import Expert, experts_of, with_experts
+from hdrl.setting import find_setting
 
 LEARNING = {
     "algorithm": "d3qn",
@@ -130,3 +136,111 @@ def test_an_agent_from_a_file_stays_in_this_process(tmp_path: Path) -> None:
     )
     with pytest.raises(OptionsError, match=r"mine.py: other processes do not know its class, expected --on local$"):
         run_experiment(options(tmp_path, *changes), out=tmp_path / "out", on="ray")
+
+
+RELIANT = (*SETS, "learning.distributed.scheme=sync", "learning.distributed.reliance=nearest", "learning.iterations=4")
+
+
+def test_a_model_holds_an_agent_for_each_configuration_and_plays_it_where_it_is_in_force(tmp_path: Path) -> None:
+    given = options(tmp_path, *RELIANT)
+    run_experiment(given, out=tmp_path / "out")
+    whole = World(given)
+    points = whole.points()
+    checkpoint = load_checkpoint(tmp_path / "out" / "model.pt")
+    experts = experts_of(checkpoint.agent, "model.pt")
+    assert [one.point for one in experts] == points
+    bounds = [*whole.load.first_items, whole.load.n_items]
+
+    def played(experts: list, number: int) -> list:
+        """Play one configuration alone, whose number among the loads is not told."""
+        save_checkpoint(tmp_path / "changed.pt", replace(checkpoint, agent=with_experts(checkpoint.agent, experts)))
+        load = whole.load.window(bounds[number], bounds[number + 1] - bounds[number])
+        model = Model(tmp_path / "changed.pt", setting=find_setting("pipelines"))
+        return model.play(whole.machine, load).runs.tolist()
+
+    def upside_down(one: Expert) -> Expert:
+        return Expert(one.point, {k: {n: -x for n, x in part.items()} for k, part in one.modules.items()})
+
+    for number in range(4):
+        others = [one if k == number else upside_down(one) for k, one in enumerate(experts)]
+        assert played(experts, number) == played(others, number)
+    assert any(played(experts, n) != played([upside_down(one) for one in experts], n) for n in range(4))
+    # In one run through all of them each decides in its turn.
+    tour = Model(tmp_path / "out" / "model.pt", setting=find_setting("pipelines")).play(whole.machine, whole.load)
+    save_checkpoint(tmp_path / "last.pt", replace(checkpoint, agent=with_experts(checkpoint.agent, experts[-1:])))
+    last = Model(tmp_path / "last.pt", setting=find_setting("pipelines")).play(whole.machine, whole.load)
+    from_last = whole.load.instances["release_us"][bounds[3]]
+    runs = [one.runs[one.runs["start_us"] < from_last].tolist() for one in (tour, last)]
+    assert runs[0] != runs[1]
+
+
+def test_a_test_of_a_model_with_an_agent_for_each_configuration_plays_as_the_training_did(tmp_path: Path) -> None:
+    run_experiment(options(tmp_path, *RELIANT), out=tmp_path / "out")
+    test = options(
+        tmp_path,
+        *RELIANT,
+        "agent.run=test",
+        f"agent.input_model={json.dumps(str(tmp_path / 'out' / 'model.pt'))}",
+    )
+    run_experiment(test, out=tmp_path / "again")
+    assert (tmp_path / "again" / "runs.csv").read_bytes() == (tmp_path / "out" / "runs.csv").read_bytes()
+
+
+def test_an_interrupted_training_on_configurations_leaves_the_same_files(tmp_path: Path) -> None:
+    own = "learning.distributed.allotment=configurations"
+    run_experiment(options(tmp_path, *RELIANT, own, "learning.iterations=3"), out=tmp_path / "whole")
+    run_experiment(options(tmp_path, *RELIANT, own, "learning.iterations=1"), out=tmp_path / "part")
+    longer = resumed_options(tmp_path / "part", ["learning.iterations=3"])
+    run_experiment(longer, out=tmp_path / "part", resumes=True)
+    for name in ("model.pt", "training.csv", "metrics.json"):
+        assert (tmp_path / "part" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ((), r"reliance is 'none', but there is one configuration to train on, expected at least 2, or reliance 'pool"),
+        ((*SETS, "learning.episodes.n_jobs=50"), r"reliance is 'none', but configuration \d holds \d+ jobs, expected"),
+        ((*SETS, "learning.validation_every=1"), r"validation_every chooses one agent, but .* expected null"),
+        ((*SETS, "learning.distributed.visit_iterations=0"), r"visit_iterations is 0, expected"),
+        ((*SETS, "learning.distributed.reliance=nearst"), r"'nearst'; did you mean 'nearest'"),
+    ],
+)
+def test_configurations_that_cannot_have_agents_of_their_own(
+    changes: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    base = ("learning.distributed.scheme=sync", "learning.distributed.reliance=none")
+    with pytest.raises(HdrlError, match=message):
+        run_experiment(options(tmp_path, *base, *changes), out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_library_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(LearningError, match=r"^m.pt: what it holds of configurations is damaged"):
+        experts_of({"configurations": [{"point": ["far"], "modules": {}}]}, "m.pt")
+
+
+PERIODS = {
+    "pipelines": [
+        {"name": name, "kernels": [{"name": "k", "cpu_us": 2000, "gpu_us": 3000}], "periods_us": [10000, 15000]}
+        for name in ("a", "b")
+    ]
+}
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text(encoding="utf-8")
+    commands = [line.split()[1:] for line in re.findall(r"^\$ hdrl-launch .*$", text, re.MULTILINE)]
+    here = [one for one in commands if "--on" not in one]
+    assert len(here) >= 2
+    (tmp_path / "set.json").write_text(json.dumps(PERIODS))
+    path = tmp_path / "options.json"
+    learning = {**LEARNING, "n_envs": 1}
+    given = {"platform": "1cpu+1gpu", "workload": "set.json", "setting": "pipelines", "agent": {"type": "LEARNING"}}
+    path.write_text(json.dumps({**given, "learning": learning}))
+    for number, (_, algorithm, name, *rest) in enumerate(here):
+        assert name == "options.json"
+        assert rest[0::2] == ["--set"] * (len(rest) // 2)
+        read = read_options(path, overrides=[f"learning.algorithm={algorithm}", *rest[1::2]])
+        run_experiment(read, out=tmp_path / str(number))
+        assert (tmp_path / str(number) / "model.pt").is_file()

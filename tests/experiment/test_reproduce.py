@@ -171,6 +171,7 @@ def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path
         seeds.append((options.seed, resumes))
         out.mkdir(parents=True, exist_ok=True)
         (out / "metrics.json").write_text("{}")
+        (out / "training.csv").write_text(f"iteration,n_steps,loss\n1,7,0.5\n2,{10 * options.seed},\n")
 
     monkeypatch.setattr(module, "run_experiment", train)
     judged = {}
@@ -186,13 +187,14 @@ def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path
         options={"ppo": "options.json"},
         seeds=[4, 5],
         protocol="judge",
+        logged=["n_steps"],
         is_long=True,
     )
     (tmp_path / "out").mkdir()
     result = reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
     assert seeds == [(4, False), (5, False)]
     assert judged["models"] == ["ppo_seed_4/model.pt", "ppo_seed_5/model.pt"]
-    assert result.results == {("ppo, mine", "bsld"): 1.0}
+    assert result.results == {("ppo, mine", "bsld"): 1.0, ("ppo", "n_steps"): 45.0}
     reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
     assert len(seeds) == 2, "what is trained is not trained again"
 
@@ -266,7 +268,7 @@ def test_every_shipped_experiment_makes_sense(name: str):
     assert set(recipe.metrics) <= set(METRICS)
     named = {*recipe.options.values(), recipe.sweep, "experiment.json", "reference.csv"}
     others = {path.name for path in experiment.folder.iterdir()} - named
-    assert all(name.endswith((".swf.gz", "_jobs.json", "_nodes.json")) for name in others)
+    assert all(name.endswith((".swf.gz", "_jobs.json", "_nodes.json", "pipelines.json")) for name in others)
     assert read_reference(experiment.folder / "reference.csv", recipe.relative_tolerance)
 
 

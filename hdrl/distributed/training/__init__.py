@@ -1,11 +1,13 @@
 """One agent, trained by several workers: who waits for whom is a scheme, where they live is a crew.
 
 ``crew`` is where workers, servers and replay live (here, or on Ray); ``clock`` says who is ready next; ``schemes`` and
-``apex`` direct; ``server``, ``worker`` and ``replay`` do the work; ``trainer`` is what a training loop sees of it all.
-``shared_rows`` is for agents without gradients, whose workers share environments alone.
+``apex`` direct; ``server``, ``worker`` and ``replay`` do the work; ``trainer`` is what a training loop sees of it all;
+``configurations`` lets such trainings follow each other, one for each configuration of a load. ``shared_rows`` is for
+agents without gradients, whose workers share environments alone.
 """
 
+from hdrl.distributed.training.configurations import ConfigurationTrainer
 from hdrl.distributed.training.shared_rows import row_trainer
 from hdrl.distributed.training.trainer import DistributedTrainer
 
-__all__ = ["DistributedTrainer", "row_trainer"]
+__all__ = ["ConfigurationTrainer", "DistributedTrainer", "row_trainer"]

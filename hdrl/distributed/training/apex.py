@@ -67,7 +67,8 @@ class Actor:
     def __init__(self, plan: Plan, n_actors: int) -> None:
         epsilon = epsilon_of(plan.number, n_actors)
         own = {"epsilon_first": epsilon, "epsilon_last": epsilon, "epsilon_steps": 0}
-        plan = dataclasses.replace(plan, config=plan.config.model_copy(update=own))
+        if not getattr(plan.config, "is_noisy", False):  # noisy weights explore by themselves
+            plan = dataclasses.replace(plan, config=plan.config.model_copy(update=own))
         with torch_threads(1):
             self._agent = plan.agent()
             self._interaction = Interaction(plan.envs())

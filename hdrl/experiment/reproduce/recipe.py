@@ -64,6 +64,9 @@ class Recipe(_Block):
     )
     seeds: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list, description="Seeds of trainings.")
     metrics: list[Text] = Field(default_factory=list, description="Metrics of runs that are claimed.")
+    logged: list[Text] = Field(
+        default_factory=list, description="Columns of training.csv whose last values are claimed, means over the seeds."
+    )
     traces: dict[FileName, TraceNeed] = Field(default_factory=dict, description="Traces that it needs, by file name.")
     is_long: bool = Field(default=False, description="Whether it takes more than some minutes.")
     relative_tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from hdrl.experiment.reproduce.resulttable import Difference, Place, differences
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.provenance import versions
-from hdrl.files import read_json, write_json
+from hdrl.experiment.train.log import TRAINING_FILE
+from hdrl.files import atomic_write, read_json, read_text, write_json
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, Machine, ReproduceProtocol, find_setting
@@ -290,15 +292,37 @@ def _run_training(work: _Work) -> dict[Place, float]:
         for row, file in recipe.options.items()
     }
     work.train([one for of_row in trainings.values() for one in of_row])
+    logged = {
+        (row, name): mean
+        for row, of_row in trainings.items()
+        for name, mean in _last_logged([one.folder for one in of_row], recipe.logged).items()
+    }
     models = {row: [one.folder / "model.pt" for one in of_row] for row, of_row in trainings.items()}
     if recipe.sweep is None:
         found: dict[Place, float] = {}
         for row, files in models.items():
             numbers = work.protocol()(work.traces, [_Trained(file, recipe.setting) for file in files])
             found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
-        return found
+        return found | logged
     candidates = [f"{row}={(work.out / f'{row}_seed_*' / 'model.pt').absolute()}" for row in models]
-    return _numbers_of(work.compare(work.sweep(recipe.sweep, candidates)))
+    return _numbers_of(work.compare(work.sweep(recipe.sweep, candidates))) | logged
+
+
+def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, float]:
+    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such column.
+    """
+    if not names:
+        return {}
+    rows = [list(csv.DictReader(read_text(folder / TRAINING_FILE).splitlines()))[-1] for folder in folders]
+    for name in names:
+        if name not in rows[0]:
+            raise UnknownName("column of training.csv", name, rows[0])
+    return {name: sum(float(row[name] or "nan") for row in rows) / len(rows) for name in names}
 
 
 _KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {
@@ -322,10 +346,6 @@ def _numbers_of(comparison: Comparison) -> dict[Place, float]:
 
 
 def _write_differences(path: Path, found: Sequence[Difference]) -> None:
-    import csv
-
-    from hdrl.files import atomic_write
-
     with atomic_write(path) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("row", "column", "reference", "found", "tolerance"))

@@ -128,6 +128,10 @@ class Environment:
         """Return where the configurations of a load begin."""
         return self.spec.configurations(load)
 
+    def points(self, load: Load) -> Sequence[tuple[float, ...]]:
+        """Return where the configurations of a load lie among one another."""
+        return self.spec.points(load)
+
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
         return self.spec.action_names(self.arguments)

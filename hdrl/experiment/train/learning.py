@@ -174,7 +174,7 @@ def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
 
     by_user = {name for name in chosen if name in known} | options.learning.settings.keys()
     settings |= options.learning.settings
-    check_used(settings, by_user, options.where)
+    check_used(choice.learner.Config, settings, by_user, options.where)
     return settings
 
 

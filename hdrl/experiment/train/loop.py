@@ -17,7 +17,7 @@ from hdrl.pyfiles import blamed
 if TYPE_CHECKING:
     import gymnasium
 
-    from hdrl.distributed.training import DistributedTrainer
+    from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
     from hdrl.experiment.run.progress import Progress
     from hdrl.learn.interaction import Episode
     from hdrl.learn.train import Iteration, Trainer
@@ -121,7 +121,7 @@ class Training:
     """
 
     folder: Path
-    trainer: Trainer | DistributedTrainer
+    trainer: Trainer | DistributedTrainer | ConfigurationTrainer
     plan: Plan
     save_checkpoint: Callable[[Mapping[str, Any]], None]
     save_best: Callable[[], None]

@@ -6,7 +6,8 @@ the name of the agent file. A file of HDeepRM (``{"model_state_dict": ...}``, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -22,6 +23,7 @@ from hdrl.setting import BATCH, SETTINGS, Setting
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
+    from hdrl.learn.library import Expert
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -40,6 +42,7 @@ def checkpoint_of_choice(
     environment: Mapping[str, Any],
     notes: Mapping[str, Any],
     training: Mapping[str, Any] | None = None,
+    experts: Sequence[Expert] = (),
 ) -> Checkpoint:
     """Return what a model file of an agent holds.
 
@@ -55,11 +58,15 @@ def checkpoint_of_choice(
         Whatever else is worth keeping, as JSON.
     training
         The state of the training; ``None``: it cannot be resumed.
+    experts
+        What was learned for single configurations.
     """
     from hdrl.learn.checkpoint import checkpoint_of
+    from hdrl.learn.library import with_experts
 
     known = {"agent_sha256": choice.sha256 or None, "api": choice.kind.value, **notes}
-    return checkpoint_of(agent, algorithm_of(choice), environment=environment, training=training, notes=known)
+    found = checkpoint_of(agent, algorithm_of(choice), environment=environment, training=training, notes=known)
+    return replace(found, agent=with_experts(found.agent, experts))
 
 
 def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:

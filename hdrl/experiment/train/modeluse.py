@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from hdrl.setting import Load, Machine, Setting, Trace, find_setting
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
+    from hdrl.learn.library import Expert
 
 
 class Model:
@@ -113,6 +114,8 @@ class Model:
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
+        from hdrl.learn.library import experts_of
+
         with asked_for(f"{self.path}: its environment"):
             if as_trained:
                 self._spec.check_exact(machine, load, str(self.path))
@@ -121,7 +124,9 @@ class Model:
                 self.check_can_play()
                 env = self._spec.player(machine, load, options)
         try:
-            return played(self._made(env, seed), env, seed, self._choice.path)
+            agent, where = self._made(env, seed), str(self.path)
+            switch = switch_of(experts_of(self.agent_state, where), agent, env, load, self._spec, where)
+            return played(agent, env, seed, self._choice.path, switch)
         finally:
             env.close()
 
@@ -236,12 +241,14 @@ def play_options(
     where = f"{options.where}: learning.settings"
     try:
         made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
+        experts: Sequence[Expert] = ()
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
-            load_model(options.path_of(given), choice, made, world.spec, setting)
+            experts = load_model(options.path_of(given), choice, made, world.spec, setting)
         decisions = DecisionLog(world.spec.action_names(), options.also_write_names)
         made.listener = decisions if decisions.is_needed else None
-        trace = played(made, env, options.seed, choice.path)
+        switch = switch_of(experts, made, env, world.tested(), world.spec, str(given))
+        trace = played(made, env, options.seed, choice.path, switch)
         if folder is not None:
             write_lines(folder, decisions.take())
         return trace
@@ -249,7 +256,31 @@ def play_options(
         env.close()
 
 
-def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
+def switch_of(
+    experts: Sequence[Expert], agent: Agent, env: Any, load: Load, spec: Environment, where: str
+) -> Callable[[], None] | None:
+    """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all.
+
+    Parameters
+    ----------
+    experts
+        What was learned for single configurations.
+    agent, env, load
+        Who decides in which environment, and what that simulates.
+    spec
+        What kind of environment it is.
+    where
+        Name of the model file, for messages.
+    """
+    from hdrl.learn.library import Switch
+
+    if not experts:
+        return None
+    points = spec.points(load)
+    return Switch(agent, experts, lambda: points[spec.spec.configuration_now(env, load)], where)
+
+
+def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callable[[], object] | None = None) -> Trace:
     """Simulate an episode with the best actions.
 
     Parameters
@@ -262,6 +293,8 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
         Its seed.
     path
         The file of a user's own agent, for messages.
+    before
+        Called before each decision; ``None``: nothing is.
 
     Raises
     ------
@@ -271,12 +304,12 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None) -> Trace:
     from hdrl.learn.evaluate import play
 
     with one_thread(), blamed(path):
-        play(agent, env, seed=seed)
+        play(agent, env, seed=seed, before=before)
     trace: Trace = env.trace()
     return trace
 
 
-def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment, setting: Setting) -> None:
+def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment, setting: Setting) -> list[Expert]:
     """Let an agent start from a model file, if what it has learned means the same in its environment.
 
     Parameters
@@ -290,11 +323,17 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment,
     setting
         The setting.
 
+    Returns
+    -------
+    list
+        What the file holds of single configurations; the agent has what was learned last.
+
     Raises
     ------
     HdrlError
         If the file cannot be read, or does not fit.
     """
+    from hdrl.learn.library import experts_of
     from hdrl.learn.spaces import check_same_spaces
 
     model, checkpoint = read_model(path, choice)
@@ -303,6 +342,7 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment,
         if checkpoint.environment:
             check_same_meaning(spec_of(checkpoint, path, setting), spec, path)
     load_weights(agent, model, str(path), choice.path)
+    return experts_of(model, str(path))
 
 
 def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ from hdrl.experiment.train.modelfile import (
     read_model,
     write_hdeeprm_model,
 )
-from hdrl.experiment.train.modeluse import load_model, played
+from hdrl.experiment.train.modeluse import load_model, played, switch_of
 from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.files import write_json
@@ -48,9 +48,10 @@ from hdrl.pyfiles import blamed
 from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
-    from hdrl.distributed.training import DistributedTrainer
+    from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
     from hdrl.experiment.run.progress import Progress
     from hdrl.learn.agent import Agent
+    from hdrl.learn.library import Expert
     from hdrl.learn.train import Imitation, Trainer
     from hdrl.options.distributed import DistributedOptions
 
@@ -145,7 +146,7 @@ class TrainingRun:
 
         check_options_of(options, choice)
         self._validation_envs = self._make_validation_envs()
-        self.trainer: Trainer | DistributedTrainer = self._make_trainer(on)
+        self.trainer: Trainer | DistributedTrainer | ConfigurationTrainer = self._make_trainer(on)
         self.device = name_of(self.trainer.agent.device)
         self._trained_on = self.world.trained_on()
         self.world.check_test()
@@ -242,7 +243,9 @@ class TrainingRun:
             model, _ = read_model(self.folder / MODEL_FILE, self.choice)
             load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
             self.trainer.agent.to(CPU)  # where models are played
-            trace = played(self.trainer.agent, self.world.test(), self.options.seed, self.choice.path)
+            env = self.world.test()
+            switch = switch_of(self._experts, self.trainer.agent, env, self.world.tested(), self.world.spec, MODEL_FILE)
+            trace = played(self.trainer.agent, env, self.options.seed, self.choice.path, switch)
         self.write_manifest(is_final=False)
         return Trained(
             is_complete,
@@ -254,7 +257,7 @@ class TrainingRun:
             trace,
         )
 
-    def _make_trainer(self, on: str) -> Trainer | DistributedTrainer:
+    def _make_trainer(self, on: str) -> Trainer | DistributedTrainer | ConfigurationTrainer:
         from hdrl.learn.train import Trainer
 
         options, distributed = self.options, self.options.learning.distributed
@@ -295,9 +298,11 @@ class TrainingRun:
             )
         return Imitation(asked.iterations, envs.guide_actions)
 
-    def _several(self, agent: Agent, distributed: DistributedOptions, on: str) -> Trainer | DistributedTrainer:
+    def _several(
+        self, agent: Agent, distributed: DistributedOptions, on: str
+    ) -> Trainer | DistributedTrainer | ConfigurationTrainer:
         """Return the trainer of several workers."""
-        from hdrl.distributed.training import DistributedTrainer, row_trainer
+        from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer, row_trainer
 
         options = self.options
         if self.choice.path is not None and on != "local":
@@ -306,18 +311,21 @@ class TrainingRun:
         make_envs = TrainingEnvs(self.world, options)
         if distributed.allotment == "configurations":
             self.world.check_shares(distributed.workers)
-        make: type[DistributedTrainer] | Callable[..., Trainer] = (
-            row_trainer if agent.shares_rows else DistributedTrainer
+        n_envs, seed = options.learning.n_envs, stream_seed(options.seed, "train")
+        if agent.shares_rows:
+            return row_trainer(agent, make_envs, n_envs, distributed, seed=seed, on=on, where=options.where)
+        if distributed.reliance == "pooled":
+            return DistributedTrainer(agent, make_envs, n_envs, distributed, seed=seed, on=on, where=options.where)
+        points = self.world.points()
+        self.world.check_shares(len(points), "reliance")
+        return ConfigurationTrainer(
+            agent, make_envs, n_envs, distributed, points, seed=seed, on=on, where=options.where
         )
-        return make(
-            agent,
-            make_envs,
-            options.learning.n_envs,
-            distributed,
-            seed=stream_seed(options.seed, "train"),
-            on=on,
-            where=options.where,
-        )
+
+    @property
+    def _experts(self) -> list[Expert]:
+        """What was learned for single configurations, nothing if one agent decides about all of them."""
+        return list(getattr(self.trainer, "experts", ()))
 
     def _make_validation_envs(self) -> Any:
         """Return the environments to validate in, ``None`` if nobody asks for it."""
@@ -373,7 +381,9 @@ class TrainingRun:
         from hdrl.learn.checkpoint import save_checkpoint
 
         notes = {**self._notes(), "options": self.options.portable()}
-        checkpoint = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state)
+        checkpoint = checkpoint_of_choice(
+            self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state, self._experts
+        )
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
         self.write_manifest(is_final=False)
 
@@ -391,7 +401,9 @@ class TrainingRun:
     def _save_model(self, name: str) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
-        model = checkpoint_of_choice(self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes())
+        model = checkpoint_of_choice(
+            self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes(), experts=self._experts
+        )
         save_checkpoint(self.folder / name, model)
 
     def _notes(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -91,13 +92,15 @@ class World:
                 )
         return asked
 
-    def check_shares(self, n: int) -> None:
+    def check_shares(self, n: int, what: str = "allotment") -> None:
         """Refuse to share the configurations to train on among more workers than there are, or in pieces too short.
 
         Parameters
         ----------
         n
-            How many workers there are.
+            How many shares there are: workers, or configurations.
+        what
+            Because of which key of ``learning.distributed``: ``"allotment"`` or ``"reliance"``.
 
         Raises
         ------
@@ -106,30 +109,42 @@ class World:
         """
         options, episodes = self._options, self._options.learning.episodes
         shares = self._shares(n)
+        value = getattr(options.learning.distributed, what)
+        whose = "those of worker" if what == "allotment" else "configuration"
         if isinstance(episodes.start, int):
             raise OptionsError(
                 f"{options.where}: learning.episodes.start is {episodes.start:,}, a place in one configuration alone, "
-                "expected 'random' or 'consecutive' with learning.distributed.allotment 'configurations'"
+                f"expected 'random' or 'consecutive' with learning.distributed.{what} {value!r}"
             )
         for number, (first, last) in enumerate(shares):
             if last - first < (episodes.most_jobs or 1):
                 raise OptionsError(
-                    f"{options.where}: learning.distributed.allotment is 'configurations', but those of worker "
-                    f"{number} hold {last - first:,} jobs, expected at least learning.episodes.n_jobs = "
-                    f"{episodes.most_jobs:,}"
+                    f"{options.where}: learning.distributed.{what} is {value!r}, but {whose} {number} "
+                    f"hold{'' if what == 'allotment' else 's'} {last - first:,} jobs, expected at least "
+                    f"learning.episodes.n_jobs = {episodes.most_jobs:,}"
                 )
 
     def _shares(self, n: int) -> list[Places]:
         """Return the part to train on in n pieces, each of which begins where a configuration does."""
-        first, last = part_of(self._options, "train", self.load)
-        begins = [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
+        begins = self._begins()
         if len(begins) < n:
             raise OptionsError(
                 f"{self._options.where}: learning.distributed.allotment is 'configurations', but there "
                 f"{'is' if len(begins) == 1 else 'are'} {len(begins)} of {self.load.name} to train on for {n} workers, "
                 f"expected at least as many, or allotment 'simulations'"
             )
-        return _in_pieces([*begins, last], n)
+        return _in_pieces([*begins, part_of(self._options, "train", self.load)[1]], n)
+
+    def _begins(self) -> list[int]:
+        """Return where the configurations to train on begin."""
+        first, last = part_of(self._options, "train", self.load)
+        return [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
+
+    def points(self) -> list[tuple[float, ...]]:
+        """Return where the configurations to train on lie among one another."""
+        begins, points = self._begins(), self.spec.points(self.load)
+        places = self.spec.configurations(self.load)
+        return [points[bisect.bisect_right(places, first) - 1] for first in begins]
 
     def check_test(self) -> None:
         """Refuse a test without jobs, which would be found after the training.
@@ -149,15 +164,25 @@ class World:
         HdrlError
             If no job is in it, or the decisions of a model cannot be carried out.
         """
-        tested = self.load
-        if self._options.learning.episodes.n_jobs is not None:
-            first, last = part_of(self._options, "test", tested)
-            tested = tested.window(first, last - first)
+        tested = self.tested()
         with self._asked_for():
             if self.spec.is_compatible:  # reproduces numbers that were made in that mode
                 self.spec.check_exact(self.machine, tested, self._options.where)
                 return self.spec.single(self.machine, tested)
             return self.spec.player(self.machine, tested, self._options)
+
+    def tested(self) -> Load:
+        """Return the load of the test.
+
+        Raises
+        ------
+        OptionsError
+            If it has none.
+        """
+        if self._options.learning.episodes.n_jobs is None:
+            return self.load
+        first, last = part_of(self._options, "test", self.load)
+        return self.load.window(first, last - first)
 
     def trained_on(self) -> dict[str, Any]:
         """Return on which jobs a model is trained, so that nobody tests it on the same ones by accident.

@@ -288,6 +288,18 @@ class PipelinesVectorEnv(RowPickVectorEnv):
         """
         return window_of_row(self._windows, row)
 
+    def n_released(self, row: int = 0) -> int:
+        """Return how many instances of a row's episode have been released.
+
+        Parameters
+        ----------
+        row
+            Which row.
+        """
+        window = self.window(row)
+        first = int(self._firsts[window.workload]) + window.start
+        return int(self._state.scalars["next_instance"][row, 0]) - first
+
     def outcomes(self, row: int = 0) -> NDArray[np.int8]:
         """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet.
 
@@ -299,7 +311,7 @@ class PipelinesVectorEnv(RowPickVectorEnv):
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         table = self._shared["instances"][first : first + window.n_jobs]
-        n_released = int(self._state.scalars["next_instance"][row, 0]) - first
+        n_released = self.n_released(row)
         found = np.zeros(window.n_jobs, dtype=np.int8)
         ends = self._state.progress["end_us"][row, :n_released]
         due = (table["deadline_us"] + table["tolerance_us"])[:n_released]

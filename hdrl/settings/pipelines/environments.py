@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
+from hdrl.settings.pipelines.machine import CPU, GPU
 from hdrl.settings.pipelines.options import GENERATED
 
 if TYPE_CHECKING:
@@ -51,6 +56,37 @@ class PipelinesSpec(PlainEnvironment):
         """
         found: tuple[int, ...] = load.first_items
         return found
+
+    def points(self, load: Any) -> list[tuple[float, ...]]:
+        """Return the logarithms of the periods of each configuration, and what pipelines need, by pipeline.
+
+        What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
+
+        Parameters
+        ----------
+        load
+            The load.
+        """
+        from hdrl.settings.pipelines.covers import demand_us
+
+        needs_us = np.array([demand_us(one, (CPU, GPU)) for one in load.pipelines])
+        found = []
+        for first, end in itertools.pairwise((*load.first_items, load.n_items)):
+            table = load.instances[first:end]
+            pipelines, places = np.unique(table["pipeline"], return_index=True)
+            periods_us = table["period_us"][places]
+            found.append((*np.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
+        return found
+
+    def configuration_now(self, env: Any, load: Any) -> int:
+        """Return the configuration of the instance that was released last.
+
+        Parameters
+        ----------
+        env, load
+            See `hdrl.setting.EnvironmentSpec.configuration_now`.
+        """
+        return bisect.bisect_right(load.first_items, max(0, env.batch.n_released(0) - 1)) - 1
 
     def places(self, machine: Units, load: PipelineLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.

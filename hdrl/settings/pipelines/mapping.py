@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from hdrl.errors import WorkloadError
 from hdrl.settings.pipelines.covers import cheapest_cover
@@ -77,7 +80,7 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
     """Return the static mapping with the most units that are guaranteed, then with the smallest largest utilisation.
 
     Each pipeline goes to one unit, cut into the kernels and groups that take the least time there. All such mappings
-    are looked at by branch and bound.
+    are looked at by branch and bound. Sets that follow each other are mapped each by itself: they never share a unit.
 
     Parameters
     ----------
@@ -93,10 +96,16 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
     places = [
         _places(pipeline, machine, timing) for pipeline, timing in zip(load.pipelines, timings_us(load), strict=True)
     ]
-    search = _Search(machine, places)
-    search.go()
+    units = [min(one) for one in places]  # those that are never released stay where they can run
+    searches = []
+    for together in _at_once(load):
+        search = _Search(machine, [places[number] for number in together])
+        search.go()
+        searches.append(search)
+        for number, unit in zip(together, search.best, strict=True):
+            units[number] = unit
     plan = {}
-    for number, unit in enumerate(search.best):
+    for number, unit in enumerate(units):
         cover = places[number][unit].cover
         pipeline = load.pipelines[number]
         plan[number] = {
@@ -105,8 +114,26 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
             for kernel in range(len(pipeline.kernels))
             if option in pipeline.choices[kernel]
         }
-    n_unsafe, utilization = search.value
-    return Mapping(plan, tuple(search.best), float(utilization), n_unsafe == 0, search.n_nodes <= MAX_NODES)
+    return Mapping(
+        plan,
+        tuple(units),
+        float(max(one.value[1] for one in searches)),
+        all(one.value[0] == 0 for one in searches),
+        all(one.n_nodes <= MAX_NODES for one in searches),
+    )
+
+
+def _at_once(load: PipelineLoad) -> list[list[int]]:
+    """Return the pipelines that are released in groups, those together that are in the same configurations.
+
+    Generated sets that follow each other are a group each; where periods switch, all pipelines are one group.
+    """
+    groups: list[set[int]] = []
+    for first, end in itertools.pairwise((*load.first_items, load.n_items)):
+        found = set(np.unique(load.instances["pipeline"][first:end]).tolist())
+        others = [one for one in groups if not one & found]
+        groups = [*others, found.union(*(one for one in groups if one & found))]
+    return [sorted(one) for one in groups]
 
 
 def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) -> dict[int, _Place]:

@@ -16,6 +16,7 @@ from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.policybook import PipelinePolicies
+from hdrl.settings.pipelines.protocols import PROTOCOLS
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class PipelineSetting:
     headline_metrics = ("n_missed", "miss_ratio", "n_unavoidable", "max_lateness_s", "mean_response_s", "utilization")
     unrun: Sequence[str] = ()
     generator = GENERATED
+    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
 
     @property
     def figures(self) -> Mapping[str, Figure]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -79,3 +80,26 @@ def test_what_is_said_of_agents_on_unseen_sets_is_what_is_claimed():
     assert {name for name, _ in said} >= {"ppo", "d3qn", "static", "earliest_finish+fusion"}
     for name, value in said:
         assert claimed[name] == pytest.approx(float(value), abs=5.1e-4), name
+
+
+def claimed(experiment: str) -> dict[str, float]:
+    """Return the claimed miss ratios by row."""
+    rows = csv.DictReader((ROOT / "experiments" / experiment / "reference.csv").read_text().splitlines())
+    return {row["row"]: float(row["value"]) for row in rows if row["column"] == "miss_ratio"}
+
+
+def test_what_agents_miss_is_what_is_claimed():
+    modes = claimed("adas-modes-period1")
+    shown = re.findall(r"^\| (\w+), (\w+), (\w+) \| (0\.\d{4}) \[", TEXT, re.MULTILINE)
+    assert len(shown) == 8
+    for *parts, value in shown:
+        assert f"{modes['-'.join(parts)]:.4f}" == value
+    own = claimed("adas-modes-rlschedsim")
+    for row in ("as-published", "errors-off"):
+        assert f"{own[f'{row}, agent on period1']:.3f} [" in TEXT
+    reliance = claimed("pipelines-reliance")
+    page = (ROOT / "docs" / "distributed.md").read_text(encoding="utf-8")
+    for row in ("pooled", "carried", "nearest", "none"):
+        (line,) = re.findall(rf"^\| `{row}`.* \| 0\..*$", page, re.MULTILINE)
+        names = [f"{row}-split", f"{row}-own", *([] if row == "pooled" else [f"{row}-own-equal-time"])]
+        assert re.findall(r"(0\.\d{3}) \[", line) == [f"{reliance[name]:.3f}" for name in names]

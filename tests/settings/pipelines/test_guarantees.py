@@ -9,6 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from hdrl.errors import WorkloadError
+from hdrl.settings.pipelines.generate import Model
 from hdrl.settings.pipelines.guarantees import (
     Task,
     check_small,
@@ -17,6 +18,7 @@ from hdrl.settings.pipelines.guarantees import (
     least_misses,
     unavoidable_misses,
 )
+from hdrl.settings.pipelines.inputs import generated_load, in_a_row
 from hdrl.settings.pipelines.load import PipelineLoad
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.mapping import best_mapping
@@ -231,3 +233,19 @@ def test_a_mapping_may_be_cut_where_kernels_do_not_fuse():
     with pytest.raises(WorkloadError, match="pipeline 'b' can run on no single unit"):
         best_mapping(BOTH, released((chain("b", (5, NEVER), (NEVER, 5)),), (0, 0, 20)))
     assert np.isclose(mapping.utilization, 11 / 20)
+
+
+def test_sets_that_follow_each_other_are_mapped_each_by_itself():
+    model = Model(n_pipelines=3, utilization=0.6, shape="mixed")
+    loads = [generated_load(model, seed=seed, length_us=2_000_000) for seed in (1, 2, 3)]
+    row = in_a_row(loads, "row")
+    alone, together = [best_mapping(BOTH, load) for load in loads], best_mapping(BOTH, row)
+    assert together.units == tuple(unit for one in alone for unit in one.units)
+    assert together.utilization == max(one.utilization for one in alone)
+    assert together.is_guaranteed == all(one.is_guaranteed for one in alone)
+    assert together.is_exact
+    missed = [simulate(BOTH, load, "static").is_missed.sum() for load in (row, *loads)]
+    assert missed[0] == sum(missed[1:])
+    second = best_mapping(BOTH, row.window(loads[0].n_items, loads[1].n_items))
+    assert second.units[3:6] == alone[1].units  # the others are never released in the window
+    assert second.is_exact

@@ -1,0 +1,420 @@
+"""One agent for each configuration of a load, and whose weights it begins with: what one learns from its neighbours.
+
+A *visit* is some iterations on one configuration. Either all workers learn together on one configuration after the
+other (allotment ``simulations``: its simulations are split), or each worker goes through configurations of its own
+(``configurations``). A team of workers that goes through configurations is a *lane* here: there is one, or one for each
+worker. Virtual time passes in all lanes at once; what they have done counts in its order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import torch
+
+from hdrl.distributed.training.crew import crew_on
+from hdrl.distributed.training.sharing import shared_config, shared_envs
+from hdrl.distributed.training.trainer import DistributedTrainer
+from hdrl.errors import LearningError, OptionsError
+from hdrl.learn.agent import Agent
+from hdrl.learn.config import Config
+from hdrl.learn.interaction import Interaction
+from hdrl.learn.library import Expert, Point, nearest
+from hdrl.learn.train import Iteration
+from hdrl.options.distributed import DistributedOptions
+from hdrl.seeding import seed_sequence
+
+NOBODY = -1
+
+
+class MakeShares(Protocol):
+    """Makes a number of environments, in which all configurations are simulated, or some of them."""
+
+    def __call__(self, n_envs: int, share: tuple[int, int] | None = None) -> Any:
+        """Make them; the share of them is the k-th of n."""
+        ...
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Workers that go through configurations, one after the other, and again.
+
+    Attributes
+    ----------
+    number
+        Which lane.
+    first, end
+        Its configurations: from this one to the one before that.
+    n_visits, n_done
+        Visits that have ended, and iterations of the one that goes on.
+    n_explored
+        Steps in which it has explored, in all visits.
+    last
+        Which configuration it has visited last.
+    now_s, began_s
+        Virtual time: now, and when the visit began.
+    pending
+        An iteration that is done already, but counts only when its time has come.
+    trainer
+        Trains during a visit.
+    """
+
+    number: int
+    first: int
+    end: int
+    n_visits: int = 0
+    n_done: int = 0
+    n_explored: int = 0
+    last: int = NOBODY
+    now_s: float = 0.0
+    began_s: float = 0.0
+    pending: dict[str, Any] | None = None
+    trainer: DistributedTrainer | None = None
+
+    @property
+    def configuration(self) -> int:
+        """Whose turn it is."""
+        return self.first + self.n_visits % (self.end - self.first)
+
+    @property
+    def n_visits_here(self) -> int:
+        """How often that has been visited before."""
+        return self.n_visits // (self.end - self.first)
+
+
+_SAVED = tuple(one.name for one in fields(_Lane) if one.name not in ("number", "first", "end", "trainer"))
+
+
+class ConfigurationTrainer:
+    """Trains an agent for each configuration of a load; to whoever trains it is what `DistributedTrainer` is.
+
+    Parameters
+    ----------
+    agent
+        What all agents are like at first. After each iteration it has the weights that were learned last.
+    make_envs
+        Makes a number of environments, of the k-th of n configurations if asked to.
+    n_envs
+        Environments of all workers together.
+    options
+        Whose weights an agent begins with, how long visits are, and how the work is shared.
+    points
+        Where the configurations lie among one another.
+    seed
+        Seed of the environments.
+    on
+        See `DistributedTrainer`.
+    where
+        Where the options come from, for messages.
+
+    Attributes
+    ----------
+    n_iterations, n_steps
+        Done so far, also before an interruption. An iteration is one of all workers together, or one for each of them.
+    interaction
+        An environment to look at; nobody learns in it.
+
+    Raises
+    ------
+    OptionsError
+        If there are too few configurations, or environments or batches cannot be shared.
+    LearningError
+        If the agent cannot learn together with others.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        make_envs: MakeShares,
+        n_envs: int,
+        options: DistributedOptions,
+        points: Sequence[Point],
+        *,
+        seed: int = 0,
+        on: str = "local",
+        where: str = "options",
+    ) -> None:
+        self.agent, self.seed = agent, seed
+        self.n_iterations = self.n_steps = 0
+        self._make_envs, self._points = make_envs, list(points)
+        self._options, self._on, self._where = options, on, where
+        self._is_alone = options.allotment == "configurations"
+        self._check(n_envs)
+        self._n_envs = shared_envs(n_envs, options.workers, where) if self._is_alone else n_envs
+        self._config = self._config_of_lanes()
+        self._first: dict[str, Any] | None = None
+        n_lanes = options.workers if self._is_alone else 1
+        cuts = [len(points) * number // n_lanes for number in range(n_lanes + 1)]
+        self._lanes = [_Lane(number, cuts[number], cuts[number + 1]) for number in range(n_lanes)]
+        self._learned: dict[int, dict[str, Any]] = {}
+        self._is_stopping = False
+        self._place: contextlib.ExitStack | None = None
+        self._trainer_of(self._lanes[0]).close()  # what cannot be trained is refused before anything is written
+        self.interaction = Interaction(make_envs(self._n_envs))
+
+    def _check(self, n_envs: int) -> None:
+        """Refuse what does not go together."""
+        options, where = self._options, self._where
+        least = max(2, options.workers) if self._is_alone else 2
+        if len(self._points) < least:
+            n = len(self._points)
+            raise OptionsError(
+                f"{where}: learning.distributed.reliance is {options.reliance!r}, but there"
+                f" {'is one configuration' if n == 1 else f'are {n} configurations'} to train on, expected at least"
+                f" {least}, or reliance 'pooled'"
+            )
+        if self._is_alone and self._on != "local":
+            raise OptionsError(
+                f"{where}: --on {self._on} is for workers that learn together, expected --on local with"
+                f" learning.distributed.reliance {options.reliance!r} and allotment 'configurations'"
+            )
+        if options.epsilon != "visit" and not hasattr(self.agent, "n_explored"):
+            raise OptionsError(
+                f"{where}: learning.distributed.epsilon is {options.epsilon!r}, but {type(self.agent).__name__} has"
+                " no share of random actions, expected 'visit'"
+            )
+        shared_envs(n_envs, options.workers, where)
+
+    def _config_of_lanes(self) -> Config:
+        """Return the settings of a lane; a worker alone has its share of each batch, and all steps of a visit."""
+        given = self.agent.config
+        if not self._is_alone:
+            return given
+        shared = shared_config(given, self._options, self._where)
+        names = ["batch_size", "minibatch_size"] + (["epsilon_steps"] if self._options.epsilon == "all" else [])
+        return given.model_copy(update={name: getattr(shared, name) for name in names if hasattr(given, name)})
+
+    # ------------------------------------------------------------------ what a training loop asks for
+
+    def run(
+        self,
+        n_iterations: int | None = None,
+        *,
+        n_steps: int | None = None,
+        on_iteration: Callable[[Iteration], object] | None = None,
+    ) -> None:
+        """Train until a number of iterations, or of environment steps, is reached; what was done before counts.
+
+        Parameters
+        ----------
+        n_iterations, n_steps, on_iteration
+            As in `hdrl.learn.train.Trainer.run`.
+
+        Raises
+        ------
+        ValueError
+            If neither is given.
+        LearningError
+            If a loss is not finite.
+        """
+        if n_iterations is None and n_steps is None:
+            raise ValueError("n_iterations or n_steps must be given")
+        self._is_stopping = False
+        if self._first is None:  # until now the agent may have been given weights
+            self._first = _modules(self.agent)
+        if self._place is None:  # a cluster is started once, not anew for each visit
+            self._place = contextlib.ExitStack()
+            self._place.enter_context(crew_on(self._on, self._options.workers))
+        while not (
+            self._is_stopping
+            or (n_iterations is not None and self.n_iterations >= n_iterations)
+            or (n_steps is not None and self.n_steps >= n_steps)
+        ):
+            iteration = self._iterate()
+            if on_iteration is not None and on_iteration(iteration) is True:
+                return
+
+    def stop(self) -> None:
+        """End `run` after the running iteration; may be called from a signal handler or another thread."""
+        self._is_stopping = True
+
+    def close(self) -> None:
+        """End all workers and servers."""
+        for lane in self._lanes:
+            if lane.trainer is not None:
+                lane.trainer.close()
+                lane.trainer = None
+        if self._place is not None:
+            self._place.close()
+            self._place = None
+        self.interaction.envs.close()
+
+    @property
+    def experts(self) -> list[Expert]:
+        """What has been learned, for each configuration that has been visited."""
+        return [Expert(self._points[number], one["modules"]) for number, one in sorted(self._learned.items())]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue as if nothing had happened.
+
+        Raises
+        ------
+        LearningError
+            If an exception broke an iteration off: half an iteration cannot be resumed.
+        """
+        return {
+            "agent": self.agent.state_dict(),
+            "first": self._first,
+            "learned": dict(self._learned),
+            "lanes": [
+                {name: getattr(lane, name) for name in _SAVED}
+                | {"trainer": None if lane.trainer is None else lane.trainer.state_dict()}
+                for lane in self._lanes
+            ],
+            "n_iterations": self.n_iterations,
+            "n_steps": self.n_steps,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called.
+
+        Raises
+        ------
+        LearningError
+            If it does not fit.
+        """
+        try:
+            self.agent.load_state_dict(state["agent"])
+            self._first = None if state["first"] is None else dict(state["first"])
+            self._learned = {int(number): dict(one) for number, one in state["learned"].items()}
+            self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
+            for lane, saved in zip(self._lanes, state["lanes"], strict=True):
+                for name in _SAVED:
+                    setattr(lane, name, saved[name])
+                if saved["trainer"] is not None:
+                    lane.trainer = self._trainer_of(lane)
+                    lane.trainer.load_state_dict(saved["trainer"])
+        except KeyError as error:
+            raise LearningError(f"the saved state has no {error.args[0]!r}") from None
+
+    # ------------------------------------------------------------------ one iteration
+
+    def _iterate(self) -> Iteration:
+        done = [self._next() for _ in self._lanes]
+        self.n_iterations += 1
+        self.n_steps += sum(one["n_steps"] for one in done)
+        losses = _together([one["losses"] for one in done])
+        losses |= {"virtual_time_s": done[-1]["time_s"], "n_configurations": float(len(self._learned))}
+        self.agent.load_weights({"modules": done[-1]["modules"]})
+        return Iteration(self.n_iterations, self.n_steps, [one for part in done for one in part["episodes"]], losses)
+
+    def _next(self) -> dict[str, Any]:
+        """Return the next iteration of any lane, in the order of virtual time."""
+        for lane in self._lanes:
+            if lane.pending is None:
+                lane.pending = self._worked(lane)
+        lane = min(self._lanes, key=lambda one: (one.pending or {})["time_s"])
+        done, lane.pending = lane.pending, None
+        if done is None:
+            raise TypeError("a lane has done nothing")
+        self._learned[lane.configuration] = {"modules": done["modules"], "n_explored": done["n_explored"]}
+        lane.now_s = done["time_s"]
+        lane.n_done += 1
+        if lane.n_done == self._iterations_of_a_visit:
+            self._end_visit(lane)
+        return done
+
+    @property
+    def _iterations_of_a_visit(self) -> int:
+        """Of a lane: each worker alone makes a share of the steps that all make together."""
+        return self._options.visit_iterations * (self._options.workers if self._is_alone else 1)
+
+    def _worked(self, lane: _Lane) -> dict[str, Any]:
+        """Let a lane go on for an iteration."""
+        if lane.trainer is None:
+            lane.trainer = self._trainer_of(lane)
+            # A worker alone fetches its weights once, and gives them once.
+            lane.began_s = lane.now_s + (2.0 * self._options.delays.network_s if self._is_alone else 0.0)
+        trainer = lane.trainer
+        before = trainer.n_steps
+        done: list[Iteration] = []
+        trainer.run(trainer.n_iterations + 1, on_iteration=done.append)
+        iteration = done[0]
+        losses = dict(iteration.losses)
+        return {
+            "time_s": lane.began_s + losses.pop("virtual_time_s"),
+            "modules": _modules(trainer.agent),
+            "n_explored": int(getattr(trainer.agent, "n_explored", 0)),
+            "n_steps": trainer.n_steps - before,
+            "episodes": [dict(episode) for episode in iteration.episodes],
+            "losses": losses,
+        }
+
+    def _end_visit(self, lane: _Lane) -> None:
+        if lane.trainer is not None:
+            lane.trainer.close()
+            lane.trainer = None
+        lane.last, lane.n_done = lane.configuration, 0
+        lane.n_explored = self._learned[lane.last]["n_explored"]
+        lane.n_visits += 1
+
+    # ------------------------------------------------------------------ whose weights
+
+    def _trainer_of(self, lane: _Lane) -> DistributedTrainer:
+        """Return who trains the configuration of a lane during a visit."""
+        options, number = self._options, lane.configuration
+        seeds = seed_sequence(self.seed, f"visit {lane.n_visits_here} to configuration {number}").generate_state(2)
+        generator = torch.Generator().manual_seed(int(seeds[0]))
+        agent = type(self.agent)(self.agent.observation_space, self.agent.action_space, self._config, generator)
+        agent.load_weights({"modules": self._start(lane)})
+        if hasattr(agent, "n_explored"):
+            agent.n_explored = self._n_explored(lane)
+        changes: dict[str, Any] = {"reliance": "pooled", "visit_iterations": 1, "epsilon": "visit"}
+        if self._is_alone:
+            is_slow = lane.number >= options.workers - options.delays.stragglers
+            delays = options.delays.model_copy(update={"network_s": 0.0, "stragglers": int(is_slow)})
+            changes |= {"workers": 1, "allotment": "simulations", "delays": delays}
+        return DistributedTrainer(
+            agent,
+            functools.partial(self._make_envs, share=(number, len(self._points))),
+            self._n_envs,
+            options.model_copy(update=changes),
+            seed=int(seeds[1]),
+            on=self._on,
+            where=self._where,
+        )
+
+    def _start(self, lane: _Lane) -> Mapping[str, Any]:
+        """Return the weights that an agent begins a visit with."""
+        reliance, number = self._options.reliance, lane.configuration
+        if reliance == "carried":
+            source = lane.last
+        elif reliance == "nearest" and self._learned:
+            known = sorted(self._learned)
+            source = known[nearest(self._points[number], [self._points[one] for one in known])]
+        else:
+            source = number
+        if source in self._learned:
+            found: Mapping[str, Any] = self._learned[source]["modules"]
+            return found
+        return _modules(self.agent) if self._first is None else self._first
+
+    def _n_explored(self, lane: _Lane) -> int:
+        """Return with how many steps the share of random actions has fallen already when a visit begins."""
+        epsilon = self._options.epsilon
+        if epsilon == "all":
+            return lane.n_explored
+        before = self._learned.get(lane.configuration)
+        return 0 if epsilon == "visit" or before is None else int(before["n_explored"])
+
+
+def _modules(agent: Agent) -> dict[str, Any]:
+    """Return copies of an agent's weights."""
+    found = agent.state_dict()["modules"].items()
+    return {name: {key: one.detach().clone() for key, one in part.items()} for name, part in found}
+
+
+def _together(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return what several iterations have logged: counts in all, the largest of maxima, means of the rest."""
+    found = {}
+    for name in losses[0]:
+        values = [one[name] for one in losses if name in one]
+        if name.startswith("n_"):
+            found[name] = sum(values)
+        else:
+            found[name] = max(values) if name.startswith("max_") else sum(values) / len(values)
+    return found

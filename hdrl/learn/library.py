@@ -1,0 +1,130 @@
+"""What was learned for each of several configurations of a load: the agent of the nearest one decides.
+
+A configuration is a place among others, a point: the logarithms of its periods, for instance. In a model file the
+points and what was learned for each stand beside the weights of the agent that learned last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hdrl.errors import LearningError
+from hdrl.learn.agent import Agent, one_line
+
+KEY = "configurations"
+"""Under which name the state of an agent holds what was learned for configurations."""
+
+Point = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expert:
+    """What was learned for one configuration.
+
+    Attributes
+    ----------
+    point
+        Where it lies among the others.
+    modules
+        The networks, as `hdrl.learn.agent.Agent.state_dict` returns them.
+    """
+
+    point: Point
+    modules: Mapping[str, Any]
+
+
+def nearest(point: Sequence[float], points: Sequence[Sequence[float]]) -> int:
+    """Return which of some points is the nearest to another one, the first of those that are equally near.
+
+    Parameters
+    ----------
+    point
+        Where to measure from.
+    points
+        At least one. Those of another number of coordinates are farther away than all others.
+    """
+    distances = [float(np.linalg.norm(np.subtract(point, one))) if len(one) == len(point) else np.inf for one in points]
+    return int(np.argmin(distances))
+
+
+def with_experts(state: Mapping[str, Any], experts: Sequence[Expert]) -> dict[str, Any]:
+    """Return the state of an agent together with what was learned for configurations.
+
+    Parameters
+    ----------
+    state
+        What `hdrl.learn.agent.Agent.state_dict` returned.
+    experts
+        What was learned; if nothing, the state stays as it is.
+    """
+    if not experts:
+        return dict(state)
+    return {**state, KEY: [{"point": list(one.point), "modules": dict(one.modules)} for one in experts]}
+
+
+def experts_of(state: Mapping[str, Any], where: str) -> list[Expert]:
+    """Return what the state of an agent holds of configurations, nothing if one agent decides about all of them.
+
+    Parameters
+    ----------
+    state
+        What `with_experts` returned.
+    where
+        Name of the model file, for messages.
+
+    Raises
+    ------
+    LearningError
+        If it is damaged.
+    """
+    try:
+        found = [
+            Expert(tuple(float(x) for x in one["point"]), {str(k): part for k, part in one["modules"].items()})
+            for one in state.get(KEY, [])
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LearningError(f"{where}: what it holds of configurations is damaged ({one_line(error)})") from None
+    return found
+
+
+class Switch:
+    """Gives an agent the weights of the nearest configuration whenever another one is in force.
+
+    Parameters
+    ----------
+    agent
+        The agent.
+    experts
+        What was learned, at least one.
+    point
+        Says where the configuration that is in force lies.
+    where
+        Name of the model file, for messages.
+    """
+
+    def __init__(
+        self, agent: Agent, experts: Sequence[Expert], point: Callable[[], Sequence[float]], where: str
+    ) -> None:
+        self._agent, self._experts, self._point, self._where = agent, experts, point, where
+        self._points = [one.point for one in experts]
+        self._number: int | None = None
+
+    def __call__(self) -> None:
+        """Look which configuration is in force.
+
+        Raises
+        ------
+        LearningError
+            If what was learned for it does not fit the agent.
+        """
+        number = nearest(self._point(), self._points)
+        if number != self._number:
+            try:
+                self._agent.load_weights({"modules": self._experts[number].modules})
+            except LearningError as error:
+                raise LearningError(f"{self._where}: configuration {number}: {error}") from None
+            self._number = number

@@ -1,0 +1,80 @@
+"""Claims about pipelines that are more than one comparison: a function each, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.metrics.statistics import Bootstrap
+from hdrl.registry import Registry
+from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.settings.pipelines.inputs import load_of
+from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.machine import read_machine
+from hdrl.settings.pipelines.readers import read_set
+from hdrl.settings.pipelines.releases import Context
+
+PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
+
+MACHINE = "1cpu+1gpu"
+"""rlschedsim's units."""
+
+OPPONENTS = ("edf", "edf_global", "edf_global+fusion", "edf_local+fusion", "earliest_finish+fusion", "random")
+"""Policies that are simulated in rlschedsim's world, too: its baselines, the best other one, and any."""
+
+
+@PROTOCOLS.register("adas-worlds")
+def adas_worlds(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return what agents and policies miss in all configurations of period sets, in the world of the training.
+
+    rlschedsim's world, which notices releases late, is another one than that of comparisons; here everybody is
+    simulated in it. A configuration is *met* if nothing is missed in it, as rlschedsim sorts its traces.
+
+    Parameters
+    ----------
+    traces
+        Period files of rlschedsim, their times in seconds.
+    models
+        The models of one training, by seed.
+    """
+    found: dict[Place, float] = {}
+    for path in traces.values():
+        periods = read_set(path, unit="s")
+        loads = [load_of(periods, [Context(one)]) for one in periods.configurations()]
+        machine = read_machine(MACHINE)
+        names = [f"{path.stem} {load.name.rpartition('@')[2]}" for load in loads]
+        missed = {name: values[:, np.newaxis] for name, values in _policies(loads, models[0].environment).items()}
+        missed["agent"] = np.array(
+            [[_miss_ratio(one.play(machine, load, as_trained=True)) for one in models] for load in loads]
+        )
+        bootstrap = Bootstrap(np.zeros(len(loads)))
+        for who, table in missed.items():
+            row = f"{who} on {path.stem}"
+            mean, low, high = bootstrap.mean(table)
+            found |= {(row, "miss_ratio"): mean, (row, "miss_ratio_low"): low, (row, "miss_ratio_high"): high}
+            n_met = float((table == 0.0).sum(0).mean())
+            found |= {(row, "configurations met"): n_met, (row, "configurations missed"): len(loads) - n_met}
+        of_agents = missed["agent"]
+        found |= {(f"agent on {name}", "miss_ratio"): float(of_agents[k].mean()) for k, name in enumerate(names)}
+        found |= {
+            (f"agent {k} on {path.stem}", "miss_ratio"): float(of_agents[:, k].mean()) for k in range(len(models))
+        }
+    return found
+
+
+def _policies(loads: Sequence[PipelineLoad], environment: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the share of missed deadlines of each policy in each load, in the world of an environment."""
+    from hdrl.settings.pipelines.env import PipelinesVectorEnv
+
+    envs = PipelinesVectorEnv(1, machine=MACHINE, load=list(loads), start="consecutive", **environment["arguments"])
+    try:
+        return {name: one["miss_ratio"] for name, one in envs.run_policies(OPPONENTS).items()}
+    finally:
+        envs.close()
+
+
+def _miss_ratio(trace: Any) -> float:
+    return float(np.mean(trace.is_missed))
