@@ -44,7 +44,7 @@ Time = Annotated[str, _checked(lambda text: quantity(text, TIME_UNITS), may_be_z
 class Strict(BaseModel):
     """A model without type conversions or unknown keys."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class ProcessorEntry(Strict):
