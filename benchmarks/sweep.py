@@ -21,13 +21,13 @@ SWEEP = {
 COMPARE = "from hdrl.launcher.main import cli; cli(prog_name='hdrl')"
 LOOP = """
 import hdrl
-from hdrl.experiment.compare.candidates import groups
+from hdrl.setting import BATCH, find_setting
 from hdrl.settings.batch.workload import lublin_workload
 
 platform = hdrl.read_platform("homogeneous:256")
 for seed in range(3):
     workload = lublin_workload(platform, 1000, seed=seed, load=0.85)
-    for policy in groups()["heuristics"]:
+    for policy in find_setting(BATCH).policies.groups()["heuristics"]:
         hdrl.compute_metrics(hdrl.simulate(platform, workload, policy))
 """
 
