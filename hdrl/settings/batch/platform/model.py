@@ -7,6 +7,7 @@ Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (i
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class Cluster:
     local_link: Link
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Platform:
     """A heterogeneous machine.
 
@@ -195,7 +196,7 @@ class Platform:
         """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
         return not bool(np.any(np.isnan(self.full_w)))
 
-    @property
+    @cached_property
     def switch_pstates(self) -> tuple[int, int, int] | None:
         """The P-states off, on the way to it and back; ``None`` if hosts have none, several, or different ones."""
         texts = {properties.get("sleep_pstates", "") for properties in self.properties}
