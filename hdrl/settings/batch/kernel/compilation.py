@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.lend import Lent
-from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel import codes, entries, printing
 from hdrl.settings.batch.kernel.jit import CACHE_FOLDER
 from hdrl.settings.batch.kernel.state import small_state
 
@@ -41,7 +41,8 @@ def _plan_once() -> None:
 
 
 def _simulate_once() -> None:
-    """Simulate: the entries are one compiled function, so that this compiles them."""
+    """Simulate and print: the entries of a simulation are one compiled function, so that this compiles them."""
     lent = Lent(small_state())
     entries.begin(lent)
     entries.run_pair(lent, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
+    printing.print_rows(Lent(printing.small_table()), 1, 0)
