@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,24 +127,26 @@ class Answer:
         Whether the simulator knows P-states that put hosts to sleep.
     """
 
+    # Names, since methods of its own would be a cycle that keeps the arrays until it is searched for.
+    _ADDERS: ClassVar[dict[type, str]] = {
+        At: "_add_dated",
+        Start: "_add_start",
+        Reject: "_add_reject",
+        Kill: "_add_kill",
+        SetPState: "_add_pstate",
+        SwitchOff: "_switch_nodes",
+        SwitchOn: "_switch_nodes",
+        CallAt: "_add_call",
+        Annotate: "_add_annotation",
+        AskEnergy: "_ask_energy",
+    }
+
     def __init__(self, platform: Platform, workload: Workload, state: State, *, may_sleep: bool = False) -> None:
         self.lent = Lent(state)
         self.metadata: dict[int, str] = {}
         self.may_sleep = may_sleep
         self._platform = platform
         self._workload = workload
-        self._adders: dict[type, Callable[[Any], None]] = {
-            At: self._add_dated,
-            Start: self._add_start,
-            Reject: self._add_reject,
-            Kill: self._add_kill,
-            SetPState: self._add_pstate,
-            SwitchOff: self._switch_nodes,
-            SwitchOn: self._switch_nodes,
-            CallAt: self._add_call,
-            Annotate: self._add_annotation,
-            AskEnergy: self._ask_energy,
-        }
 
     @property
     def state(self) -> State:
@@ -204,12 +206,12 @@ class Answer:
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 
     def _add(self, decision: Decision) -> None:
-        add = self._adders.get(type(decision))
-        if add is None:
+        name = self._ADDERS.get(type(decision))
+        if name is None:
             raise DecisionError(
                 f"{decision!r} is no decision; expected one of hdrl.settings.batch.simulation.decisions"
             )
-        add(decision)
+        getattr(self, name)(decision)
 
     def _add_dated(self, decision: At) -> None:
         if not math.isfinite(decision.time_s):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -198,26 +198,36 @@ class Sets:
         block.members = self.members
 
 
-def table_text(names: Sequence[str], columns: Sequence[Column], n_rows: int) -> str:
-    """Return a table as CSV.
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table as CSV.
 
-    Parameters
+    Attributes
     ----------
-    names
-        What the columns are called.
-    columns
-        The columns.
+    names, columns
+        What the columns are called, and the columns.
     n_rows
         How many rows they have.
     """
-    parts = [",".join(names) + "\n"]
-    for first in range(0, n_rows, _ROWS_AT_ONCE):
-        part = slice(first, min(first + _ROWS_AT_ONCE, n_rows))
-        text = None if JIT_DISABLED else _compiled_text(columns, part)
-        if text is None:
-            text = "".join(map("{}\n".format, map(",".join, zip(*(one.texts(part) for one in columns), strict=True))))
-        parts.append(text)
-    return "".join(parts)
+
+    names: Sequence[str]
+    columns: Sequence[Column]
+    n_rows: int
+
+    def parts(self) -> Iterator[str]:
+        """Yield the text, some rows at a time: that of a million jobs takes more memory than the arrays."""
+        yield ",".join(self.names) + "\n"
+        for first in range(0, self.n_rows, _ROWS_AT_ONCE):
+            part = slice(first, min(first + _ROWS_AT_ONCE, self.n_rows))
+            text = None if JIT_DISABLED else _compiled_text(self.columns, part)
+            if text is None:
+                rows = zip(*(column.texts(part) for column in self.columns), strict=True)
+                text = "".join(map("{}\n".format, map(",".join, rows)))
+            yield text
+
+    def text(self) -> str:
+        """Return the whole text."""
+        return "".join(self.parts())
 
 
 def _compiled_text(columns: Sequence[Column], part: slice) -> str | None:

@@ -7,6 +7,7 @@ number formats and the order of rows are Batsim 4.2.1's, to the byte. `simulatio
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OutputError
 from hdrl.files import atomic_write
 from hdrl.settings.batch.kernel.printing import FIXED_OR_NA, GENERAL
-from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, Wholes, table_text
+from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
 from hdrl.settings.batch.simulation.texts import name_texts, number_texts, quoted, runs
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.version import VERSION
@@ -82,6 +83,10 @@ def format_jobs(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _jobs(trace).text()
+
+
+def _jobs(trace: Trace) -> TextTable:
     ended = _EndedJobs(trace)
     workload = trace.workload
     job_ids, sources, profiles = map(name_texts, (workload.job_ids, workload.sources, workload.profile_names))
@@ -114,7 +119,7 @@ def format_jobs(trace: Trace) -> str:
         _of_the_run(ended.records["energy_j"], ended),
         Texts(metadata),
     ]
-    return table_text(JOB_COLUMNS, columns, len(ended.order))
+    return TextTable(JOB_COLUMNS, columns, len(ended.order))
 
 
 def _of_the_run(values: NDArray[np.float64], ended: _EndedJobs) -> Column:
@@ -203,11 +208,15 @@ def format_machine_states(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _machine_states(trace).text()
+
+
+def _machine_states(trace: Trace) -> TextTable:
     states = trace.machine_states
     dates, *counts = (states[name] for name in states.dtype.names or ())
 
     columns = [Reals(dates, GENERAL), *map(Wholes, counts)]
-    return table_text(MACHINE_STATE_COLUMNS, columns, len(states))
+    return TextTable(MACHINE_STATE_COLUMNS, columns, len(states))
 
 
 def format_pstate_changes(trace: Trace) -> str:
@@ -218,11 +227,15 @@ def format_pstate_changes(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _pstate_changes(trace).text()
+
+
+def _pstate_changes(trace: Trace) -> TextTable:
     changes = trace.pstate_changes
 
     sets = Sets(trace.pstate_cores, changes["first_core"], changes["n_cores"])
     columns = [Reals(changes["time_s"], GENERAL), sets, Wholes(changes["pstate"])]
-    return table_text(PSTATE_CHANGE_COLUMNS, columns, len(changes))
+    return TextTable(PSTATE_CHANGE_COLUMNS, columns, len(changes))
 
 
 def format_consumed_energy(trace: Trace) -> str:
@@ -235,6 +248,10 @@ def format_consumed_energy(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _consumed_energy(trace).text()
+
+
+def _consumed_energy(trace: Trace) -> TextTable:
     log = trace.energy
     elapsed_s = np.diff(log["time_s"], prepend=0.0)
     energy_j = np.diff(log["energy_j"], prepend=0.0)
@@ -248,7 +265,7 @@ def format_consumed_energy(trace: Trace) -> str:
         Reals(log["epsilon_w"]),
         Reals(power_w, FIXED_OR_NA),
     ]
-    return table_text(ENERGY_COLUMNS, columns, len(log))
+    return TextTable(ENERGY_COLUMNS, columns, len(log))
 
 
 def format_overutilizations(trace: Trace) -> str:
@@ -320,14 +337,19 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
     folder = Path(folder)
     if not folder.is_dir():
         raise OutputError(f"{folder}: no such folder, expected one to write the output files into")
-    formats = {"jobs": format_jobs, "schedule": format_schedule, "machine_states": format_machine_states}
+    parts: dict[str, Callable[[Trace], Iterable[str]]] = {
+        "jobs": lambda trace: _jobs(trace).parts(),
+        "schedule": lambda trace: [format_schedule(trace)],
+        "machine_states": lambda trace: _machine_states(trace).parts(),
+    }
     if trace.has_energy or len(trace.pstate_changes):
-        formats |= {"pstate_changes": format_pstate_changes, "consumed_energy": format_consumed_energy}
+        parts["pstate_changes"] = lambda trace: _pstate_changes(trace).parts()
+        parts["consumed_energy"] = lambda trace: _consumed_energy(trace).parts()
     paths = []
-    for name, format_file in formats.items():
+    for name, parts_of in parts.items():
         path = folder / f"{prefix}_{name}.csv"
         with atomic_write(path) as out:
-            out.write(format_file(trace))
+            out.writelines(parts_of(trace))
         paths.append(path)
     return tuple(paths)
 

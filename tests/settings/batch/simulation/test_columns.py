@@ -1,6 +1,6 @@
 """Tables as text: what compiled code prints is what Python prints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hdrl.settings.batch.kernel.printing import FIXED, FIXED_OR_NA, GENERAL
 from hdrl.settings.batch.simulation import columns
-from hdrl.settings.batch.simulation.columns import Letters, Reals, Sets, Texts, Wholes, table_text
+from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
 
 BY_HAND = {
     FIXED: {
@@ -36,6 +36,10 @@ NUMBERS = (
 )
 
 
+def text_of(names: Sequence[str], some: Sequence[Column], n_rows: int) -> str:
+    return TextTable(names, some, n_rows).text()
+
+
 def of_python(kind: int, value: float) -> str:
     if kind == GENERAL:
         return f"{value:g}"
@@ -47,17 +51,17 @@ def test_numbers_by_hand(kind: int) -> None:
     expected = BY_HAND[kind]
     values = np.array(list(expected))
     for one in ([value] for value in values):  # one that Python prints does not take the others along
-        assert table_text(["x"], [Reals(np.array(one), kind)], 1) == f"x\n{expected[one[0]]}\n"
-    assert table_text(["x"], [Reals(values, kind)], len(values)) == "\n".join(["x", *expected.values(), ""])
-    assert table_text(["x"], [Reals(np.array([-0.0]), kind)], 1) == ("x\n-0\n" if kind == GENERAL else "x\n-0.000000\n")
-    assert table_text(["x"], [Reals(np.zeros(0), kind)], 0) == "x\n"
+        assert text_of(["x"], [Reals(np.array(one), kind)], 1) == f"x\n{expected[one[0]]}\n"
+    assert text_of(["x"], [Reals(values, kind)], len(values)) == "\n".join(["x", *expected.values(), ""])
+    assert text_of(["x"], [Reals(np.array([-0.0]), kind)], 1) == ("x\n-0\n" if kind == GENERAL else "x\n-0.000000\n")
+    assert text_of(["x"], [Reals(np.zeros(0), kind)], 0) == "x\n"
 
 
 @given(st.lists(NUMBERS, min_size=1), st.sampled_from([FIXED, FIXED_OR_NA, GENERAL]))
 @settings(max_examples=400, deadline=None)
 def test_numbers_are_those_of_printf(values: list[float], kind: int) -> None:
     for some in (values, *([value] for value in values)):
-        text = table_text(["x"], [Reals(np.array(some, dtype=float), kind)], len(some))
+        text = text_of(["x"], [Reals(np.array(some, dtype=float), kind)], len(some))
         assert text.split("\n")[1:-1] == [of_python(kind, value) for value in some]
 
 
@@ -74,14 +78,14 @@ def test_all_kinds_of_columns(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
         Reals(np.array([0.5, 1.0, -2.25])),
     ]
     assert (
-        table_text("abcde", table, 3)
+        text_of("abcde", table, 3)
         == "a,b,c,d,e\na,0,7,s,0.500000\n,-120,3-5 9,e,1.000000\né,,1099511627776,,p,-2.250000\n"
     )
 
 
 def test_sets_of_many_intervals_get_the_room_that_they_need() -> None:
     members = np.arange(0, 200_000, 2, dtype=np.int32)
-    text = table_text(["s"], [Sets(members, np.array([0, 5]), np.array([len(members), 1]))], 2)
+    text = text_of(["s"], [Sets(members, np.array([0, 5]), np.array([len(members), 1]))], 2)
     assert text == "s\n" + " ".join(map(str, members.tolist())) + "\n10\n"
 
 
@@ -98,5 +102,5 @@ def test_nearly_all_numbers_are_printed_by_compiled_code(monkeypatch: pytest.Mon
     monkeypatch.setattr(columns, "_compiled_text", compiled)
     draw = np.random.default_rng(0)
     dates_s = np.concatenate([np.floor(draw.uniform(0, 1e8, 30_000)), draw.uniform(0, 1e8, 30_000)])
-    table_text(["date", "energy"], [Reals(dates_s, GENERAL), Reals(np.cumsum(dates_s * 1.25))], len(dates_s))
+    text_of(["date", "energy"], [Reals(dates_s, GENERAL), Reals(np.cumsum(dates_s * 1.25))], len(dates_s))
     assert not refused
