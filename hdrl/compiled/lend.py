@@ -43,8 +43,11 @@ class Lent(Generic[T]):
 
     def __init__(self, arrays: T) -> None:
         self.arrays = arrays
-        self.places: Places = _places_of(arrays) if IS_FAST else arrays
-        self.address: int = self.places.ctypes.data if IS_FAST else 0
+        self.places: Places = arrays
+        self.address = 0
+        if IS_FAST:
+            self.places = places = _places_of(arrays)
+            self.address = places.ctypes.data
 
     def __reduce__(self) -> tuple[type[Lent[T]], tuple[T]]:
         return Lent, (self.arrays,)  # a copy's arrays lie elsewhere

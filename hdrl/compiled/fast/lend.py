@@ -7,6 +7,7 @@ from typing import Any
 
 import numba
 from numba.core import types
+from numba.core.types.misc import CPointer
 from numba.extending import intrinsic
 
 from hdrl.compiled.fast.borrow import BorrowedType
@@ -32,7 +33,7 @@ def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
                 data = context.make_array(signature.args[0])(context, builder, data).data
             return builder.bitcast(data, context.get_value_type(lent))
 
-        is_address = isinstance(places, types.CPointer)
+        is_address = isinstance(places, CPointer)
         taken = places if is_address else types.Array(types.int64, 1, "C", readonly=not places.mutable)
         return lent(taken), lower
 

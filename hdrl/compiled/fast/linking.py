@@ -16,6 +16,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
+from numba.core.types.containers import Tuple
+from numba.core.types.misc import CPointer
 
 from hdrl.compiled.bare import Code, Signature
 from hdrl.compiled.cache import announce_compiling
@@ -158,12 +160,12 @@ def bare_code(dispatcher: Any, signature: Signature) -> Code:
         If it returns anything else.
     """
     kinds = {int: types.int64, float: types.float64}
-    takes = (types.CPointer(types.int64), *(kinds[one] for one in signature.numbers))
+    takes = (CPointer(types.int64), *(kinds[one] for one in signature.numbers))
     dispatcher.compile(takes)
     compiled = dispatcher.overloads[takes]
     results = tuple(kinds[one] for one in signature.results)
     returned = compiled.signature.return_type
-    expected = types.Tuple(results) if signature.is_tuple else results[0] if results else types.none
+    expected = Tuple(results) if signature.is_tuple else results[0] if results else types.none
     if returned != expected:
         raise TypeError(f"{dispatcher.py_func.__qualname__} returns {returned}, not {expected}")
     return Code(compiled.fndesc.llvm_func_name, compiled.library._compiled_object)  # noqa: SLF001 - what is cached

@@ -8,7 +8,7 @@ that it takes more digits to decide, and numbers of more than 15 digits.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def new_table(
         How many bytes sets take at most.
     """
     n_printed = n_rows * len(kinds) * (LONGEST + 1) + len(characters) + room
-    given = {
+    given: dict[str, NDArray[Any]] = {
         "kinds": np.array(kinds, dtype=np.int64),
         "reals": np.array(reals, dtype=np.float64).reshape(len(reals), n_rows),
         "wholes": np.array(wholes, dtype=np.int64).reshape(len(wholes), n_rows),
@@ -157,7 +157,7 @@ def _put_fixed(printed, place, value):
         return UNCERTAIN
     high, low = np.int64(whole), np.int64(nearest)
     if low == _MILLION:
-        high, low = high + 1, 0
+        high, low = high + 1, np.int64(0)
     if math.copysign(1.0, value) < 0.0:
         printed[place] = _MINUS
         place += 1

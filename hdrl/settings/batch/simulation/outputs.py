@@ -215,7 +215,7 @@ def _machine_states(trace: Trace) -> TextTable:
     states = trace.machine_states
     dates, *counts = (states[name] for name in states.dtype.names or ())
 
-    columns = [Reals(dates, GENERAL), *map(Wholes, counts)]
+    columns: list[Column] = [Reals(dates, GENERAL), *map(Wholes, counts)]
     return TextTable(MACHINE_STATE_COLUMNS, columns, len(states))
 
 
@@ -234,7 +234,7 @@ def _pstate_changes(trace: Trace) -> TextTable:
     changes = trace.pstate_changes
 
     sets = Sets(trace.pstate_cores, changes["first_core"], changes["n_cores"])
-    columns = [Reals(changes["time_s"], GENERAL), sets, Wholes(changes["pstate"])]
+    columns: list[Column] = [Reals(changes["time_s"], GENERAL), sets, Wholes(changes["pstate"])]
     return TextTable(PSTATE_CHANGE_COLUMNS, columns, len(changes))
 
 
@@ -258,7 +258,7 @@ def _consumed_energy(trace: Trace) -> TextTable:
     power_w = np.full(len(log), -1.0)  # Batsim's mark of "no power": a real power of exactly -1 prints NA as well
     np.divide(energy_j, elapsed_s, out=power_w, where=elapsed_s > 0)
 
-    columns = [
+    columns: list[Column] = [
         Reals(log["time_s"]),
         Reals(log["energy_j"]),
         Letters(log["event"]),
