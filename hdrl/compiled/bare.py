@@ -1,6 +1,6 @@
 """Loading compiled code without the compiler.
 
-Numba takes longer to load than a short simulation takes: a quarter of a classic run on 10,000 jobs (0.17 of 0.67 s of
+Numba takes longer to load than a short simulation takes: a quarter of a classic run on 10,000 jobs (0.18 of 0.75 s of
 processor time). So what such a run calls is kept as bare machine code, which llvmlite, the library beneath Numba, links
 in some milliseconds. Bare code knows nothing of Python: it takes the address of the places of a state
 (`hdrl.compiled.lend`) and numbers, and returns numbers.
