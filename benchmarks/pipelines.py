@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
+from hdrl.compiled.lend import Lent
 from hdrl.settings.pipelines.env import PipelinesVectorEnv
 from hdrl.settings.pipelines.inputs import load_of
-from hdrl.settings.pipelines.jit import Lent
 from hdrl.settings.pipelines.kernel import entries
 from hdrl.settings.pipelines.machine import read_machine
 from hdrl.settings.pipelines.pipeline import NEVER, Kernel, Pipeline

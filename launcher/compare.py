@@ -228,27 +228,16 @@ def _json_or_text(text: str) -> Any:
 def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
     """Show messages and a bar on stderr; without a terminal the messages only."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import TimeRemainingColumn
 
     from hdrl.experiment.compare.comparison import CompareProgress
+    from hdrl.launcher.bars import StageBar
 
     console = Console(stderr=True, highlight=False, quiet=quiet)
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=quiet or not console.is_terminal,
-    )
-    with bar:
-        # Nothing is counted while files are read and code is compiled; a message tells what takes long.
-        task = bar.add_task("simulations", total=None, visible=False)
+    with StageBar(console, TimeRemainingColumn()) as bar:
 
         def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=True)
+            bar.show("simulations", done, total)
 
         yield CompareProgress(message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show)
 

@@ -198,30 +198,19 @@ def _progress(stop: Stop, *, quiet: bool) -> Iterator[Progress]:
         yield Progress(message=_nothing, jobs=_nothing, stoppable=lambda: stop.listening(_nothing))
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import TextColumn
+
+    from hdrl.launcher.bars import StageBar
 
     console = Console(stderr=True, highlight=False)
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[numbers]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task("jobs", total=None, start=False, numbers="")
+    with StageBar(console, TextColumn("{task.fields[numbers]}")) as bar:
 
         def show_jobs(finished: int, total: int) -> None:
-            bar.start_task(task)
-            bar.update(task, completed=finished, total=total)
+            bar.show("jobs", finished, total)
 
         def show_training(done: int, total: int, values: Mapping[str, float]) -> None:
             numbers = _training_numbers(values)
-            bar.start_task(task)
-            bar.update(task, description="iterations", completed=done, total=total, numbers=numbers)
+            bar.show("iterations", done, total, numbers=numbers)
             if not console.is_terminal and (done % max(total // 10, 1) == 0 or done == total):
                 console.print(f"iteration {done} of {total}: {numbers}", markup=False, soft_wrap=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ RICC = ROOT / ".." / "shared" / "traces" / "swf" / "RICC-2010-2.noheader.swf.gz"
 """The log of the RICC cluster in the Parallel Workloads Archive, where it has been put beside the checkout."""
 
 N_JOBS = 10_000
+MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,28 @@ def prepared_inputs() -> Iterator[Inputs]:
         _contend(inputs.classic, inputs.classic_contended)
         _contend(inputs.shipped, inputs.shipped_contended)
         yield inputs
+
+
+def write_repeated(source: Path, target: Path, n_jobs: int) -> None:
+    """Write the jobs of a log again and again, each time an hour after the last submission before.
+
+    Parameters
+    ----------
+    source
+        The log.
+    target
+        What is written.
+    n_jobs
+        How many jobs it shall hold.
+    """
+    with gzip.open(source, "rt") as log:
+        rows = [line.split() for line in log if not line.startswith(";")]
+    period_s = max(int(float(row[1])) for row in rows) + 3600
+    with target.open("w") as out:
+        for number in range(n_jobs):
+            row = rows[number % len(rows)]
+            submit_s = int(float(row[1])) + number // len(rows) * period_s
+            out.write(" ".join([str(number + 1), str(submit_s), *row[2:]]) + "\n")
 
 
 def _contend(source: Path, target: Path) -> None:

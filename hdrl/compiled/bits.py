@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import jit
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.jit import by_way, jit
 
-if IS_FAST:
-    from hdrl.compiled.fast.bits import lowest as lowest
-    from hdrl.compiled.fast.bits import n_of as n_of
-else:
-    from hdrl.compiled.plain import lowest as lowest
-    from hdrl.compiled.plain import n_of as n_of
+lowest, n_of = by_way("bits.lowest"), by_way("bits.n_of")
 
 _SHIFT, _MASK = 6, 63
 _ONE = np.uint64(1)

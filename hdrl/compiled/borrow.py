@@ -6,12 +6,6 @@ indices into arrays of one dimension must not be negative: no compiled code look
 
 from __future__ import annotations
 
-from hdrl.compiled.plain import itself
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.jit import by_way
 
-if IS_FAST:
-    from hdrl.compiled.fast.borrow import borrow
-else:
-    borrow = itself
-
-__all__ = ["borrow"]
+borrow = by_way("borrow.borrow")

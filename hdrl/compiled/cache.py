@@ -19,10 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numba
-
 from hdrl.compiled.intact import remove_damaged
-from hdrl.compiled.ways import JIT_DISABLED, PLAIN_NUMBA
+from hdrl.compiled.ways import JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
 from hdrl.errors import ReadError
 from hdrl.files import user_folder
 
@@ -207,7 +205,7 @@ def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], 
     message
         Told the text.
     """
-    stamp = folder / f"{name}{_STAMP}{numba.__version__}"
+    stamp = folder / f"{name}{_STAMP}{NUMBA_VERSION}"
     if JIT_DISABLED or stamp.exists():
         return
     _announcements.expected.add(folder)

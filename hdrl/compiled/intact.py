@@ -19,10 +19,13 @@ from hdrl.files import write_json
 
 SUMS = "checksums.json"
 
+BARE_SUFFIX = ".code"
+"""Of files with code that is loaded without Numba (`hdrl.compiled.bare`)."""
+
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return what looks like compiled code in a folder: indices and data, wherever Numba puts them below it."""
-    return sorted([*folder.rglob("*.nbi"), *folder.rglob("*.nbc")])
+    """Return what looks like compiled code in a folder, wherever Numba puts it below it: indices, data, bare code."""
+    return sorted(path for suffix in (".nbi", ".nbc", BARE_SUFFIX) for path in folder.rglob(f"*{suffix}"))
 
 
 def _sums_in(folder: Path) -> dict[str, str]:
@@ -43,7 +46,7 @@ def _sum_of(path: Path) -> str:
 def _function_of(path: Path) -> str:
     """Return what the names of a function's index and data have in common: ``entries.run-21.py311``."""
     name = path.name.removesuffix(path.suffix)
-    return name if path.suffix == ".nbi" else name.rpartition(".")[0]
+    return name.rpartition(".")[0] if path.suffix == ".nbc" else name
 
 
 @contextlib.contextmanager

@@ -2,25 +2,68 @@
 
 What Python calls is marked by an ``entry``, whose cache is a folder of its own (`hdrl.compiled.cache`); what only other
 compiled functions call, by `jit`. `hdrl.compiled.ways` tells in which ways they run.
+
+Nothing here loads Numba before something is to be compiled, or a cached entry of `entry_in` is called: a simulation
+under a classic policy, whose entries are bare (`bare_entry_in`), does without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
-
+from hdrl.compiled.bare import BareEntry, Code, Signature
 from hdrl.compiled.intact import writing
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
-
-if IS_FAST:
-    from hdrl.compiled.fast.linking import PART, WHOLE, EntryCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def _linking() -> Any:
+    from hdrl.compiled.fast import linking
+
+    return linking
+
+
+class Later:
+    """Stands for a compiled function: Numba is asked for it when it compiles what names it, or when it is called.
+
+    Parameters
+    ----------
+    load
+        Returns the function.
+    py_func
+        The function in Python, if there is one.
+    """
+
+    def __init__(self, load: Callable[[], Any], py_func: Callable[..., Any] | None = None) -> None:
+        self._load = load
+        self.py_func = py_func
+
+    @cached_property
+    def compiled(self) -> Any:
+        """What Numba has made of it."""
+        return self._load()
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba asks any object for whose type it does not know."""
+        from numba.core.registry import cpu_target
+
+        compiled = self.compiled
+        for context in (cpu_target.typing_context, cpu_target.target_context):
+            context.refresh()  # intrinsics that have just been loaded
+        return cpu_target.typing_context.resolve_value_type(compiled)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function, which compiles it."""
+        return self.compiled(*arguments)
 
 
 def jit(function: F) -> F:
@@ -34,8 +77,44 @@ def jit(function: F) -> F:
     function
         A function of scalars and flat arrays; it makes no arrays.
     """
-    compiled: F = numba.njit(**_COMMON, **(PART if IS_FAST else {}))(function)
-    return compiled
+    if JIT_DISABLED:
+        return function
+
+    def compiled() -> Any:
+        import numba
+
+        return numba.njit(**_COMMON, **(_linking().PART if IS_FAST else {}))(function)
+
+    return cast("F", Later(compiled, function))
+
+
+def by_way(name: str) -> Any:
+    """Return what has a twin in each of the ways: an intrinsic of `hdrl.compiled.fast`, a function of the plain ways.
+
+    Parameters
+    ----------
+    name
+        Its module in `hdrl.compiled.fast` and its own name, which is that of its twin in `hdrl.compiled.plain`:
+        ``"bits.lowest"``.
+    """
+    module, _, own = name.partition(".")
+    place = f"hdrl.compiled.fast.{module}" if IS_FAST else "hdrl.compiled.plain"
+    if JIT_DISABLED:
+        return getattr(import_module(place), own)
+    return Later(lambda: getattr(import_module(place), own))
+
+
+@contextlib.contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Let Numba cache what is decorated meanwhile in a folder."""
+    import numba
+
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
 
 
 class _Entry:
@@ -45,9 +124,20 @@ class _Entry:
     what it finds the first time.
     """
 
-    def __init__(self, dispatcher: Any) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+        self._function = function
+        self._folder = folder
         self._compiled: Callable[..., Any] | None = None
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        import numba
+
+        with _kept_in(self._folder):
+            compiled = numba.njit(**_COMMON, **_linking().WHOLE)(self._function)
+            # where Numba itself puts its own
+            compiled._cache = _linking().EntryCache(self._function, self._folder)  # noqa: SLF001
+        return compiled
 
     def __call__(self, *arguments: Any) -> Any:
         if self._compiled is not None:
@@ -60,15 +150,23 @@ class _Entry:
 class _PlainEntry:
     """The same by what Numba documents; when it was called first, checksums of what Numba has kept are noted."""
 
-    def __init__(self, dispatcher: Any, folder: Path) -> None:
-        self._dispatcher = dispatcher
-        self._folder: Path | None = folder
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+        self._function = function
+        self._folder = folder
+        self._is_noted = False
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        import numba
+
+        with _kept_in(self._folder):
+            return numba.njit(cache=True, **_COMMON)(self._function)
 
     def __call__(self, *arguments: Any) -> Any:
         result = self._dispatcher(*arguments)
-        if self._folder is not None:
+        if not self._is_noted:
             with writing(self._folder):
-                self._folder = None
+                self._is_noted = True
         return result
 
 
@@ -86,15 +184,26 @@ def entry_in(folder: Path) -> Callable[[F], F]:
     def compile_entry(function: F) -> F:
         if JIT_DISABLED:
             return function
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)  # where it is cached is decided when it is decorated
-        try:
-            if not IS_FAST:
-                return cast("F", _PlainEntry(numba.njit(cache=True, **_COMMON)(function), folder))
-            compiled = numba.njit(**_COMMON, **WHOLE)(function)
-            compiled._cache = EntryCache(function, folder)  # noqa: SLF001 - where Numba itself puts its own
-        finally:
-            numba.config.CACHE_DIR = before
-        return cast("F", _Entry(compiled))
+        return cast("F", (_Entry if IS_FAST else _PlainEntry)(function, folder))
 
     return compile_entry
+
+
+def bare_entry_in(folder: Path) -> Callable[[Callable[..., Any]], BareEntry]:
+    """Return a decorator like that of `entry_in`, for a function whose code is loaded without Numba.
+
+    The function takes the places of a state and numbers, and returns numbers or nothing; its annotations say which:
+    ``(places: Places, job: int, share: float) -> tuple[int, float]``. Who calls it gives the `hdrl.compiled.lend.Lent`.
+
+    Parameters
+    ----------
+    folder
+        The folder of the cache.
+    """
+
+    def compiled(function: Callable[..., Any], signature: Signature) -> Code:
+        import numba
+
+        return _linking().bare_code(numba.njit(**_COMMON, **_linking().BARE)(function), signature)
+
+    return lambda function: BareEntry(function, folder, entry_in(folder)(function), compiled)

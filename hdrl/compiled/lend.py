@@ -8,13 +8,17 @@ and more if they have left the cache meanwhile. `Lent` writes down once where th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from importlib import import_module
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from hdrl.compiled.plain import itself
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.jit import Later, by_way
 from hdrl.compiled.ways import IS_FAST
 
-if IS_FAST:
-    from hdrl.compiled.fast import lend as fast
+Places: TypeAlias = Any
+"""What compiled functions are given of a `Lent`, and turn into its tuple by what `take_as` returns."""
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -33,14 +37,27 @@ class Lent(Generic[T]):
         It.
     places
         What compiled functions are given, and turn into the tuple by what `take_as` returns.
+    address
+        Where the places lie, for bare functions (`hdrl.compiled.bare`).
     """
 
     def __init__(self, arrays: T) -> None:
         self.arrays = arrays
-        self.places: Any = fast.places_of(arrays) if IS_FAST else arrays
+        self.places: Places = arrays
+        self.address = 0
+        if IS_FAST:
+            self.places = places = _places_of(arrays)
+            self.address = places.ctypes.data
 
     def __reduce__(self) -> tuple[type[Lent[T]], tuple[T]]:
         return Lent, (self.arrays,)  # a copy's arrays lie elsewhere
+
+
+def _places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
+    """Return where the arrays of a tuple lie, in the layout of Numba's own tuples."""
+    # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
+    numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays]
+    return np.array([number for one in numbers for number in one], dtype=np.int64)
 
 
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
@@ -51,4 +68,6 @@ def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
     example
         Returns a tuple of the same types; it is called when something is compiled.
     """
-    return fast.take_as(example) if IS_FAST else itself
+    if not IS_FAST:
+        return by_way("plain.itself")
+    return Later(lambda: import_module("hdrl.compiled.fast.lend").take_as(example))

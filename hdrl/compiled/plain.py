@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import overload
+
+from hdrl.compiled.jit import jit
+from hdrl.compiled.ways import JIT_DISABLED
 
 
-@numba.njit
+@jit
 def itself(lent):  # type: ignore[no-untyped-def]
     """Return a tuple of arrays as it is."""
     return lent
 
 
-@numba.njit(nogil=True, error_model="numpy")
+borrow = itself
+
+
+@jit
 def copy_rows(target, source, first, n):  # type: ignore[no-untyped-def]
     """Copy rows of a flat array to the beginning of another: ``copy_rows(target, source, first, n)``."""
     for i in range(n):
@@ -39,10 +42,11 @@ def moved_to(state, batch, row):  # type: ignore[no-untyped-def]
     return type(state)._make(whole if own.ndim == whole.ndim else whole[row] for own, whole in pairs)
 
 
-@overload(moved_to)
 def _compiled_moved_to(state, batch, row):  # type: ignore[no-untyped-def]
     """Return the same for compiled code: one line that names every array."""
     del row
+    from numba import types
+
     if not isinstance(state, types.NamedTuple):
         return None
     pairs = zip(state.fields, state.types, batch.types, strict=True)
@@ -52,13 +56,19 @@ def _compiled_moved_to(state, batch, row):  # type: ignore[no-untyped-def]
     return namespace["move"]
 
 
-@numba.njit(nogil=True, error_model="numpy")
+if not JIT_DISABLED:
+    from numba.extending import overload
+
+    overload(moved_to)(_compiled_moved_to)
+
+
+@jit
 def load(team, place):  # type: ignore[no-untyped-def]
     """Return an integer of an array, which no other thread writes."""
     return team[place]
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@jit
 def add(team, place, value):  # type: ignore[no-untyped-def]
     """Add to an integer of an array, which no other thread looks at; return what it was."""
     before = team[place]
@@ -69,7 +79,7 @@ def add(team, place, value):  # type: ignore[no-untyped-def]
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@jit
 def n_of(word):  # type: ignore[no-untyped-def]
     """Return how many bits of a word are set."""
     n = 0
@@ -79,7 +89,7 @@ def n_of(word):  # type: ignore[no-untyped-def]
     return n
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@jit
 def lowest(word):  # type: ignore[no-untyped-def]
     """Return the number of the lowest bit of a word that is set; the word is not zero."""
     n = 0

@@ -6,12 +6,6 @@ call (`hdrl.compiled.fields.first_row_of`), and only the pointers in it are move
 
 from __future__ import annotations
 
-from hdrl.compiled import plain
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.jit import by_way
 
-if IS_FAST:
-    from hdrl.compiled.fast.rows import copy_rows, moved_to
-else:
-    copy_rows, moved_to = plain.copy_rows, plain.moved_to
-
-__all__ = ["copy_rows", "moved_to"]
+copy_rows, moved_to = by_way("rows.copy_rows"), by_way("rows.moved_to")

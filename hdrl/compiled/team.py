@@ -20,13 +20,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import jit
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.jit import by_way, jit
 
-if IS_FAST:
-    from hdrl.compiled.fast.atomics import add, load
-else:
-    from hdrl.compiled.plain import add, load
+add, load = by_way("atomics.add"), by_way("atomics.load")
 
 _LINE = 8
 """Integers in a cache line: what different threads write lies on different ones."""

@@ -1,12 +1,26 @@
 """Experiments: from options to a run folder that can be repeated byte by byte."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from hdrl.experiment.experiment import RunResult, SingleRun, check_experiment, run_experiment
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, load_agent
 from hdrl.experiment.run.choice import choose_agent, resolve_options, run_seeds
 from hdrl.experiment.run.folder import default_folder
 from hdrl.experiment.run.progress import Progress
-from hdrl.experiment.train.modeluse import Model, evaluate_model
-from hdrl.experiment.train.resuming import resumed_options
+
+if TYPE_CHECKING:
+    from hdrl.experiment.train.modeluse import Model, evaluate_model
+    from hdrl.experiment.train.resuming import resumed_options
+
+_HOMES = {
+    "Model": "hdrl.experiment.train.modeluse",
+    "evaluate_model": "hdrl.experiment.train.modeluse",
+    "resumed_options": "hdrl.experiment.train.resuming",
+}
+"""What runs without learning do not need is loaded when it is first used."""
 
 __all__ = [
     "AgentChoice",
@@ -25,3 +39,10 @@ __all__ = [
     "run_experiment",
     "run_seeds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it lives."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hdrl.experiment' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

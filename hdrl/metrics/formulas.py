@@ -12,6 +12,10 @@ FloatArray = NDArray[np.float64]
 BOUND_S = 10.0
 """Run times below this count as this in the bounded slowdown, in seconds."""
 
+EARLY_S = 1e-3
+"""How long before its submission a job may seem to start: dates have six decimals, and submitters sleep from one
+submission to the next, so that after a million of them their clock is some microseconds off."""
+
 
 def _times(*arrays: ArrayLike) -> list[FloatArray]:
     """Return the arrays as floats after checking that they have one shape and hold no negative time."""
@@ -20,8 +24,7 @@ def _times(*arrays: ArrayLike) -> list[FloatArray]:
     if len(shapes) > 1:
         raise ValueError(f"arrays of different shapes: {', '.join(map(str, sorted(shapes)))}")
     for time in times:
-        # Dates have six decimals, so a job may seem to start a little before it was submitted.
-        if np.any(time < -1e-6):
+        if np.any(time < -EARLY_S):
             raise ValueError(f"a time is negative: {float(np.min(time)):g} s")
     return times
 

@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Block(BaseModel):
     """A block of options: no unknown keys, no conversions between types, no NaN, no change once made."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)

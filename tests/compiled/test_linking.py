@@ -82,7 +82,7 @@ for one in (five_times, six_times):
     print(sum(one._dispatcher.stats.cache_hits.values()))
 print("numba.np.linalg" in sys.modules)  # one of many modules that only compiling needs
 for part in (add, twice, thrice, long):
-    for compiled in part.overloads.values():
+    for compiled in part.compiled.overloads.values():
         engine = compiled.library._codegen._engine
         print(engine.is_symbol_defined(compiled.fndesc.llvm_func_name))
 

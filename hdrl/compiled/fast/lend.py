@@ -6,29 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
 from numba.core import types
+from numba.core.types.misc import CPointer
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from hdrl.compiled.fast.borrow import BorrowedType
 
 
-def places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return where the arrays of a tuple lie.
-
-    Parameters
-    ----------
-    arrays
-        The tuple.
-    """
-    # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
-    numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays]
-    return np.array([number for one in numbers for number in one], dtype=np.int64)
-
-
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
-    """Return the compiled function that turns what `places_of` returns into a borrowed tuple.
+    """Return the compiled function that turns the places of a `Lent`, or their address, into a borrowed tuple.
 
     Parameters
     ----------
@@ -42,9 +28,13 @@ def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
         lent = BorrowedType(numba.typeof(example()))
 
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            data = arguments[0]
+            if isinstance(places, types.Array):
+                data = context.make_array(signature.args[0])(context, builder, data).data
             return builder.bitcast(data, context.get_value_type(lent))
 
-        return lent(types.Array(types.int64, 1, "C", readonly=not places.mutable)), lower
+        is_address = isinstance(places, CPointer)
+        taken = places if is_address else types.Array(types.int64, 1, "C", readonly=not places.mutable)
+        return lent(taken), lower
 
     return take

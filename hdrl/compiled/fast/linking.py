@@ -11,11 +11,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
+from numba.core.types.containers import Tuple
+from numba.core.types.misc import CPointer
 
+from hdrl.compiled.bare import Code, Signature
 from hdrl.compiled.cache import announce_compiling
 from hdrl.compiled.intact import writing
 
@@ -135,6 +139,36 @@ PART: dict[str, Any] = {
 
 WHOLE: dict[str, Any] = {"pipeline_class": WholeCompiler}
 """What is said of an entry."""
+
+BARE: dict[str, Any] = PART | WHOLE
+"""What is said of an entry whose code is loaded without Numba."""
+
+
+def bare_code(dispatcher: Any, signature: Signature) -> Code:
+    """Return the machine code of a function that takes the address of the places of a state, and numbers.
+
+    Parameters
+    ----------
+    dispatcher
+        The function, of which `BARE` has been said.
+    signature
+        The numbers that it takes and returns.
+
+    Raises
+    ------
+    TypeError
+        If it returns anything else.
+    """
+    kinds = {int: types.int64, float: types.float64}
+    takes = (CPointer(types.int64), *(kinds[one] for one in signature.numbers))
+    dispatcher.compile(takes)
+    compiled = dispatcher.overloads[takes]
+    results = tuple(kinds[one] for one in signature.results)
+    returned = compiled.signature.return_type
+    expected = Tuple(results) if signature.is_tuple else results[0] if results else types.none
+    if returned != expected:
+        raise TypeError(f"{dispatcher.py_func.__qualname__} returns {returned}, not {expected}")
+    return Code(compiled.fndesc.llvm_func_name, compiled.library._compiled_object)  # noqa: SLF001 - what is cached
 
 
 class EntryCache(FunctionCache):  # type: ignore[misc]

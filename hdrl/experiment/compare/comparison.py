@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -375,10 +376,8 @@ def _measured(
 
 def _check_statistics() -> None:
     """Find out before hours of simulation whether the table can be made."""
-    try:
-        import scipy  # noqa: F401
-    except ImportError:
-        raise MissingExtra("scipy", "report") from None
+    if find_spec("scipy") is None:  # to load it takes longer than many a comparison, and most do without
+        raise MissingExtra("scipy", "report")
 
 
 def _warm_up(plan: _Plan, tell: CompareProgress) -> None:

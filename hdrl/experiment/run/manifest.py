@@ -38,7 +38,7 @@ class Manifest(BaseModel):
         still change.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
     hdrl: str
     files: dict[str, str | None]

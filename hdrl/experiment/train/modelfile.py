@@ -98,7 +98,7 @@ def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path 
 class _TrainedOn(BaseModel):
     """On which jobs a model was trained; nothing of it need be there."""
 
-    model_config = ConfigDict(strict=True, extra="allow")
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
     workload: str = ""
     workload_sha256: str = ""
@@ -111,7 +111,7 @@ class _TrainedOn(BaseModel):
 class _Notes(BaseModel):
     """What a training notes in its model file; models that were saved in Python have none of it."""
 
-    model_config = ConfigDict(strict=True, extra="allow")
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
     api: Literal["learning", "hdeeprm"] = "learning"
     agent_sha256: str | None = None
@@ -121,7 +121,7 @@ class _Notes(BaseModel):
 class _Environment(BaseModel):
     """In which environment a model decides."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=True)
 
     id: str
     arguments: dict[str, Any] = Field(default_factory=dict)

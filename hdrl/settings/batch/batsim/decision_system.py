@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.compiled.lend import Lent
 from hdrl.errors import BatsimError, DecisionError, SimulationError, suggest
 from hdrl.settings.batch.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.settings.batch.batsim.incoming import Event, Message, is_number, parse_message, shown
@@ -98,6 +99,11 @@ class DecisionSystem:
         self._switches: list[tuple[tuple[int, ...], int]] = []
 
     @property
+    def lent(self) -> Lent[State]:
+        """The arrays, as the kernel is given them."""
+        return self._answer.lent
+
+    @property
     def state(self) -> State:
         """The arrays of the environment: its jobs, its picture of the machine, its answer."""
         return self._answer.state
@@ -148,7 +154,7 @@ class DecisionSystem:
             state.scalars["power_w"] = self.platform.idle_w[np.arange(self.platform.n_cores), pstate].sum()
         else:
             state.scalars["power_w"] = math.nan
-        return View(self.platform, self.workload, state)
+        return View(self.platform, self.workload, self.lent)
 
     def hear(self, message: str) -> bool:
         """Take in a message.
@@ -182,7 +188,7 @@ class DecisionSystem:
             self._takers[event.kind](event)
         self._listening = False
         self._answer.state = with_room_for_decisions(self.state, self.platform, self.workload)
-        return entries.hear(self.state)
+        return entries.hear(self.lent)
 
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Write decisions into the reply.
@@ -208,7 +214,7 @@ class DecisionSystem:
         job_key, core_key, backfilling
             Numbers of the keys and of the kind of backfilling in `kernel.codes`.
         """
-        entries.schedule_pair(self.state, job_key, core_key, backfilling)
+        entries.schedule_pair(self.lent, job_key, core_key, backfilling)
 
     def reply(self, now_s: float | None = None) -> str:
         """Return the text of the reply, and book it as carried out.
@@ -224,7 +230,7 @@ class DecisionSystem:
             If what was decided is nothing that Batsim can be asked for.
         """
         state = self.state
-        entries.hand_out(state)
+        entries.hand_out(self.lent)
         ops = state.ops[: int(state.scalars["n_ops"][0])]
         events: list[dict[str, Any]] = []
         until_s = self.now_s if now_s is None else max(now_s, self.now_s)

@@ -201,7 +201,7 @@ class ProtocolSimulator(abc.ABC):
         job_key, core_key, backfilling
             Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
         """
-        start_by(self._system.state, priorities, job_key, core_key, backfilling)
+        start_by(self._system.lent, priorities, job_key, core_key, backfilling)
 
     @property
     def n_done(self) -> int:

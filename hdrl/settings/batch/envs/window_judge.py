@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.fields import Role, names_of
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part
 from hdrl.errors import OptionsError, SimulationError, UnknownName
 from hdrl.metrics.formulas import bounded_slowdown, slowdown
@@ -311,8 +312,9 @@ def _waits_and_runs(birth: State, policy: PolicyPair) -> tuple[Floats, Floats]:
     """Simulate a window; return its jobs' waiting and run times in seconds."""
     own = {name: getattr(birth, name).copy() for name in _CHANGING}
     state = birth._replace(**own, weights=np.array(policy.rule.weights, dtype=np.float64))
-    entries.begin(state)
-    status = entries.run_pair(state, policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling)
+    lent = Lent(state)
+    entries.begin(lent)
+    status = entries.run_pair(lent, policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling)
     if status != codes.ENDED:
         raise SimulationError(f"a window ended with status {status}")
     jobs = state.jobs

@@ -1,4 +1,4 @@
-"""The kernel's face: the functions that Python calls. Each takes the `State` of one environment.
+"""The kernel's face: the functions that Python calls. Each takes the `State` of one environment, as it is lent.
 
 They are one compiled function behind several names: what Python and the kernel need to talk to each other is then
 compiled, and loaded from the cache, once. Conservative backfilling, as large as half of the rest and rarely used, is a
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.compiled.borrow import borrow
 from hdrl.compiled.jit import jit
+from hdrl.compiled.lend import Lent, Places, take_as
 from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
-from hdrl.settings.batch.kernel.jit import entry
+from hdrl.settings.batch.kernel.jit import bare_entry
 from hdrl.settings.batch.kernel.onoff import switch_off, switch_on
 from hdrl.settings.batch.kernel.starting import start_job
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import State, small_state
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
 _HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION, _SWITCH_NODE = range(6, 13)
@@ -89,10 +89,13 @@ def _other(state, request, a):
     return np.nan
 
 
-@entry
-def _call(arrays, request, a, b, c, d, value):
+_taken = take_as(small_state)
+
+
+@bare_entry
+def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: float) -> tuple[int, int, float]:
     """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
-    state = borrow(arrays)
+    state = _taken(places)
     first, second, real = 0, 0, 0.0
     if request in (_RUN_PAIR, _TO_DECISION, _ADVANCE):
         first = _simulate(state, request, a, b, c, d)
@@ -117,58 +120,58 @@ def _call(arrays, request, a, b, c, d, value):
     return first, second, real
 
 
-@entry
-def _call_conservative(arrays, job_key, core_key):
-    schedule_conservative(borrow(arrays), job_key, core_key)
+@bare_entry
+def _call_conservative(places: Places, job_key: int, core_key: int) -> None:
+    schedule_conservative(_taken(places), job_key, core_key)
 
 
-def begin(state: State) -> None:
+def begin(lent: Lent[State]) -> None:
     """Start the simulation: see `kernel.engine.begin`."""
-    _call(state, _BEGIN, 0, 0, 0, 0, 0.0)
+    _call(lent, _BEGIN, 0, 0, 0, 0, 0.0)
 
 
-def advance(state: State, budget: int) -> int:
+def advance(lent: Lent[State], budget: int) -> int:
     """Simulate until the scheduler is to be asked, and take in what it is told: see `kernel.engine.advance`."""
-    return int(_call(state, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(lent, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
 
 
-def to_decision(state: State, budget: int) -> int:
+def to_decision(lent: Lent[State], budget: int) -> int:
     """Simulate until a compiled policy is to decide: see `kernel.decide.to_decision`."""
-    return int(_call(state, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(lent, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
 
 
-def answer(state: State) -> None:
+def answer(lent: Lent[State]) -> None:
     """Let the answer take effect: see `kernel.decide.answer`."""
-    _call(state, _ANSWER, 0, 0, 0, 0, 0.0)
+    _call(lent, _ANSWER, 0, 0, 0, 0, 0.0)
 
 
-def start(state: State, job: int, first: int, n: int) -> tuple[int, int]:
+def start(lent: Lent[State], job: int, first: int, n: int) -> tuple[int, int]:
     """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
-    code, core, _ = _call(state, _START, job, first, n, 0, 0.0)
+    code, core, _ = _call(lent, _START, int(job), int(first), int(n), 0, 0.0)
     return int(code), int(core)
 
 
-def reject(state: State, job: int) -> int:
+def reject(lent: Lent[State], job: int) -> int:
     """Reject a waiting job; return an error code (0: none)."""
-    return int(_call(state, _REJECT, job, 0, 0, 0, 0.0)[0])
+    return int(_call(lent, _REJECT, int(job), 0, 0, 0, 0.0)[0])
 
 
-def switch_node(state: State, node: int, *, on: bool) -> int:
+def switch_node(lent: Lent[State], node: int, *, on: bool) -> int:
     """Begin to boot a node, or to switch it off: see `kernel.onoff`; return an error code (0: none)."""
-    return int(_call(state, _SWITCH_NODE, node, int(on), 0, 0, 0.0)[0])
+    return int(_call(lent, _SWITCH_NODE, int(node), int(on), 0, 0, 0.0)[0])
 
 
-def add_op(state: State, kind: int, subject: int, first: int, n: int, value: float) -> None:
+def add_op(lent: Lent[State], kind: int, subject: int, first: int, n: int, value: float) -> None:
     """Append any other request to the answer; what it names is ``pool[first:first + n]``."""
-    _call(state, _ADD_OP, kind, subject, first, n, value)
+    _call(lent, _ADD_OP, kind, int(subject), first, n, value)
 
 
-def hear(state: State) -> bool:
+def hear(lent: Lent[State]) -> bool:
     """Take in a message from a simulator outside the kernel; return whether a decision is due.
 
     ``events[:n_events]`` and ``message_s`` must have been filled in; see `kernel.decide.hear`.
     """
-    return bool(_call(state, _HEAR, 0, 0, 0, 0, 0.0)[0])
+    return bool(_call(lent, _HEAR, 0, 0, 0, 0, 0.0)[0])
 
 
 def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -> None:
@@ -181,7 +184,7 @@ def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -
         raise SimulationError("conservative backfilling plans with all nodes on, and some are off")
 
 
-def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
+def schedule_pair(lent: Lent[State], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
     """Start jobs as a compiled policy does: see `kernel.decide.schedule` and `kernel.conservative`.
 
     Raises
@@ -189,24 +192,26 @@ def schedule_pair(state: State, job_key: int, core_key: int, backfilling: int = 
     SimulationError
         If a number is in no table of `kernel.codes`.
     """
-    _check_policy(state, job_key, core_key, backfilling)
+    _check_policy(lent.arrays, job_key, core_key, backfilling)
     if backfilling == codes.CONSERVATIVE:
-        _call_conservative(state, job_key, core_key)
+        _call_conservative(lent, job_key, core_key)
         return
-    _call(state, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
+    _call(lent, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
 
 
-def hand_out(state: State) -> None:
+def hand_out(lent: Lent[State]) -> None:
     """Complete the answer for a simulator outside the kernel: see `kernel.decide.hand_out`."""
-    _call(state, _HAND_OUT, 0, 0, 0, 0, 0.0)
+    _call(lent, _HAND_OUT, 0, 0, 0, 0, 0.0)
 
 
-def remaining_work(state: State, job: int) -> float:
+def remaining_work(lent: Lent[State], job: int) -> float:
     """Return the part of its requested work that a running job has left: see `kernel.cluster.remaining`."""
-    return float(_call(state, _REMAINING, job, 0, 0, 0, 0.0)[2])
+    return float(_call(lent, _REMAINING, int(job), 0, 0, 0, 0.0)[2])
 
 
-def run_pair(state: State, job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING) -> int:
+def run_pair(
+    lent: Lent[State], job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING
+) -> int:
     """Simulate under a compiled policy: see `kernel.decide.run_pair`.
 
     Raises
@@ -214,6 +219,6 @@ def run_pair(state: State, job_key: int, core_key: int, budget: int, backfilling
     SimulationError
         If a number is in no table of `kernel.codes`, or the backfilling is the conservative one.
     """
-    _check_policy(state, job_key, core_key, backfilling)
+    _check_policy(lent.arrays, job_key, core_key, backfilling)
     codes.check_code("backfilling that runs without calls", backfilling, (codes.NO_BACKFILLING, *codes.EASY))
-    return int(_call(state, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])
+    return int(_call(lent, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

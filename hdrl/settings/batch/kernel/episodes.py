@@ -22,12 +22,11 @@ from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
 from hdrl.settings.batch.kernel import codes, decide, engine, observe, reward
 from hdrl.settings.batch.kernel.cluster import add_pstate_ops
-from hdrl.settings.batch.kernel.compilation import small_state
 from hdrl.settings.batch.kernel.jit import entry
 from hdrl.settings.batch.kernel.observe import Watch, new_watches
 from hdrl.settings.batch.kernel.origin import Origin, Section, bring_back, new_origin
 from hdrl.settings.batch.kernel.refusal import refuse_code
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import State, small_state
 
 BEGIN, STEP, RESUME = REQUESTS = tuple(range(3))
 """What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.compiled import bits
 from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
-from hdrl.compiled.twister import N_TWISTER
+from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
@@ -48,9 +48,10 @@ from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.index import N_FEATURES
 from hdrl.settings.batch.kernel.network import N_NEURONS
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
+from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
-from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, Workload
 
 Rows: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float64]
@@ -305,3 +306,13 @@ def new_state(
     }
     sizes = sizes_of(platform, workload, len(rungs), ruled, energy=energy, logging=logging)
     return new_arrays(State, sizes, given | ruled)
+
+
+def small_state() -> State:
+    """Return a world of four cores and one job at date 0; its arrays are of the types of all worlds'."""
+    platform = read_platform("learning")
+    jobs = np.zeros(1, dtype=JOB_DTYPE)
+    jobs["cores"] = 1
+    jobs["walltime_s"] = NO_WALLTIME
+    workload = Workload("w", jobs, ("0",), np.zeros(1, dtype=STEP_DTYPE), np.array([0, 1]), ("p",))
+    return new_state(platform, workload, twister=twister_state(0, "policy"))

@@ -53,7 +53,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 class Strict(BaseModel):
     """A model without type conversions or unknown keys."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 POWER_KEYS = ("static_power", "dynamic_power", "min_power")

@@ -7,6 +7,7 @@ Core ids are Batsim's host ids. Arrays are read-only; "core" is Batsim's host (i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ class Cluster:
     local_link: Link
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Platform:
     """A heterogeneous machine.
 
@@ -264,13 +265,13 @@ class Platform:
         """Whether the power of every core is known (SimGrid files need not give it; it is NaN then)."""
         return not bool(np.any(np.isnan(self.full_w)))
 
-    @property
+    @cached_property
     def has_split_power(self) -> bool:
         """Whether a processor says itself what it draws while it is not used."""
         groups = [group for cluster in self.clusters for group in cluster.groups]
         return any(kind.split_power is not None for group in groups for kind, _ in group.type.processors)
 
-    @property
+    @cached_property
     def switch_pstates(self) -> tuple[int, int, int] | None:
         """The P-states off, on the way to it and back; ``None`` if hosts have none, several, or different ones."""
         texts = {properties.get("sleep_pstates", "") for properties in self.properties}

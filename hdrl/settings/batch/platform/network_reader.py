@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import defusedxml
-from defusedxml import ElementTree
-
 from hdrl.errors import PlatformError, ReadError, suggest
 from hdrl.files import read_text
 from hdrl.settings.batch.platform.network import (
@@ -108,6 +105,9 @@ def parse_network(text: str, path: str | Path) -> SimgridNetwork:
 
 
 def _root(text: str, path: str | Path) -> Element:
+    import defusedxml
+    from defusedxml import ElementTree
+
     if not text.strip():
         raise ReadError(path, "is empty, expected SimGrid XML")
     try:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lxml import etree
 
 from hdrl.errors import HdrlError, PlatformError
 from hdrl.files import atomic_write, read_text
@@ -61,6 +60,8 @@ def write_simgrid(platform: Platform, path: str | Path) -> None:
             f"platform {platform.name!r}: its contention model gives each core a speed of its own, which P-states of "
             "SimGrid cannot express; expected simulator 'embedded', or another contention"
         )
+    from lxml import etree
+
     root = etree.Element("platform", version="4.1")
     main = etree.SubElement(root, "zone", id="main", routing="Full")
     main.append(etree.Comment(f"hdrl-platform {_stored_text(platform)}"))
@@ -83,6 +84,8 @@ def write_simgrid(platform: Platform, path: str | Path) -> None:
 
 
 def _cluster_zone(main: Any, platform: Platform, cluster: int) -> None:
+    from lxml import etree
+
     zone = etree.SubElement(main, "zone", id=f"clu_{cluster}", routing="Full")
     etree.SubElement(zone, "router", id=f"rou_{cluster}")
     nodes = np.flatnonzero(platform.cluster_of_node == cluster).tolist()
@@ -109,6 +112,8 @@ def _cluster_zone(main: Any, platform: Platform, cluster: int) -> None:
 
 
 def _link(parent: Any, name: str, link: Any) -> None:
+    from lxml import etree
+
     bandwidth, latency = f"{link.bandwidth_gbit_per_s!r}Gbps", f"{link.latency_s!r}s"
     etree.SubElement(parent, "link", id=name, bandwidth=bandwidth, latency=latency, sharing_policy=SPLITDUPLEX)
 

@@ -45,7 +45,7 @@ class Network:
 class _File(BaseModel):
     """A file that holds a network."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
     format: str
     layers: list[int]

@@ -144,7 +144,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
                 system.schedule_pair(policy.job_key, policy.core_key, policy.backfilling)
         elif isinstance(policy, OwnPriority):
             if is_due:
-                start_by(system.state, policy.of(system.view), *policy.numbers)
+                start_by(system.lent, policy.of(system.view), *policy.numbers)
         else:
             system.decide(policy(system.view))
         reply = parse_reply(system.reply())

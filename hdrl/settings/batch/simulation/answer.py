@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.fields import grown
+from hdrl.compiled.lend import Lent
 from hdrl.errors import DecisionError
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.state import State
@@ -118,32 +119,44 @@ class Answer:
 
     Attributes
     ----------
-    state
-        The arrays of the environment; to be replaced when they are.
+    lent
+        The arrays of the environment, as the kernel is given them.
     metadata
         Texts attached to jobs, by index.
     may_sleep
         Whether the simulator knows P-states that put hosts to sleep.
     """
 
+    # Names, since methods of its own would be a cycle that keeps the arrays until it is searched for.
+    _ADDERS: ClassVar[dict[type, str]] = {
+        At: "_add_dated",
+        Start: "_add_start",
+        Reject: "_add_reject",
+        Kill: "_add_kill",
+        SetPState: "_add_pstate",
+        SwitchOff: "_switch_nodes",
+        SwitchOn: "_switch_nodes",
+        CallAt: "_add_call",
+        Annotate: "_add_annotation",
+        AskEnergy: "_ask_energy",
+    }
+
     def __init__(self, platform: Platform, workload: Workload, state: State, *, may_sleep: bool = False) -> None:
-        self.state = state
+        self.lent = Lent(state)
         self.metadata: dict[int, str] = {}
         self.may_sleep = may_sleep
         self._platform = platform
         self._workload = workload
-        self._adders: dict[type, Callable[[Any], None]] = {
-            At: self._add_dated,
-            Start: self._add_start,
-            Reject: self._add_reject,
-            Kill: self._add_kill,
-            SetPState: self._add_pstate,
-            SwitchOff: self._switch_nodes,
-            SwitchOn: self._switch_nodes,
-            CallAt: self._add_call,
-            Annotate: self._add_annotation,
-            AskEnergy: self._ask_energy,
-        }
+
+    @property
+    def state(self) -> State:
+        """The arrays of the environment; to be replaced when they are."""
+        return self.lent.arrays
+
+    @state.setter
+    def state(self, state: State) -> None:
+        if state is not self.lent.arrays:
+            self.lent = Lent(state)
 
     def add_all(self, decisions: Iterable[Decision]) -> None:
         """Append decisions to the answer.
@@ -193,12 +206,12 @@ class Answer:
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 
     def _add(self, decision: Decision) -> None:
-        add = self._adders.get(type(decision))
-        if add is None:
+        name = self._ADDERS.get(type(decision))
+        if name is None:
             raise DecisionError(
                 f"{decision!r} is no decision; expected one of hdrl.settings.batch.simulation.decisions"
             )
-        add(decision)
+        getattr(self, name)(decision)
 
     def _add_dated(self, decision: At) -> None:
         if not math.isfinite(decision.time_s):
@@ -232,14 +245,14 @@ class Answer:
         if n != self._workload.jobs["cores"][job]:
             raise self.error(codes.ERROR_WRONG_SIZE, job, -1)
         first = self._put_into_pool(cores)
-        code, core = entries.start(self.state, job, first, n)
+        code, core = entries.start(self.lent, job, first, n)
         if code:
             raise self.error(code, job, core)
 
     def _add_reject(self, decision: Reject) -> None:
         self._check_job(decision.job)
         job = int(decision.job)
-        code = entries.reject(self.state, job)
+        code = entries.reject(self.lent, job)
         if code:
             raise self.error(code, job, -1)
 
@@ -271,7 +284,7 @@ class Answer:
         for node in nodes.tolist():
             if not 0 <= node < self._platform.n_nodes:
                 raise DecisionError(f"there is no node {node} (0 to {self._platform.n_nodes - 1})")
-            code = entries.switch_node(self.state, node, on=isinstance(decision, SwitchOn))
+            code = entries.switch_node(self.lent, node, on=isinstance(decision, SwitchOn))
             if code:
                 raise self.error(code, -1, node)
 
@@ -303,4 +316,4 @@ class Answer:
     def _add_op(self, kind: int, *, subject: int = 0, first: int = 0, n: int = 0, value: float = 0.0) -> None:
         if int(self.state.scalars["n_ops"][0]) >= len(self.state.ops) - self._platform.n_pstates:
             raise DecisionError("too many decisions in one answer")
-        entries.add_op(self.state, kind, subject, first, n, float(value))
+        entries.add_op(self.lent, kind, subject, first, n, float(value))

@@ -41,7 +41,8 @@ def _pstate_changes(platform: Platform, state: State) -> tuple[NDArray[np.void],
     if not state.scalars["energy"][0]:
         return np.zeros(0, dtype=PSTATE_CHANGE_DTYPE), np.zeros(0, dtype=np.int32)
     n, n_cores = int(state.scalars["n_pstate_log"][0]), int(state.scalars["n_pstate_cores"][0])
-    at_start = [(int(p), np.flatnonzero(platform.initial_pstate == p)) for p in np.unique(platform.initial_pstate)]
+    pstates = sorted(set(platform.initial_pstate.tolist()))
+    at_start = [(pstate, np.flatnonzero(platform.initial_pstate == pstate)) for pstate in pstates]
     rows = np.zeros(len(at_start) + n, dtype=PSTATE_CHANGE_DTYPE)
     first = 0
     for row, (pstate, cores) in zip(rows, at_start, strict=False):

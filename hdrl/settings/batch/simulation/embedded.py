@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, entries
@@ -113,20 +114,21 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
         )
 
 
-def start_by(state: State, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
+def start_by(lent: Lent[State], priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
     """Let the kernel start waiting jobs by given priorities: see `EmbeddedSimulator.start_by`.
 
     Parameters
     ----------
-    state
+    lent
         The arrays of one environment.
     priorities, job_key, core_key, backfilling
         See there.
     """
+    state = lent.arrays
     queue = state.queue[: int(state.scalars["n_queue"][0])]
     arrivals = queue[np.argsort(state.jobs["rank"][queue], kind="stable")]
     state.jobs["priority"][arrivals] = priorities
-    entries.schedule_pair(state, job_key, core_key, backfilling)
+    entries.schedule_pair(lent, job_key, core_key, backfilling)
 
 
 def predict_given(state: State, jobs: NDArray[np.int64], lengths_s: NDArray[np.float64]) -> None:
@@ -212,10 +214,14 @@ class EmbeddedSimulator:
     def _state(self) -> State:
         return self._answer.state
 
+    @property
+    def _lent(self) -> Lent[State]:
+        return self._answer.lent
+
     def reset(self) -> View:
         """Go back to date 0 and return the first view."""
         self._current = None
-        entries.begin(self._state)
+        entries.begin(self._lent)
         return self._advance()
 
     def step(self, decisions: Iterable[Decision] = (), *, now_s: float | None = None) -> View:
@@ -242,7 +248,7 @@ class EmbeddedSimulator:
         self._answer.add_all(decisions)
         if now_s is not None:
             self._state.scalars["reply_now_s"] = now_s
-        entries.answer(self._state)
+        entries.answer(self._lent)
         return self._advance()
 
     def run_pair(
@@ -268,7 +274,7 @@ class EmbeddedSimulator:
         self._begin_unwatched()
         status = codes.PAUSED
         while status in (codes.PAUSED, codes.GROW):
-            status = entries.run_pair(self._state, job_key, core_key, STEPS_PER_CALL, backfilling)
+            status = entries.run_pair(self._lent, job_key, core_key, STEPS_PER_CALL, backfilling)
             self._after(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
@@ -277,17 +283,17 @@ class EmbeddedSimulator:
         """Begin at date 0 for a policy that never asks what is left of a job, which takes time to follow."""
         self._current = None
         self._state.scalars["follows_progress"] = 0
-        entries.begin(self._state)
+        entries.begin(self._lent)
 
     def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
         """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
         self._begin_unwatched()
         status, n_told = codes.PAUSED, 0
         while status != codes.ENDED:
-            status = entries.to_decision(self._state, STEPS_PER_CALL)
+            status = entries.to_decision(self._lent, STEPS_PER_CALL)
             if status == codes.MESSAGE:
-                entries.schedule_pair(self._state, job_key, core_key, codes.CONSERVATIVE)
-                entries.answer(self._state)
+                entries.schedule_pair(self._lent, job_key, core_key, codes.CONSERVATIVE)
+                entries.answer(self._lent)
             else:
                 self._after(status)
             if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
@@ -314,7 +320,7 @@ class EmbeddedSimulator:
         job_key, core_key, backfilling
             Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
         """
-        start_by(self._state, priorities, job_key, core_key, backfilling)
+        start_by(self._lent, priorities, job_key, core_key, backfilling)
 
     def start_predicted(
         self,
@@ -334,7 +340,7 @@ class EmbeddedSimulator:
             Numbers of the keys and of the kind of backfilling in `kernel.codes`.
         """
         predict_given(self._state, jobs, lengths_s)
-        entries.schedule_pair(self._state, job_key, core_key, backfilling)
+        entries.schedule_pair(self._lent, job_key, core_key, backfilling)
 
     def run_s(self, job: int) -> float:
         """Return how long a job that has just ended ran, in seconds; its rule must predict run times."""
@@ -358,16 +364,16 @@ class EmbeddedSimulator:
     def _advance(self) -> View:
         """Go on to the next message, or to the end."""
         while True:
-            status = entries.advance(self._state, STEPS_PER_CALL)
+            status = entries.advance(self._lent, STEPS_PER_CALL)
             if status == codes.MESSAGE and not self._state.scalars["ended"][0]:
                 break
             if status == codes.MESSAGE:
-                entries.answer(self._state)
+                entries.answer(self._lent)
                 continue
             self._after(status)
             if status == codes.ENDED:
                 break
-        return View(self.platform, self.workload, self._state)
+        return View(self.platform, self.workload, self._lent)
 
     def _after(self, status: int) -> None:
         """Do what a status of the kernel calls for."""

@@ -7,7 +7,7 @@ number formats and the order of rows are Batsim 4.2.1's, to the byte. `simulatio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +16,9 @@ from numpy.typing import NDArray
 
 from hdrl.errors import OutputError
 from hdrl.files import atomic_write
-from hdrl.settings.batch.simulation.texts import (
-    date_texts,
-    fixed_texts,
-    fixed_texts_of_runs,
-    integer_texts,
-    interval_texts,
-    name_texts,
-    number_texts,
-    quoted,
-    repeated,
-    runs,
-)
+from hdrl.settings.batch.kernel.printing import FIXED_OR_NA, GENERAL
+from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
+from hdrl.settings.batch.simulation.texts import name_texts, number_texts, quoted, runs
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.version import VERSION
 
@@ -62,21 +53,7 @@ ENERGY_COLUMNS = ("time", "energy", "event_type", "wattmin", "epower")
 HOST_STATES = ("computing", "idle", "sleeping", "switching_off", "switching_on", "unavailable")
 """Batsim's states of a host: the keys of `Trace.time_in_state_s` and the ends of the ``time_*`` columns."""
 
-_ROWS_AT_ONCE = 16_384
-"""Rows that are formatted together: enough for array operations to pay, and few enough to stay in the cache."""
-
-
 # ---- formatting
-
-
-def _table(columns: Sequence[str], n_rows: int, texts: Callable[[slice], Sequence[Sequence[str]]]) -> str:
-    """Return a CSV text; ``texts`` gives the columns of some of its rows."""
-    parts = [",".join(columns)]
-    for first in range(0, n_rows, _ROWS_AT_ONCE):
-        rows = zip(*texts(slice(first, min(first + _ROWS_AT_ONCE, n_rows))), strict=True)
-        parts.append("\n".join(map(",".join, rows)))
-    parts.append("")
-    return "\n".join(parts)
 
 
 class _EndedJobs:
@@ -106,16 +83,29 @@ def format_jobs(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _jobs(trace).text()
+
+
+def _jobs(trace: Trace) -> TextTable:
     ended = _EndedJobs(trace)
     workload = trace.workload
     job_ids, sources, profiles = map(name_texts, (workload.job_ids, workload.sources, workload.profile_names))
     state_names = np.array([state.name for state in JobState], dtype=object)
-    nothing = quoted("")
-
-    def texts(part: slice) -> list[list[str]]:
-        order, jobs, records = ended.order[part], ended.jobs[part], ended.records[part]
-        of_the_run = [
-            fixed_texts(values[part])
+    metadata = np.full(len(ended.order), quoted(""), dtype=object)
+    for row, job in enumerate(ended.order.tolist() if trace.metadata else []):
+        if job in trace.metadata:
+            metadata[row] = quoted(trace.metadata[job])
+    columns: list[Column] = [
+        Texts(job_ids[ended.order]),
+        Texts(sources[ended.jobs["source"]]),
+        Texts(profiles[ended.jobs["profile"]]),
+        Reals(ended.jobs["submit_s"]),
+        Wholes(ended.jobs["cores"]),
+        Reals(ended.jobs["walltime_s"]),
+        Wholes(ended.is_success.astype(np.int8)),
+        Texts(state_names[ended.state]),
+        *(
+            _of_the_run(values, ended)
             for values in (
                 ended.start_s,
                 ended.run_s,
@@ -123,28 +113,22 @@ def format_jobs(trace: Trace) -> str:
                 ended.wait_s,
                 ended.turnaround_s,
                 ended.stretch,
-                ended.records["energy_j"],
             )
-        ]
-        for column in of_the_run:
-            for row in np.flatnonzero(ended.is_rejected[part]).tolist():
-                column[row] = ""
-        return [
-            job_ids[order].tolist(),
-            sources[jobs["source"]].tolist(),
-            profiles[jobs["profile"]].tolist(),
-            fixed_texts(jobs["submit_s"]),
-            integer_texts(jobs["cores"]),
-            fixed_texts(jobs["walltime_s"]),
-            integer_texts(ended.is_success[part].astype(np.int8)),
-            state_names[ended.state[part]].tolist(),
-            *of_the_run[:-1],
-            interval_texts(trace.allocated_cores, records["first_core"], records["n_cores"]),
-            of_the_run[-1],
-            [quoted(trace.metadata[job]) if job in trace.metadata else nothing for job in order.tolist()],
-        ]
+        ),
+        Sets(trace.allocated_cores, ended.records["first_core"], ended.records["n_cores"]),
+        _of_the_run(ended.records["energy_j"], ended),
+        Texts(metadata),
+    ]
+    return TextTable(JOB_COLUMNS, columns, len(ended.order))
 
-    return _table(JOB_COLUMNS, len(ended.order), texts)
+
+def _of_the_run(values: NDArray[np.float64], ended: _EndedJobs) -> Column:
+    """Return a column in which nothing stands for rejected jobs."""
+    if not ended.is_rejected.any():
+        return Reals(values)
+    texts = np.array([f"{value:f}" for value in values.tolist()], dtype=object)
+    texts[ended.is_rejected] = ""
+    return Texts(texts)
 
 
 def _sum(values: NDArray[Any]) -> float:
@@ -224,13 +208,15 @@ def format_machine_states(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _machine_states(trace).text()
+
+
+def _machine_states(trace: Trace) -> TextTable:
     states = trace.machine_states
     dates, *counts = (states[name] for name in states.dtype.names or ())
 
-    def texts(part: slice) -> list[list[str]]:
-        return [date_texts(dates[part]), *(integer_texts(count[part]) for count in counts)]
-
-    return _table(MACHINE_STATE_COLUMNS, len(states), texts)
+    columns: list[Column] = [Reals(dates, GENERAL), *map(Wholes, counts)]
+    return TextTable(MACHINE_STATE_COLUMNS, columns, len(states))
 
 
 def format_pstate_changes(trace: Trace) -> str:
@@ -241,14 +227,15 @@ def format_pstate_changes(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _pstate_changes(trace).text()
+
+
+def _pstate_changes(trace: Trace) -> TextTable:
     changes = trace.pstate_changes
 
-    def texts(part: slice) -> list[list[str]]:
-        rows = changes[part]
-        sets = interval_texts(trace.pstate_cores, rows["first_core"], rows["n_cores"])
-        return [date_texts(rows["time_s"]), sets, integer_texts(rows["pstate"])]
-
-    return _table(PSTATE_CHANGE_COLUMNS, len(changes), texts)
+    sets = Sets(trace.pstate_cores, changes["first_core"], changes["n_cores"])
+    columns: list[Column] = [Reals(changes["time_s"], GENERAL), sets, Wholes(changes["pstate"])]
+    return TextTable(PSTATE_CHANGE_COLUMNS, columns, len(changes))
 
 
 def format_consumed_energy(trace: Trace) -> str:
@@ -261,22 +248,24 @@ def format_consumed_energy(trace: Trace) -> str:
     trace
         What happened.
     """
+    return _consumed_energy(trace).text()
+
+
+def _consumed_energy(trace: Trace) -> TextTable:
     log = trace.energy
     elapsed_s = np.diff(log["time_s"], prepend=0.0)
     energy_j = np.diff(log["energy_j"], prepend=0.0)
     power_w = np.full(len(log), -1.0)  # Batsim's mark of "no power": a real power of exactly -1 prints NA as well
     np.divide(energy_j, elapsed_s, out=power_w, where=elapsed_s > 0)
 
-    def texts(part: slice) -> list[list[str]]:
-        powers = fixed_texts(power_w[part])
-        for row in np.flatnonzero(power_w[part] == -1.0).tolist():
-            powers[row] = "NA"
-        times_s, total_j, epsilon_w = (
-            fixed_texts_of_runs(log[name][part]) for name in ("time_s", "energy_j", "epsilon_w")
-        )
-        return [times_s, total_j, log["event"][part].astype("U1").tolist(), epsilon_w, powers]
-
-    return _table(ENERGY_COLUMNS, len(log), texts)
+    columns: list[Column] = [
+        Reals(log["time_s"]),
+        Reals(log["energy_j"]),
+        Letters(log["event"]),
+        Reals(log["epsilon_w"]),
+        Reals(power_w, FIXED_OR_NA),
+    ]
+    return TextTable(ENERGY_COLUMNS, columns, len(log))
 
 
 def format_overutilizations(trace: Trace) -> str:
@@ -304,9 +293,10 @@ def format_overutilizations(trace: Trace) -> str:
         start if bare else f"[{start}, {duration}]"
         for start, duration, bare in zip(starts, durations, stays_open[begins].tolist(), strict=True)
     ]
-    spans_of: dict[int, list[str]] = {}
-    for processor, span in zip(log.bandwidth_processor.tolist(), repeated(spans, run), strict=True):
-        spans_of.setdefault(processor, []).append(span)
+    found, first, n_spans = np.unique(log.bandwidth_processor, return_index=True, return_counts=True)
+    of_each = np.array(spans, dtype=object)[run[np.argsort(log.bandwidth_processor, kind="stable")]]
+    in_turn = np.split(of_each, np.cumsum(n_spans)[:-1])
+    spans_of = {int(found[one]): in_turn[one].tolist() for one in np.argsort(first)}
     over_committed = set(log.bandwidth_processor[stays_open].tolist())
     processors = (
         f'"{processor}": {{"state": {int(processor in over_committed)}, "values": [{", ".join(values)}]}}'
@@ -347,14 +337,19 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
     folder = Path(folder)
     if not folder.is_dir():
         raise OutputError(f"{folder}: no such folder, expected one to write the output files into")
-    formats = {"jobs": format_jobs, "schedule": format_schedule, "machine_states": format_machine_states}
+    parts: dict[str, Callable[[Trace], Iterable[str]]] = {
+        "jobs": lambda trace: _jobs(trace).parts(),
+        "schedule": lambda trace: [format_schedule(trace)],
+        "machine_states": lambda trace: _machine_states(trace).parts(),
+    }
     if trace.has_energy or len(trace.pstate_changes):
-        formats |= {"pstate_changes": format_pstate_changes, "consumed_energy": format_consumed_energy}
+        parts["pstate_changes"] = lambda trace: _pstate_changes(trace).parts()
+        parts["consumed_energy"] = lambda trace: _consumed_energy(trace).parts()
     paths = []
-    for name, format_file in formats.items():
+    for name, parts_of in parts.items():
         path = folder / f"{prefix}_{name}.csv"
         with atomic_write(path) as out:
-            out.write(format_file(trace))
+            out.writelines(parts_of(trace))
         paths.append(path)
     return tuple(paths)
 

@@ -7,7 +7,7 @@ faster.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,51 +89,7 @@ def allocation_texts(trace: Trace, jobs: NDArray[np.int64] | None = None) -> lis
 # ---- numbers
 
 
-def fixed_texts(values: NDArray[np.float64]) -> list[str]:
-    """Return numbers with six decimals, each exactly as ``%f`` prints it, a few times faster.
-
-    The fraction of a double is exact, so its millionths are certain unless they are about half-way between two whole
-    numbers. Those are left to ``%f``, and so is what has no millionths or too many digits.
-
-    Parameters
-    ----------
-    values
-        The numbers, one-dimensional.
-    """
-    magnitude = np.abs(values)
-    is_large = ~(magnitude < 1e15)
-    magnitude = np.where(is_large, 0.0, magnitude)
-    whole = np.floor(magnitude)
-    millionths = (magnitude - whole) * 1e6
-    nearest = np.rint(millionths)
-    is_exact = np.abs(np.abs(millionths - nearest) - 0.5) > 1e-8
-    carries = nearest == 1e6
-    low = np.where(carries, 0.0, nearest).astype(np.int64)
-    high = whole.astype(np.int64) + carries
-    texts = _fixed_digits(np.signbit(values), high, low)
-    for index in np.flatnonzero(is_large | ~is_exact).tolist():
-        texts[index] = f"{values[index]:f}"
-    return texts
-
-
-def _fixed_digits(is_negative: NDArray[np.bool_], high: NDArray[np.int64], low: NDArray[np.int64]) -> list[str]:
-    """Return ``[-]<high>.<low with six digits>`` of each; a row of characters per place, those of a number in turn."""
-    n, width = len(high), len(str(int(high.max(initial=0))))
-    characters = np.empty((width + 9, n), dtype=np.uint8)
-    is_kept = np.ones((width + 9, n), dtype=bool)
-    characters[0], is_kept[0] = ord("-"), is_negative
-    characters[width + 1], characters[width + 8] = ord("."), ord("\n")
-    for left, first, last in ((high, 1, width), (low, width + 2, width + 7)):
-        for place in range(last, first - 1, -1):
-            rest = left // 10
-            characters[place] = left - 10 * rest + ord("0")
-            if place < width:
-                is_kept[place] = left > 0
-            left = rest
-    return characters.T[is_kept.T].tobytes().decode("ascii").splitlines()
-
-
-def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], list[int]]:
+def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Find runs of equal rows.
 
     Parameters
@@ -143,63 +99,12 @@ def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], list[int]]:
 
     Returns
     -------
-    tuple[NDArray[np.bool_], list[int]]
+    tuple[NDArray[np.bool_], NDArray[np.int64]]
         Which rows differ from the row before (the first does), and for each row the number of its run, from 0.
     """
     begins = np.ones(len(columns[0]), dtype=bool)
     begins[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return begins, (np.cumsum(begins) - 1).tolist()
-
-
-def repeated(texts: Sequence[str], which: Iterable[int]) -> list[str]:
-    """Return texts by their indices.
-
-    Parameters
-    ----------
-    texts
-        The texts.
-    which
-        Indices, in the order wanted; the same text may be wanted several times.
-    """
-    return list(map(texts.__getitem__, which))
-
-
-def fixed_texts_of_runs(values: NDArray[np.float64]) -> list[str]:
-    """Return what `fixed_texts` does; equal neighbours are printed once.
-
-    Parameters
-    ----------
-    values
-        The numbers, one-dimensional.
-    """
-    begins, run = runs(values)
-    return repeated(fixed_texts(values[begins]), run)
-
-
-def date_texts(values: NDArray[np.float64]) -> list[str]:
-    """Return dates as ``%g`` prints them, with 6 significant digits; equal neighbours are printed once.
-
-    Parameters
-    ----------
-    values
-        The dates, one-dimensional.
-    """
-    begins, run = runs(values)
-    return repeated([f"{value:g}" for value in values[begins].tolist()], run)
-
-
-def integer_texts(values: NDArray[Any]) -> list[str]:
-    """Return integers in decimal; where they lie close together each of the possible ones is made once.
-
-    Parameters
-    ----------
-    values
-        The integers, one-dimensional, at least one.
-    """
-    lowest, highest = int(values.min()), int(values.max())
-    if highest - lowest > len(values):
-        return list(map(str, values.tolist()))
-    return repeated(list(map(str, range(lowest, highest + 1))), (values - lowest).tolist())
+    return begins, np.cumsum(begins) - 1
 
 
 def number_texts(values: NDArray[np.float64]) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled import bits
+from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
@@ -56,7 +57,11 @@ class View:
 
     platform: Platform
     workload: Workload
-    _state: State
+    _lent: Lent[State]
+
+    @property
+    def _state(self) -> State:
+        return self._lent.arrays
 
     @property
     def now_s(self) -> float:
@@ -141,7 +146,7 @@ class View:
         job
             Index of a running job.
         """
-        return entries.remaining_work(self._state, job)
+        return entries.remaining_work(self._lent, job)
 
     @property
     def free_cores(self) -> NDArray[np.int64]:

@@ -18,9 +18,9 @@ from hdrl.envs import PolicyPairVectorEnv
 from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, entries, keys, mail, observe, selection, server
 from hdrl.settings.batch.kernel.backfill import _candidate_key as candidate_key
-from hdrl.settings.batch.kernel.compilation import small_state
 from hdrl.settings.batch.kernel.decide import hear, run_pair
 from hdrl.settings.batch.kernel.jobs import _run_steps, after_sleep
+from hdrl.settings.batch.kernel.state import small_state
 from hdrl.settings.batch.order import codes as order_codes
 from hdrl.settings.batch.order import observe as order_observe
 from hdrl.settings.batch.order.backfill import _candidate_key as order_candidate_key
@@ -153,14 +153,15 @@ def test_what_the_kernel_meets(which: int, code: int) -> None:
     ],
 )
 def test_policies(policy: tuple[int, int, int], what: str) -> None:
-    state = small_state()
-    entries.begin(state)
+    lent = Lent(small_state())
+    entries.begin(lent)
+    state = lent.arrays
     assert run(state, *policy) == codes.ILLEGAL
     assert state.scalars["error"][0] == codes.ERROR_UNKNOWN_CODE
     job_key, core_key, backfilling = policy
     for call in (
-        lambda: entries.schedule_pair(state, job_key, core_key, backfilling),
-        lambda: entries.run_pair(state, job_key, core_key, 10, backfilling),
+        lambda: entries.schedule_pair(lent, job_key, core_key, backfilling),
+        lambda: entries.run_pair(lent, job_key, core_key, 10, backfilling),
     ):
         with pytest.raises(SimulationError, match=f"the {what} is {max(policy) if min(policy) >= 0 else -1}; expected"):
             call()
@@ -168,17 +169,18 @@ def test_policies(policy: tuple[int, int, int], what: str) -> None:
 
 @pytest.mark.parametrize("backfilling", [codes.NO_BACKFILLING, codes.EASY_FCFS, codes.CONSERVATIVE])
 def test_an_index_needs_weights_and_easy(backfilling: int) -> None:
-    state = small_state()
-    entries.begin(state)
+    lent = Lent(small_state())
+    entries.begin(lent)
+    state = lent.arrays
     with pytest.raises(SimulationError, match="the job key is 21, which needs weights and EASY"):
-        entries.schedule_pair(state, codes.JOB_INDEX, 1, backfilling)
+        entries.schedule_pair(lent, codes.JOB_INDEX, 1, backfilling)
     if backfilling != codes.CONSERVATIVE:
         assert run(state, codes.JOB_INDEX, 1, backfilling) == codes.ILLEGAL
 
 
 def test_conservative_backfilling_does_not_run_without_calls() -> None:
     with pytest.raises(SimulationError, match="is 4; expected one of 0, 1, 2, 3"):
-        entries.run_pair(small_state(), codes.JOB_FIRST, codes.CORE_RANDOM, 10, codes.CONSERVATIVE)
+        entries.run_pair(Lent(small_state()), codes.JOB_FIRST, codes.CORE_RANDOM, 10, codes.CONSERVATIVE)
 
 
 @pytest.mark.parametrize(

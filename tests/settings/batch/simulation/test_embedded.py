@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -11,6 +13,7 @@ import pytest
 
 from hdrl.compiled.fields import fields_of
 from hdrl.errors import DecisionError, SimulationError
+from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation import (
     Annotate,
@@ -29,7 +32,7 @@ from hdrl.settings.batch.simulation import (
     View,
 )
 from hdrl.settings.batch.simulation.answer import Answer
-from hdrl.settings.batch.workload import StepKind
+from hdrl.settings.batch.workload import StepKind, read_workload
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload, trace_differences
 
 ONE_CORE = small_platform(Node((Processor(1),)))
@@ -441,3 +444,17 @@ def test_logs_grow_during_a_policy_in_python():
     assert len(handled) >= 199
     assert np.all(np.diff(trace.energy["time_s"]) >= 0)
     assert np.all(np.diff(trace.energy["energy_j"]) >= 0)
+
+
+def test_the_arrays_go_with_the_simulator() -> None:
+    """Without a search for cycles, which commands make rarely: large logs need the memory to write their files."""
+    platform = read_platform("learning")
+    simulator = EmbeddedSimulator(platform, read_workload("learning", platform, custom=True))
+    simulator.run_pair(0, 0)
+    answer = weakref.ref(simulator._answer)
+    gc.disable()
+    try:
+        del simulator
+        assert answer() is None
+    finally:
+        gc.enable()

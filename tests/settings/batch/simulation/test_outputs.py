@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdrl.errors import OutputError
-from hdrl.settings.batch.simulation import outputs
+from hdrl.settings.batch.simulation import columns, outputs
 from hdrl.settings.batch.simulation.paje import format_schedule_trace
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.version import VERSION
@@ -112,7 +112,7 @@ def test_tables_longer_than_a_block(trace, monkeypatch):
     """Rows are the same wherever the blocks that are formatted together begin."""
     formats = (outputs.format_jobs, outputs.format_machine_states, outputs.format_pstate_changes)
     whole = [format_file(trace) for format_file in formats]
-    monkeypatch.setattr(outputs, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(columns, "_ROWS_AT_ONCE", 1)
     assert [format_file(trace) for format_file in formats] == whole
     assert min(text.count("\n") for text in whole) > 2
 
