@@ -226,6 +226,19 @@ def nodes_have_place(state, row):
 
 
 @jit
+def nodes_are_free(state, row):
+    """Tell whether what is planned for a job whose date has come is free on the nodes: others may end a little later.
+
+    Dates that are close to each other are one, but a message may come between them.
+    """
+    for k in range(row.first_planned, row.first_planned + row.n_planned):
+        node, taken = state.planned_nodes[k], state.planned_cores[k]
+        if state.n_free_on[node] < taken or state.free_memory_mib[node] - taken * row.memory_mib < -1e-6:
+            return False
+    return True
+
+
+@jit
 def plan_chosen_nodes(state, job):
     """Write the nodes that `find_hole` chose down as those of a job."""
     row = state.jobs[job]
