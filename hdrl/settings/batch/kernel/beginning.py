@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
-    FORECAST_DTYPE,
     JOB_STATE_DTYPE,
     NODE_DTYPE,
     NODE_POWER_DTYPE,
@@ -112,11 +111,11 @@ def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
     return {"node_power": rows, "boot_order": order.astype(np.int32)}
 
 
-def forecasts(platform: Platform) -> NDArray[np.void]:
-    """Return what backfilling knows of the nodes before it has looked at them."""
-    rows = np.zeros(platform.n_nodes, dtype=FORECAST_DTYPE)
-    rows["slowest_gflops"] = np.minimum.reduceat(platform.peak_flops / 1e9, platform.first_processor_of_node[:-1])
-    return rows
+def speeds_of_nodes(platform: Platform) -> dict[str, NDArray[Any]]:
+    """Return the speeds of nodes, which are as fast as their slowest processors, fastest first, and which is whose."""
+    gflops = np.minimum.reduceat(platform.peak_flops / 1e9, platform.first_processor_of_node[:-1])
+    falling, index = np.unique(-gflops, return_inverse=True)
+    return {"node_gflops": -falling, "speed_of": index.astype(np.int32)}
 
 
 def overcommitments(platform: Platform) -> NDArray[np.void]:

@@ -24,19 +24,20 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, expected_run_s
+from hdrl.settings.batch.kernel.blocks import add_hidden, fold, hide, hold_until, show, slot_of, unfold, withdraw
+from hdrl.settings.batch.kernel.bounds import (
+    begin_asking,
+    begin_bounds,
+    give_back,
+    is_as_before,
+    near_s,
+    no_hole_before,
+    note_asked,
+)
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
-from hdrl.settings.batch.kernel.plan import (
-    NOT_FOUND,
-    ROUNDING_S,
-    add_event,
-    fastest_gflops,
-    hide,
-    length_s,
-    show,
-    withdraw,
-)
-from hdrl.settings.batch.kernel.plan_nodes import nodes_stay_free, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end, fastest_gflops, length_s
+from hdrl.settings.batch.kernel.plan_nodes import nodes_are_free, nodes_stay_free, plan_chosen_nodes, plan_cores_of
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
 from hdrl.settings.batch.kernel.starting import note_failure, start_job
@@ -59,6 +60,7 @@ def schedule_conservative(state, job_key, core_key):
         reason = _settle(state, core_key)
     if reason != CHOSEN:
         note_failure(state, reason)
+    fold(state)
     s.has_plan = 1
 
 
@@ -81,17 +83,23 @@ def _settle(state, core_key):
 def _by_date(state):
     """Gather the jobs with reservations, in the order of their dates; return how many they are."""
     n = 0
-    for i in range(state.scalars[0].n_plan):
-        job = state.plan[i]
-        if job < 0:
-            continue
-        place = n
-        while place > 0 and _comes_before(state.jobs[job], state.jobs[state.candidates[place - 1]]):
-            state.candidates[place] = state.candidates[place - 1]
-            place -= 1
-        state.candidates[place] = job
-        n += 1
+    for block in range(state.scalars[0].n_blocks):
+        for i in range(state.blocks[state.block_order[block]].n):
+            n += _add_by_date(state, state.slot_event[slot_of(state, block, i)], n)
     return n
+
+
+@jit
+def _add_by_date(state, code, n):
+    """Put the job of an event among ``n`` others if its reservation begins then; return how many that adds."""
+    if code < 0:
+        return 0
+    place = n
+    while place > 0 and _comes_before(state.jobs[code], state.jobs[state.candidates[place - 1]]):
+        state.candidates[place] = state.candidates[place - 1]
+        place -= 1
+    state.candidates[place] = code
+    return 1
 
 
 # ------------------------------------------------------------------ the plan before the decision
@@ -110,6 +118,14 @@ def _prepare(state, core_key):
             _mend(state, core_key)
             return
         place += 1
+    _unfold(state)
+
+
+@jit
+def _unfold(state):
+    """Unfold the list of events; note what has become free since the last decision."""
+    unfold(state)
+    begin_asking(state)
 
 
 @jit
@@ -129,7 +145,8 @@ def _begin_plan(state):
     for i in range(s.n_expected):
         job = state.expected[i]
         row = state.jobs[job]
-        _expect(state, job)
+        add_end(state, _held_until_s(state, job), job)
+        row.reserved_s = _NO_RESERVATION
         if s.plans_nodes == 0:
             continue
         if row.n_cores > 0:
@@ -139,43 +156,43 @@ def _begin_plan(state):
             plan_cores_of(state, job, state.pool, first, n)
     for i in range(s.n_queue):
         state.jobs[state.queue[i]].reserved_s = _NO_RESERVATION
+    begin_bounds(state)
+    _unfold(state)
 
 
 @jit
-def _expect(state, job):
-    """Put the end of a job that holds cores into the plan; one that has overrun is expected to end at once."""
-    row = state.jobs[job]
-    row.reserved_s = _NO_RESERVATION
-    add_event(state, max(row.expected_end_s, np.nextafter(state.scalars[0].message_s, np.inf)), -1 - job)
+def _held_until_s(state, job):
+    """Return until when a job holds its cores; one that has overrun is expected to end at once."""
+    return max(state.jobs[job].expected_end_s, np.nextafter(state.scalars[0].message_s, np.inf))
 
 
 @jit
 def _mend(state, core_key):
     """Make the reservations anew, in the order of their dates: the old ones where they still are possible."""
     s = state.scalars[0]
+    n = 0
+    for place in range(s.n_plan):
+        n += _add_by_date(state, state.plan[place], n)
     s.n_plan = 0
     for i in range(s.n_expected):
-        _expect(state, state.expected[i])
-    n = 0
-    for i in range(s.n_queue):
-        job = state.queue[i]
-        row = state.jobs[job]
-        if row.reserved_s == _NO_RESERVATION:
-            continue
-        place = n
-        while place > 0 and _comes_before(row, state.jobs[state.candidates[place - 1]]):
-            state.candidates[place] = state.candidates[place - 1]
-            place -= 1
-        state.candidates[place] = job
-        n += 1
+        add_end(state, _held_until_s(state, state.expected[i]), state.expected[i])
+    _unfold(state)
     for i in range(n):
         job = state.candidates[i]
-        date_s, end_s = _postponed(state, state.jobs[job])
-        if not is_hole(state, job, date_s, end_s):
-            date_s, end_s = find_hole(state, job, core_key, np.inf)
-            if s.plans_nodes == 1:
-                plan_chosen_nodes(state, job)
+        row = state.jobs[job]
+        old_s, old_end_s = row.reserved_s, row.reserved_end_s
+        date_s, end_s = _postponed(state, row)
+        if is_hole(state, job, date_s, end_s):
+            _reserve(state, job, date_s, end_s)
+            continue
+        give_back(state, old_s, old_end_s)
+        # Up to its date the plan is as it was, but for what has been given back.
+        from_s = no_hole_before(state, row, core_key, near_s(state, row))
+        date_s, end_s = _find_hole(state, row, core_key, from_s, np.inf)
+        if s.plans_nodes == 1:
+            plan_chosen_nodes(state, job)
         _reserve(state, job, date_s, end_s)
+        note_asked(state, row)
     s.freed_s = np.inf
 
 
@@ -214,13 +231,15 @@ def _go_through(state, n, core_key, freed_s):
         limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
         if old_s > s.message_s and limit_s <= s.message_s:
             continue
-        if old_s != _NO_RESERVATION:
-            hide(state, job)
         outcome = _start_or_move(state, job, core_key, limit_s)
         if i == 0:
             reason = outcome
-        if old_s != _NO_RESERVATION and _has_freed(state, row, old_s, old_end_s):
-            s.freed_s = max(s.freed_s, old_end_s)
+        if old_s != _NO_RESERVATION and row.reserved_s != old_s:
+            give_back(state, old_s, old_end_s)
+            if _has_freed(state, row, old_s, old_end_s):
+                s.freed_s = max(s.freed_s, old_end_s)
+        if row.reserved_s != _NO_RESERVATION and (row.reserved_s != old_s or limit_s == old_s):
+            note_asked(state, row)
     return reason
 
 
@@ -235,34 +254,67 @@ def _has_freed(state, row, old_s, old_end_s):
 
 @jit
 def _start_or_move(state, job, core_key, limit_s):
-    """Start a job, or give it the earliest reservation before a limit, or show its old one again."""
+    """Start a job, or give it the earliest reservation before a limit, or leave it its old one."""
     s = state.scalars[0]
     row = state.jobs[job]
+    has_old = row.reserved_s != _NO_RESERVATION
+    if has_old and near_s(state, row) > s.message_s:
+        return _start_or_move_far(state, job, core_key, limit_s)
+    if has_old:
+        hide(state, job)
     outcome = _start_on_chosen_cores(state, job, core_key)
     if outcome == CHOSEN:
+        return CHOSEN
+    from_s = s.message_s if has_old else no_hole_before(state, row, core_key, limit_s)
+    return _move(state, job, core_key, from_s, limit_s, outcome)
+
+
+@jit
+def _start_or_move_far(state, job, core_key, limit_s):
+    """Do the same with a job whose reservation is so far away that a start now would not reach into it."""
+    row = state.jobs[job]
+    outcome = NO_CORES
+    if _may_start(state, job):
+        hide(state, job)
+        outcome = _start_on_chosen_cores(state, job, core_key)
+        if outcome == CHOSEN:
+            return CHOSEN
+        show(state, job)
+    reach_s = near_s(state, row)
+    from_s = no_hole_before(state, row, core_key, min(limit_s, reach_s))
+    until_s = reach_s if limit_s > reach_s and is_as_before(state, row) else limit_s
+    if from_s >= until_s:
         return outcome
-    date_s, end_s = find_hole(state, job, core_key, limit_s)
+    hide(state, job)
+    return _move(state, job, core_key, from_s, until_s, outcome)
+
+
+@jit
+def _move(state, job, core_key, from_s, until_s, outcome):
+    """Give a job that could not start the earliest reservation between two dates, or show its old one again."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    date_s, end_s = _find_hole(state, row, core_key, from_s, until_s)
     if date_s == NOT_FOUND:
         date_s = row.reserved_s
     elif s.plans_nodes == 1:
         plan_chosen_nodes(state, job)
-    if date_s <= s.message_s and s.plans_nodes == 1:
+    if date_s <= s.message_s and s.plans_nodes == 1 and nodes_are_free(state, row):
         _start_on_planned_nodes(state, job)
-    elif date_s == row.reserved_s:
+        return CHOSEN
+    if date_s == row.reserved_s:
         show(state, job)
         return outcome
-    else:
-        _withdraw(state, job)
-        _reserve(state, job, date_s, end_s)
-        return outcome
-    return CHOSEN
+    if row.reserved_s != _NO_RESERVATION:
+        withdraw(state, job)
+    _reserve(state, job, date_s, end_s)
+    return outcome
 
 
 @jit
-def _withdraw(state, job):
-    """Take the reservation of a job, if it has one, out of the plan."""
-    if state.jobs[job].reserved_s != _NO_RESERVATION:
-        withdraw(state, job)
+def _find_hole(state, row, core_key, from_s, limit_s):
+    """Return the earliest start and the expected end of a waiting job: see `find_hole`."""
+    return find_hole(state, row.n_requested, row.requested_time_s, row.memory_mib, core_key, from_s, limit_s)
 
 
 @jit
@@ -270,8 +322,20 @@ def _reserve(state, job, date_s, end_s):
     """Give a job its reservation."""
     row = state.jobs[job]
     row.reserved_s, row.reserved_end_s = date_s, end_s
-    add_event(state, date_s, job)
-    add_event(state, end_s, -1 - job)
+    state.scalars[0].n_reserved += 1
+    if add_hidden(state, date_s, job):
+        give_back(state, date_s, date_s)
+    if add_hidden(state, end_s, -1 - job):
+        give_back(state, end_s, end_s)
+    show(state, job)
+
+
+@jit
+def _may_start(state, job):
+    """Tell whether a job may start now as far as counting cores tells."""
+    s = state.scalars[0]
+    n = state.jobs[job].n_requested
+    return n <= s.n_free_cores and stays_free(state, n, s.message_s + length_s(state, job, fastest_gflops(state)))
 
 
 @jit
@@ -279,14 +343,15 @@ def _start_on_chosen_cores(state, job, core_key):
     """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing."""
     s = state.scalars[0]
     n = state.jobs[job].n_requested
-    if n > s.n_free_cores or not stays_free(state, n, s.message_s + length_s(state, job, fastest_gflops(state))):
+    if not _may_start(state, job):
         return NO_CORES
     first = s.n_pool
     outcome = choose_cores(state, job, core_key)
     if outcome != CHOSEN:
         return outcome
     until_s = s.message_s + expected_run_s(state, job, first, n)
-    if stays_free(state, 0, until_s) and (s.plans_nodes == 0 or nodes_stay_free(state, until_s)):
+    # The plan does not know of the cores that have been locked, the nodes do.
+    if stays_free(state, n, until_s) and (s.plans_nodes == 0 or nodes_stay_free(state, until_s)):
         _start(state, job, first, n)
         return CHOSEN
     for i in range(first, s.n_pool):
@@ -317,9 +382,16 @@ def _start_on_planned_nodes(state, job):
 
 @jit
 def _start(state, job, first, n):
-    """Start a job on locked cores, and put its end into the plan."""
-    _withdraw(state, job)
+    """Start a job, whose reservation is passed over, on locked cores, and put its end into the plan."""
+    s = state.scalars[0]
+    row = state.jobs[job]
+    if row.reserved_s != _NO_RESERVATION:
+        withdraw(state, job)
+        row.reserved_s = _NO_RESERVATION
     start_job(state, job, find(state, job), first, n)
-    _expect(state, job)
-    if state.scalars[0].plans_nodes == 1:
+    if s.plans_nodes == 1:
         plan_cores_of(state, job, state.pool, first, n)
+    s.n_reserved += 1
+    end_s = _held_until_s(state, job)
+    if hold_until(state, job, end_s):
+        give_back(state, end_s, end_s)

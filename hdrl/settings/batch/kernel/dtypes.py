@@ -98,11 +98,23 @@ SCALAR_DTYPE = record_dtype(
         ("predicts_ends", np.int8),
         ("has_gate", np.int8),
         ("index_form", np.int8),
-        # conservative backfilling: events of the plan, whether it is up to date, until when something became free
+        # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
+        # has not been offered to anybody, until when what jobs leave that have ended was expected to be held
         ("n_plan", np.int64),
         ("has_plan", np.int8),
         ("freed_s", np.float64),
+        ("vacated_s", np.float64),
         ("plans_nodes", np.int8),
+        # the same during a decision: blocks of events and places in each; reservations made and times that something
+        # was given back so far; cells, length of a bucket, longest group of close events, whether one begins now
+        ("n_blocks", np.int64),
+        ("block_size", np.int64),
+        ("n_reserved", np.int64),
+        ("n_given_back", np.int64),
+        ("n_cells", np.int64),
+        ("bucket_s", np.float64),
+        ("margin_s", np.float64),
+        ("is_close", np.int8),
         ("queue_key", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
@@ -165,6 +177,9 @@ JOB_STATE_DTYPE = record_dtype(
         ("reserved_end_s", np.float64),
         ("first_planned", np.int64),
         ("n_planned", np.int32),
+        # its cell, and how often something had been given back when it was last known to have no earlier hole
+        ("cell", np.int32),
+        ("asked_at", np.int64),
         # the decision system's picture of its progress
         ("done_flop", np.float64),
         ("done_until_s", np.float64),
@@ -233,23 +248,37 @@ NODE_POWER_DTYPE = record_dtype(
 """
 
 FORECAST_DTYPE = record_dtype(
+    [("shadow_cores", np.int32), ("shadow_memory_mib", np.float64), ("shadow_room", np.int64)]
+)
+"""What will be free on a node when the first job of the queue can start, and how many of its cores then fit there."""
+
+BLOCK_DTYPE = record_dtype(
     [
-        ("slowest_gflops", np.float64),
-        # what will be free when the first job of the queue can start, and how many of its cores then fit here
-        ("shadow_cores", np.int32),
-        ("shadow_memory_mib", np.float64),
-        ("shadow_room", np.int64),
-        # what is free at a date of the plan, at a later one, and at least between the two
-        ("plan_cores", np.int32),
-        ("plan_memory_mib", np.float64),
-        ("later_cores", np.int32),
-        ("later_memory_mib", np.float64),
-        ("least_cores", np.int32),
-        ("least_memory_mib", np.float64),
-        ("n_chosen", np.int32),
+        ("n", np.int64),
+        ("free", np.int64),
+        ("least", np.int64),
+        ("most", np.int64),
+        ("free_after", np.int64),
     ]
 )
-"""Of each node: the speed of its slowest processor, and what backfilling finds out about dates to come."""
+"""A block of events: how many, free cores before the first, the least and most behind one, those behind the last."""
+
+CELL_DTYPE = record_dtype(
+    [
+        ("n_requested", np.int32),
+        ("requested_time_s", np.float64),
+        ("memory_mib", np.float64),
+        ("longest_s", np.float64),
+        # what is known of holes for it: none before a date but from some dates on, which are to be looked at again;
+        # where one was found, how many reservations had been made then; in which decision a hole now was looked for
+        ("no_hole_before_s", np.float64),
+        ("again_from_s", np.float64),
+        ("again_until_s", np.float64),
+        ("found_at", np.int64),
+        ("decision", np.int64),
+    ]
+)
+"""A cell: the least that its jobs ask for, and how long that takes on the slowest cores."""
 
 LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])

@@ -10,85 +10,142 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, is_settled, length_s, slowest_gflops
-from hdrl.settings.batch.kernel.plan_nodes import apply_event, choose_nodes, look_at_nodes
+from hdrl.settings.batch.kernel.blocks import (
+    apply_event,
+    following,
+    is_settled,
+    last_date_s,
+    look_at_block,
+    place_after,
+    place_before,
+    slot_of,
+)
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
+from hdrl.settings.batch.kernel.plan_nodes import choose_nodes, look_at_nodes_of, nodes_have_place
 
 
 @jit
 def stays_free(state, n, until_s):
     """Tell whether the plan leaves ``n`` cores, of those that are free now, free until a date."""
-    s = state.scalars[0]
-    free, place = _free_now(state)
+    block, i, free = place_after(state, state.scalars[0].message_s)
     if free < n:
         return False
-    while place < s.n_plan and state.plan_s[place] < until_s - ROUNDING_S:
-        free += state.plan_change[place]
-        place += 1
-        if free < n and state.plan_change[place - 1] != 0 and is_settled(state, place):
-            return False
-    return True
+    _, _, _, stays = _walk(state, block, i, free, n, until_s - ROUNDING_S)
+    return stays
 
 
 @jit
-def _free_now(state):
-    """Return how many cores are free now and not claimed, and how many events have come."""
-    s = state.scalars[0]
-    free, place = np.int64(s.n_free_cores), 0
-    while place < s.n_plan and state.plan_s[place] <= s.message_s:
-        free += state.plan_change[place]
-        place += 1
-    return free, place
+def _walk(state, block, i, free, n, end_s):
+    """Go on to the first event at which fewer than ``n`` cores are free, if there is one before a date.
 
-
-@jit
-def _next_hole(state, place, free, date_s, n, duration_s, limit_s):
-    """Return the first date from ``date_s`` on, before a limit, at which ``n`` cores are free for a time.
-
-    Of the plan, ``place`` events have come by ``date_s``, which leave ``free`` cores. The date is ``NOT_FOUND`` if
-    there is none; what has come by then is returned with it.
+    Returns
+    -------
+    tuple
+        The place behind that event, how many cores are free there, and whether there is none.
     """
     s = state.scalars[0]
+    while block < s.n_blocks:
+        if i == 0:
+            row = state.blocks[state.block_order[block]]
+            if row.least >= n and last_date_s(state, block) < end_s:
+                free = row.free_after
+                block += 1
+                continue
+        slot = slot_of(state, block, i)
+        date_s = state.slot_s[slot]
+        if not date_s < end_s:
+            break
+        change = state.slot_change[slot]
+        free += change
+        block, i = following(state, block, i)
+        if free < n and change != 0 and is_settled(state, block, i, date_s):
+            return block, i, free, False
+    return block, i, free, True
+
+
+@jit
+def _next_hole(state, block, i, free, date_s, n, duration_s, limit_s):
+    """Return the first date from ``date_s`` on, before a limit, at which ``n`` cores are free for a time.
+
+    The events before a place have come by ``date_s``, which leave ``free`` cores. The date is ``NOT_FOUND`` if there is
+    none; the place and the cores then are returned with it.
+    """
     while date_s < limit_s:
-        i, left, is_free = place, free, free >= n
-        while is_free and i < s.n_plan and state.plan_s[i] < date_s + duration_s - ROUNDING_S:
-            left += state.plan_change[i]
-            i += 1
-            is_free = left >= n or state.plan_change[i - 1] == 0 or not is_settled(state, i)
+        behind, k, left, is_free = block, i, free, free >= n
         if is_free:
-            return date_s, place, free
+            behind, k, left, is_free = _walk(state, block, i, free, n, date_s + duration_s - ROUNDING_S)
+        if is_free:
+            return date_s, block, i, free
         # Nothing that contains the event that was in the way will do: go on behind it.
-        date_s, place, free = _next_date(state, i, left, n)
+        date_s, block, i, free = _next_date(state, behind, k, left, n)
         if date_s == NOT_FOUND:
             break
-    return NOT_FOUND, place, free
+    return NOT_FOUND, block, i, free
 
 
 @jit
-def _next_date(state, place, free, n):
-    """Go on to the next date at which ``n`` cores are free; return it, and what has come by then."""
+def _next_date(state, block, i, free, n):
+    """Go on to the next date at which ``n`` cores are free; return it, the place behind it, and the cores."""
     s = state.scalars[0]
     date_s, has_settled = NOT_FOUND, False
-    while place < s.n_plan and (free < n or not has_settled):
-        if state.plan_change[place] != 0:
-            date_s = state.plan_s[place]
-            free += state.plan_change[place]
-            has_settled = is_settled(state, place + 1)
-        place += 1
-    return date_s if free >= n else NOT_FOUND, place, free
+    while block < s.n_blocks and (free < n or not has_settled):
+        if i == 0:
+            row = state.blocks[state.block_order[block]]
+            if row.most < n:
+                free = row.free_after
+                block += 1
+                continue
+        slot = slot_of(state, block, i)
+        change = state.slot_change[slot]
+        block, i = following(state, block, i)
+        if change != 0:
+            date_s = state.slot_s[slot]
+            free += change
+            has_settled = is_settled(state, block, i, date_s)
+    return date_s if free >= n else NOT_FOUND, block, i, free
 
 
 @jit
-def find_hole(state, job, core_key, limit_s):
-    """Return the earliest start of a waiting job that delays nobody in the plan, and its expected end.
+def first_date_after_s(state, date_s):
+    """Return the date of the first event after a date, infinite if there is none."""
+    block, i, _ = place_after(state, date_s)
+    return state.slot_s[slot_of(state, block, i)] if block < state.scalars[0].n_blocks else np.inf
+
+
+@jit
+def most_free_between(state, start_s, end_s):
+    """Return the most cores that are free between two dates."""
+    block, i, free = place_before(state, start_s)
+    most = free
+    while block < state.scalars[0].n_blocks:
+        row = state.blocks[state.block_order[block]]
+        if i == 0 and last_date_s(state, block) <= end_s:
+            most, free = max(most, row.most), row.free_after
+            block += 1
+            continue
+        slot = slot_of(state, block, i)
+        if state.slot_s[slot] > end_s:
+            break
+        free += state.slot_change[slot]
+        most = max(most, free)
+        block, i = following(state, block, i)
+    return most
+
+
+@jit
+def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s):
+    """Return the earliest start of a job that delays nobody in the plan, and its expected end.
 
     Parameters
     ----------
     state
         The arrays of one environment.
-    job
-        A waiting job that is not in the plan, or hidden there.
+    n, requested_time_s, memory_mib
+        What the job asks for: cores, seconds, and MiB for each core. It is not in the plan, or hidden.
     core_key
         Where jobs ask for memory: nodes are planned for in the order of power for ``CORE_LOW_POWER``, else of speed.
+    from_s
+        There is no hole before this date, which may have gone by.
     limit_s
         The start must be before this date.
 
@@ -99,60 +156,66 @@ def find_hole(state, job, core_key, limit_s):
         nodes' ``n_chosen`` say where the job goes.
     """
     s = state.scalars[0]
-    n = state.jobs[job].n_requested
     judged = s.plans_nodes == 1
-    duration_s = length_s(state, job, fastest_gflops(state) if judged else slowest_gflops(state))
-    free, place = _free_now(state)
+    duration_s = length_at(state, requested_time_s, fastest_gflops(state) if judged else slowest_gflops(state))
     date_s = s.message_s
-    known = look_at_nodes(state) if judged else 0
-    while True:
-        date_s, place, free = _next_hole(state, place, free, date_s, n, duration_s, limit_s)
-        if date_s == NOT_FOUND or not judged:
-            return date_s, date_s + duration_s
-        while known < place:
-            apply_event(state, known, is_later=False)
-            known += 1
-        planned_s = choose_nodes(state, job, core_key, date_s, place)
-        if planned_s != NOT_FOUND:
-            return date_s, date_s + planned_s
-        date_s, place, free = _next_date(state, place, free, 0)
+    if from_s <= date_s:
+        block, i, free = place_after(state, date_s)
+    else:
+        block, i, free = place_before(state, from_s)
+        date_s, block, i, free = _next_date(state, block, i, free, n)
         if date_s == NOT_FOUND:
             return NOT_FOUND, NOT_FOUND
+    known, n_known = -1, 0
+    while True:
+        date_s, block, i, free = _next_hole(state, block, i, free, date_s, n, duration_s, limit_s)
+        if date_s == NOT_FOUND or not judged:
+            return date_s, date_s + duration_s
+        known, n_known = _look_at_nodes_at(state, block, i, known, n_known)
+        planned_s = choose_nodes(state, n, requested_time_s, memory_mib, core_key, date_s, block, i)
+        if planned_s != NOT_FOUND:
+            return date_s, date_s + planned_s
+        date_s, block, i, free = _next_date(state, block, i, free, n)
+        if date_s == NOT_FOUND:
+            return NOT_FOUND, NOT_FOUND
+
+
+@jit
+def _look_at_nodes_at(state, block, i, known, n_known):
+    """Let the nodes be as at a place, where they are as behind ``n_known`` events of the block ``known``."""
+    if block == state.scalars[0].n_blocks:
+        block -= 1
+        i = state.blocks[state.block_order[block]].n
+    if block != known:
+        look_at_block(state, block)
+        n_known = 0
+    for k in range(n_known, i):
+        apply_event(state, slot_of(state, block, k))
+    return block, i
 
 
 @jit
 def is_hole(state, job, date_s, end_s):
     """Tell whether what is planned for a job that is not in the plan is free between two dates."""
     s = state.scalars[0]
-    n = state.jobs[job].n_requested
+    row = state.jobs[job]
     judged = s.plans_nodes == 1
-    free, place = np.int64(s.n_free_cores), 0
-    if judged:
-        look_at_nodes(state)
-    is_free, is_checked = True, False
-    while is_free and place < s.n_plan and (state.plan_s[place] <= date_s or state.plan_s[place] < end_s - ROUNDING_S):
-        if state.plan_s[place] > date_s and not is_checked:
-            is_free, is_checked = _has_place(state, job, n, free, judged), True
-        free += state.plan_change[place]
-        if judged:
-            apply_event(state, place, is_later=False)
-        place += 1
-        if is_free and is_checked and is_settled(state, place):
-            is_free = _has_place(state, job, n, free, judged)
-    return is_free and (is_checked or _has_place(state, job, n, free, judged))
-
-
-@jit
-def _has_place(state, job, n, free, judged):
-    """Tell whether a job has place by count and, if so judged, on the nodes that are planned for it."""
-    if free < n:
+    block, i, free = place_after(state, date_s)
+    if free < row.n_requested:
         return False
     if not judged:
-        return True
-    row = state.jobs[job]
-    for k in range(row.first_planned, row.first_planned + row.n_planned):
-        forecast = state.forecasts[state.planned_nodes[k]]
-        taken = state.planned_cores[k]
-        if forecast.plan_cores < taken or forecast.plan_memory_mib - taken * row.memory_mib < -1e-6:
+        _, _, _, stays = _walk(state, block, i, free, row.n_requested, end_s - ROUNDING_S)
+        return stays
+    look_at_nodes_of(state, row, block, i)
+    if not nodes_have_place(state, row):
+        return False
+    while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] < end_s - ROUNDING_S:
+        slot = slot_of(state, block, i)
+        free += state.slot_change[slot]
+        apply_event(state, slot)
+        block, i = following(state, block, i)
+        if is_settled(state, block, i, state.slot_s[slot]) and (
+            free < row.n_requested or not nodes_have_place(state, row)
+        ):
             return False
     return True

@@ -19,7 +19,10 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
+from hdrl.settings.batch.kernel.bounds import N_CELLS, N_KINDS, N_WIDTHS
 from hdrl.settings.batch.kernel.dtypes import (
+    BLOCK_DTYPE,
+    CELL_DTYPE,
     CORE_DTYPE,
     CURVE_DTYPE,
     DUE_PSTATE_DTYPE,
@@ -60,6 +63,13 @@ Bits: TypeAlias = NDArray[np.uint64]
 
 N_TIMER_SLOTS = 256
 """Calls (timers) that may be pending at one time."""
+
+
+_LEAST_BLOCK = 64
+"""Events that a block of a plan has place for, at least."""
+
+_MOST_FULL_BLOCKS = 256
+"""Blocks that all events would fill, at most: what is free on each node is kept for each."""
 
 
 class State(NamedTuple):
@@ -128,6 +138,33 @@ class State(NamedTuple):
     plan: Annotated[Ints, own(np.int32, "n_planned_events")]
     # The same: cores that are given back (taken, if negative); 0: to be passed over
     plan_change: Annotated[Ints, own(np.int32, "n_planned_events")]
+    # Speeds of nodes, which are as fast as their slowest processors, fastest first, and which of them is whose
+    node_gflops: Annotated[Floats, shared(np.float64, "n_speeds")]
+    speed_of: Annotated[Ints, shared(np.int32, "n_nodes")]
+    # The plan while a decision is made: what is free on each node at a date, at a later one, and at least between the
+    # two, how many cores of a job fit there, and how many it is to get
+    plan_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
+    plan_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
+    later_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
+    later_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
+    least_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
+    least_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
+    room: Annotated[Ints, scratch(np.int32, "n_nodes")]
+    n_chosen: Annotated[Ints, scratch(np.int32, "n_nodes")]
+    # The same: blocks, their order by date, the places for events in each, and what is free
+    # on each node where they begin
+    blocks: Annotated[Rows, scratch(BLOCK_DTYPE, "n_blocks")]
+    block_order: Annotated[Ints, scratch(np.int32, "n_blocks")]
+    slot_s: Annotated[Floats, scratch(np.float64, "n_slots_of_plan")]
+    slot_event: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
+    slot_change: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
+    block_cores: Annotated[Ints, scratch(np.int32, "n_block_nodes")]
+    block_memory_mib: Annotated[Floats, scratch(np.float64, "n_block_nodes")]
+    cell_of_kind: Annotated[Ints, scratch(np.int32, "n_kinds")]
+    # What is known of holes for jobs that ask for about the same, and when something that is planned for a stretch of
+    # time was given back last, for each width of jobs that can use it
+    cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
+    buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
     planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
     counts: Annotated[Ints, scratch(np.int32, "n_counts")]  # scratch of the core selection
@@ -216,7 +253,9 @@ def sizes_of(
         # allocations, P-states after it.
         "n_named": 3 * n_cores + n_jobs + 64 + n_switched_cores,
         "n_endings": n_slots + n_jobs + n_switched_cores + 1,
+        "n_speeds": len(beginning.speeds_of_nodes(platform)["node_gflops"]),
         "n_planned_events": 2 * n_jobs,
+        **_sizes_of_plan(n_jobs, platform.n_nodes if plans_nodes else 0),
         "n_planned": n_places if plans_nodes else 0,
         "n_places": n_places,
         "n_predicted": len(ruled["predictions"]),
@@ -230,6 +269,20 @@ def sizes_of(
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,
         "n_logged_cores": 2 * n_cores + n_switched_cores + n_log if logging and energy else 0,
+    }
+
+
+def _sizes_of_plan(n_jobs: int, n_planned_nodes: int) -> dict[str, int]:
+    """Return the sizes of a plan in blocks: half-full blocks take all events, and as many blocks are left to split."""
+    size = max(_LEAST_BLOCK, -(-2 * n_jobs // _MOST_FULL_BLOCKS))
+    n_blocks = 2 * (-(-4 * n_jobs // size) + 1)
+    return {
+        "n_blocks": n_blocks,
+        "n_slots_of_plan": n_blocks * size,
+        "n_block_nodes": n_blocks * n_planned_nodes,
+        "n_kinds": N_KINDS,
+        "n_cells": min(n_jobs, N_CELLS),
+        "n_buckets": N_WIDTHS * min(1024, 16 << (n_jobs // 16).bit_length()),
     }
 
 
@@ -295,7 +348,7 @@ def new_state(
         **(beginning.node_power(platform) if energy else {}),
         "n_free_on": np.add.reduceat(n_free, platform.first_processor_of_node[:-1], dtype=np.int32),
         "free_memory_mib": np.array(platform.memory_mib, dtype=np.float64),
-        "forecasts": beginning.forecasts(platform),
+        **beginning.speeds_of_nodes(platform),
         "overcommitments": beginning.overcommitments(platform),
         "contention": np.array(levels, dtype=np.float64),
         "curves": np.array(platform.curves).reshape(-1).view(CURVE_DTYPE),

@@ -269,7 +269,7 @@ class Conservative(Backfilling):
         hole = self._find_hole(machine, job, np.inf if old is None else old.start_s) or old
         if hole is None:  # cannot be: every job fits on the empty machine
             return False
-        if hole.start_s <= machine.now_s and self._has_memory:
+        if hole.start_s <= machine.now_s and self._has_memory and self._is_free(machine, hole):
             self._start(machine, queue, hole, self._first_cores(machine, hole.cores))
             return True
         self._reserved[job] = hole
@@ -279,6 +279,12 @@ class Conservative(Backfilling):
         end_s = max(machine.start(stay.job, cores), float(np.nextafter(machine.now_s, np.inf)))
         self._running[stay.job] = self._stay(machine, stay.job, -np.inf, end_s, machine.cores_per_node(cores))
         queue.remove(stay.job)
+
+    @staticmethod
+    def _is_free(machine: Machine, stay: _Stay) -> bool:
+        """Tell whether what is planned for a job is free now: others may end a little later, within the rounding."""
+        cores = machine.cores_per_node(np.flatnonzero(machine.free))
+        return bool(np.all(cores >= stay.cores) and np.all(machine.free_memory_mib - stay.memory_mib >= -1e-6))
 
     @staticmethod
     def _first_cores(machine: Machine, wanted: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -82,6 +82,13 @@ def test_slower_cores_are_planned_for():
     assert found == pytest.approx([0, 10, 20], abs=1e-6)
 
 
+@pytest.mark.parametrize("policy", ["fcfs+conservative", Conservative()], ids=["compiled", "in Python"])
+def test_a_date_comes_a_little_before_the_cores_are_free(policy):
+    """The last job may run 5 microseconds into the reservation, and the message of the first one's end comes before."""
+    jobs = [job(0, 10, 2), job(1, 10, 4, memory_mib=1.0), job(5, 5.000005, 2)]
+    assert starts(policy, jobs) == pytest.approx([0, 10, 5], abs=1e-4)
+
+
 def requested(job, now_s):
     return job.requested_time_s
 
@@ -111,6 +118,21 @@ def test_in_python_as_compiled(kind, policy):
         check_trace(compiled)
         # The same object again: it begins anew with each simulation.
         plain = simulate(world.platform, world.workload, own, energy=False)
+        np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
+
+
+# Worlds in which some forty jobs wait.
+LONG_QUEUES = {"even": (1, 2, 3, 5), "uneven with memory": (2, 4), "overrun": (2,)}
+
+
+@pytest.mark.parametrize("kind", LONG_QUEUES)
+def test_long_queues_are_planned_as_short_ones(kind):
+    """What is known of holes that are not there changes nothing: plain Python looks for all of them, always."""
+    more = {"max_jobs": 50, "nodes": 5, "factors": (0.7, 1.0, 3.0, 10.0)}
+    for seed in LONG_QUEUES[kind]:
+        world = random_world(seed, **WORLDS[kind] | more)
+        compiled = simulate(world.platform, world.workload, "sjf+conservative", energy=False)
+        plain = simulate(world.platform, world.workload, Conservative(requested), energy=False)
         np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
 
 
