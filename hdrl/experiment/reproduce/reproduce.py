@@ -29,6 +29,7 @@ IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
 DIFFERENCES_FILE = "differences.csv"
 METRICS_FILE = "metrics.json"
+MODEL_FILE = "model.pt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,7 @@ class _Trained:
 
     path: Path
     setting: str
+    row: str = ""
 
     @property
     def agent_state(self) -> Mapping[str, Any]:
@@ -283,22 +285,37 @@ def _run_protocol(work: _Work) -> dict[Place, float]:
 def _run_training(work: _Work) -> dict[Place, float]:
     """Train with every seed, then let the sweep or the protocol judge all models of a row as one candidate."""
     recipe = work.experiment.recipe
-    trainings = {
-        row: [
-            _Training(work.options(file).changed(seed=seed), work.out / f"{row}_seed_{seed}") for seed in recipe.seeds
-        ]
-        for row, file in recipe.options.items()
-    }
-    work.train([one for of_row in trainings.values() for one in of_row])
-    models = {row: [one.folder / "model.pt" for one in of_row] for row, of_row in trainings.items()}
+    for rows in recipe.generations():
+        work.train([one for row in rows for one in _trainings(work, row)])
+    models = {row: [_folder(work, row, seed) / MODEL_FILE for seed in recipe.seeds] for row in recipe.options}
     if recipe.sweep is None:
+        judged = {row: [_Trained(file, recipe.setting, row) for file in files] for row, files in models.items()}
+        if recipe.judges == "all":
+            return work.protocol()(work.traces, [model for of_row in judged.values() for model in of_row])
         found: dict[Place, float] = {}
-        for row, files in models.items():
-            numbers = work.protocol()(work.traces, [_Trained(file, recipe.setting) for file in files])
+        for row, of_row in judged.items():
+            numbers = work.protocol()(work.traces, of_row)
             found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
         return found
-    candidates = [f"{row}={(work.out / f'{row}_seed_*' / 'model.pt').absolute()}" for row in models]
+    candidates = [f"{row}={(work.out / f'{row}_seed_*' / MODEL_FILE).absolute()}" for row in models]
     return _numbers_of(work.compare(work.sweep(recipe.sweep, candidates)))
+
+
+def _trainings(work: _Work, row: str) -> list[_Training]:
+    """Return a training for each seed; the models that they start from are there."""
+    recipe = work.experiment.recipe
+    options, parent = work.options(recipe.options[row]), recipe.starts_from.get(row)
+    found = []
+    for seed in recipe.seeds:
+        mine = options.changed(seed=seed)
+        if parent is not None:
+            mine = mine.with_agent(input_model=str((_folder(work, parent, seed) / MODEL_FILE).absolute()))
+        found.append(_Training(mine, _folder(work, row, seed)))
+    return found
+
+
+def _folder(work: _Work, row: str, seed: int) -> Path:
+    return work.out / f"{row}_seed_{seed}"
 
 
 _KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {

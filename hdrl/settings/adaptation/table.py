@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hdrl.errors import ReadError, quoted, suggest
 from hdrl.files import read_json
 from hdrl.hashing import sha256_of
-from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of
+from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of, model_of_blocks
 
 SEED_DEVICE = "gv100"
 """The device of tables that name none: those of ChamiLamelas' advisor."""
@@ -251,9 +251,15 @@ def _model(data: Mapping[str, Any], path: Path) -> Model:
         if name not in MODELS:
             raise ReadError(path, f"has no layers, and no model {quoted(name)} is known; {suggest(name, MODELS)}")
         return find_model(name)
-    if not isinstance(layers, list) or not all(isinstance(one, str) for one in layers):
-        raise ReadError(path, "layers is no list of texts")
-    return model_of(name, layers, f"{path}: layers")
+    if _are_texts(layers):
+        return model_of(name, layers, f"{path}: layers")
+    if not isinstance(layers, list) or not all(map(_are_texts, layers)):
+        raise ReadError(path, "layers is no list of texts, and none of lists of texts, one for each block")
+    return model_of_blocks(name, layers, f"{path}: layers")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _row(row: Any, number: int, path: Path) -> dict[str, Any]:

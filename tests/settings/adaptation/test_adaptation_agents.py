@@ -7,20 +7,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
 from hdrl.settings.adaptation.env import AdaptationEnv, AdaptationVectorEnv  # noqa: E402
 from hdrl.settings.adaptation.load import Jobs, jobs_of  # noqa: E402
+from hdrl.settings.adaptation.machine import read_device  # noqa: E402
 from hdrl.settings.adaptation.models import N_IDS  # noqa: E402
-from hdrl.settings.adaptation.protocols import adaptation_ranks  # noqa: E402
+from hdrl.settings.adaptation.policies import make_advisor  # noqa: E402
+from hdrl.settings.adaptation.protocols import adaptation_ranks, adaptation_transfer  # noqa: E402
+from hdrl.settings.adaptation.simulation import simulate  # noqa: E402
 from hdrl.settings.adaptation.table import read_table  # noqa: E402
 
 from .made_tables import DEVICE, table_json, write_table  # noqa: E402
@@ -163,13 +167,53 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
         "nb_jobs": 20,
         "learning": learning,
     }
-    (tmp_path / "options.json").write_text(json.dumps(options))
-    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out"), "--quiet"])
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "out" / "model.pt").is_file()
-    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["n_jobs"] > 0
+    write_table(tmp_path / "other.json", table_json((3, 3, 0)))
+    settings = {"lr": 1e-2, "errors": ["parent_weights"]}
+    child = {**options, "workload": "other.json", "learning": {**learning, "iterations": 20, "settings": settings}}
+    for name, one, more in (("out", options, []), ("child", child, ["-im", str(tmp_path / "out" / "model.pt")])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+        words = [str(tmp_path / f"{name}.json"), "--out", str(tmp_path / name), "--quiet", *more]
+        done = CliRunner().invoke(launch, words)
+        assert done.exit_code == 0, done.output
+        assert json.loads((tmp_path / name / "metrics.json").read_text())["n_jobs"] > 0
     # Reproductions play models of any setting.
-    model = _Trained(tmp_path / "out" / "model.pt", "adaptation")
-    ranks = adaptation_ranks({"made.json": tmp_path / "made.json"}, [model])
+    parent, wrong = (_Trained(tmp_path / name / "model.pt", "adaptation", name) for name in ("out", "child"))
+    ranks = adaptation_ranks({"made.json": tmp_path / "made.json"}, [parent])
     assert list(ranks) == [("model 0", "made")]
     assert 1 <= ranks["model 0", "made"] <= 64
+    # The child is judged by the weights of its parent, as asked for; its own are better.
+    state = wrong.agent_state
+    own = trainer(jobs_of("other", [read_table(tmp_path / "other.json")], 1), "advisor_exact", 64).agent
+    own.load_weights(state)
+    other = read_table(tmp_path / "other.json")
+    by_parent, by_child = (
+        model.play(read_device(DEVICE), jobs_of("other", [other], 1)).outcomes["rank"][0] for model in (parent, wrong)
+    )
+    assert played(jobs_of("other", [other], 1), own) < by_parent == by_child
+
+
+class Plays:
+    """A model that always does the same."""
+
+    def __init__(self, row: str, digits: str) -> None:
+        self.row, self._policy = row, f"fixed-{digits}"
+
+    def play(self, machine: Any, load: Jobs) -> Any:
+        return simulate(machine, load, make_advisor(self._policy, np.random.default_rng(0)))
+
+
+def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None:
+    tables = {"a.json": table_json((1, 0, 2)), "b.json": table_json((3, 3, 0))}
+    traces = {name: write_table(tmp_path / name, data) for name, data in tables.items()}
+    models: Any = [Plays("a", "102"), Plays("a", "102"), Plays("a-to-b, warm", "330"), Plays("a-to-b, warm", "331")]
+    found = adaptation_transfer(traces, models)
+    assert found["a, model 0", "rank"] == found["a-to-b, warm, model 0", "rank"] == 1.0
+    assert found["a-to-b, warm, model 1", "rank"] == 8.0  # behind six that differ once, too, and in cheaper digits
+    assert found["a-to-b, warm", "mean rank"] == 4.5
+    b = read_table(traces["b.json"])
+    by_parent = b.rank(float(b.expected[b.sequence([1, 0, 2])]))
+    assert found["a-to-b, warm, model 0", "rank by its parent's weights"] == by_parent
+    assert found["a-to-b, warm, model 1", "rank on the first table"] > 1.0
+    assert ("a", "mean rank by its parent's weights") not in found
+    with pytest.raises(OptionsError, match="row 'c' learns 'c', which is no table, expected names joined by -to-"):
+        adaptation_transfer(traces, [Plays("c", "000")])  # type: ignore[list-item]
