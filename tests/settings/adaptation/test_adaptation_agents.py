@@ -7,27 +7,26 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
+from hdrl.agents.advisor import _beginnings, _better_than_alike  # noqa: E402
 from hdrl.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
+from hdrl.learn.rollout import Steps  # noqa: E402
 from hdrl.settings.adaptation.env import AdaptationEnv, AdaptationVectorEnv  # noqa: E402
 from hdrl.settings.adaptation.load import Jobs, jobs_of  # noqa: E402
 from hdrl.settings.adaptation.machine import read_device  # noqa: E402
 from hdrl.settings.adaptation.models import N_IDS  # noqa: E402
-from hdrl.settings.adaptation.policies import make_advisor  # noqa: E402
 from hdrl.settings.adaptation.protocols import adaptation_ranks, adaptation_transfer  # noqa: E402
-from hdrl.settings.adaptation.simulation import simulate  # noqa: E402
 from hdrl.settings.adaptation.table import read_table  # noqa: E402
 
-from .made_tables import DEVICE, table_json, write_table  # noqa: E402
+from .made_tables import DEVICE, Plays, table_json, write_table  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +123,29 @@ def test_temperatures_flatten_logits_and_fall(load: Jobs) -> None:
     assert float(training.agent.running.temperature) == 1.0  # type: ignore[attr-defined]
 
 
+def test_returns_are_compared_with_those_of_episodes_that_began_alike() -> None:
+    """Two environments begin at 7, one at 8; the third has two episodes, with a step between them that is none."""
+    envs = torch.tensor([[7.0, 7.0, 8.0], [1.0, 2.0, 1.0], [9.0, 9.0, 7.0], [9.0, 9.0, 1.0]])
+    ends = torch.tensor([[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 0, 1]], dtype=torch.bool)
+    valid = torch.tensor([[1, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]], dtype=torch.bool)
+    steps = Steps(
+        observations=envs[..., None],
+        masks=None,
+        actions=torch.zeros(4, 3, dtype=torch.long),
+        rewards=torch.zeros(4, 3),
+        terminated=ends,
+        truncated=torch.zeros_like(ends),
+        valid=valid,
+        stored={},
+        last_observations=envs[-1, :, None],
+        last_masks=None,
+    )
+    kinds = _beginnings(steps)[valid.flatten()].tolist()
+    assert kinds == [[7.0, 0.0], [7.0, 0.0], [8.0, 0.0], [7.0, 1.0], [7.0, 1.0], [8.0, 1.0], [1.0, 0.0]]
+    worth = _better_than_alike(torch.tensor([1.0, 3.0, 50.0, 2.0]), torch.tensor([[7.0], [7.0], [8.0], [7.0]]))
+    assert worth.tolist() == pytest.approx([-(2.0**0.5), 2.0**0.5, 0.0, 0.0])
+
+
 def test_a_transferred_agent_is_judged_by_its_own_weights_unless_the_error_is_asked_for(load: Jobs) -> None:
     parent = trainer(load, "advisor_exact", 64, lr=1e-2)
     parent.run(2)
@@ -190,16 +212,6 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
         model.play(read_device(DEVICE), jobs_of("other", [other], 1)).outcomes["rank"][0] for model in (parent, wrong)
     )
     assert played(jobs_of("other", [other], 1), own) < by_parent == by_child
-
-
-class Plays:
-    """A model that always does the same."""
-
-    def __init__(self, row: str, digits: str) -> None:
-        self.row, self._policy = row, f"fixed-{digits}"
-
-    def play(self, machine: Any, load: Jobs) -> Any:
-        return simulate(machine, load, make_advisor(self._policy, np.random.default_rng(0)))
 
 
 def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None:
