@@ -102,9 +102,9 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
     Returns
     -------
     dict
-        Of each row and model: ``rank`` on its last table by its own weights, ``ties`` with it, ``accuracy``; ``rank by
-        its parent's weights``: that of the row whose tables are all but the last; ``rank on the first table``. Of each
-        row: means over its models.
+        Of each row and model: ``rank`` on its last table by its own weights; ``rank by its parent's weights``: that
+        of the row whose tables are all but the last; ``rank on the first table``. Of each row their means, and
+        ``ties``: how many models do what has the same accuracy as another sequence.
 
     Raises
     ------
@@ -122,21 +122,15 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
             if name not in tables:
                 raise OptionsError(f"row {row!r} learns {name!r}, which is no table, expected names joined by {THEN}")
         parents = by_row.get(THEN.join(learned[:-1]), [])
-        for number, model in enumerate(of_row):
-            place = f"{row}, model {number}"
-            outcome = _played(model, tables[learned[-1]])
-            found[place, "rank"], found[place, "ties"] = float(outcome["rank"]), float(outcome["n_ties"])
-            found[place, "accuracy"] = float(outcome["test"])
-            if parents:
-                by_parent = _played(parents[number], tables[learned[-1]])
-                found[place, "rank by its parent's weights"] = float(by_parent["rank"])
-                found[place, "rank on the first table"] = float(_played(model, tables[learned[0]])["rank"])
-        for column in ("rank", "rank by its parent's weights", "rank on the first table"):
-            values = [
-                found[f"{row}, model {n}", column] for n in range(len(of_row)) if (f"{row}, model {n}", column) in found
-            ]
-            if values:
-                found[row, f"mean {column}"] = sum(values) / len(values)
+        judged = {"rank": [_played(model, tables[learned[-1]]) for model in of_row]}
+        if parents:
+            judged["rank by its parent's weights"] = [_played(model, tables[learned[-1]]) for model in parents]
+            judged["rank on the first table"] = [_played(model, tables[learned[0]]) for model in of_row]
+        for column, outcomes in judged.items():
+            for number, outcome in enumerate(outcomes):
+                found[f"{row}, model {number}", column] = float(outcome["rank"])
+            found[row, f"mean {column}"] = sum(float(outcome["rank"]) for outcome in outcomes) / len(outcomes)
+        found[row, "ties"] = float(sum(int(outcome["n_ties"]) > 0 for outcome in judged["rank"]))
     return found
 
 

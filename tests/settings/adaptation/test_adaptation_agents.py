@@ -100,6 +100,8 @@ def test_equal_networks_are_read_once_and_padding_counts_for_nothing() -> None:
     alone = torch.cat([network.logits(row[None], None) for row in rows])
     assert torch.allclose(network.logits(rows[[4, 2, 0, 2, 1, 3]], None), alone[[4, 2, 0, 2, 1, 3]], atol=1e-6)
     assert torch.allclose(network.logits(rows[2:3, :4], None), alone[2:3], atol=1e-6)
+    ids, lengths = rows[:, 1:].long(), (rows[:, 1:] > 0).sum(-1)
+    torch.testing.assert_close(network._read_padded(ids, lengths), network._read_packed(ids, lengths))
     assert not any(weight is network.embedding for weight in network.parameters())
     with pytest.raises(LearningError, match="reads a share of time and ids"):
         build_network(NetworkConfig(network="sequence"), (6, 3), 4, generator)
