@@ -67,6 +67,9 @@ class AdvisorConfig(NetworkConfig):
     entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
+    entropy_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="What the weight of the entropy is multiplied by after each update."
+    )
     temperature: Annotated[float, Field(ge=1, le=10**6)] = Field(
         default=1.0, description="sampled: what logits are divided by at first while exploring."
     )
@@ -195,6 +198,11 @@ class Advisor(ActorCriticAgent):
         super().load_weights({**state, "modules": {"running": self.running.state_dict(), **modules}})
         self.running.temperature = temperature
 
+    @property
+    def _entropy_coef(self) -> float:
+        """The present weight of the entropy."""
+        return self.config.entropy_coef * self.config.entropy_decay**self.n_updates
+
     def _exploring(self, logits: Tensor) -> Tensor:
         """Return logits at the present temperature."""
         temperature = float(self.running.temperature)
@@ -217,7 +225,7 @@ class Advisor(ActorCriticAgent):
         logits = self.network.logits(observations[index], None if masks is None else masks[index])
         log_probs = torch.log_softmax(self._exploring(logits), -1)
         entropy = entropy_of(log_probs).mean()
-        loss = -(log_prob_of(log_probs, actions[index]) * worth).mean() - self.config.entropy_coef * entropy
+        loss = -(log_prob_of(log_probs, actions[index]) * worth).mean() - self._entropy_coef * entropy
         return loss, {"entropy": float(entropy.detach())}
 
     def _exact(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
@@ -236,7 +244,7 @@ class Advisor(ActorCriticAgent):
         chosen = log_prob_of(log_probs, actions).reshape(n_steps, n_envs)
         probability = chosen.sum(0).exp()
         entropy = (probability.detach() * entropy_of(log_probs).reshape(n_steps, n_envs).mean(0)).sum()
-        loss = -(probability * worth).sum() - self.config.entropy_coef * entropy
+        loss = -(probability * worth).sum() - self._entropy_coef * entropy
         return loss, {
             "entropy": float(entropy.detach()),
             "expected_return": float((probability * returns).sum().detach()),

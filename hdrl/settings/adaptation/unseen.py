@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +81,7 @@ def judge_unseen(models: Sequence[Playable]) -> dict[Place, float]:
     tables = find_tables(f"{FAMILIES}/*", Path(FAMILIES) / "*", FAMILIES)
     methods = _by_method(models, sorted({family_of(table.name) for table in tables}))
     n_seeds = len(next(iter(next(iter(methods.values())).values())))
-    judged: dict[str, _Judged] = {
-        name: _judged(tables, lambda table, seed, of=of: _chosen(of[family_of(table.name)][seed], table), n_seeds)
-        for name, of in methods.items()
-    }
+    judged = {name: _judged(tables, partial(_chosen, of), n_seeds) for name, of in methods.items()}
     judged |= {name: _judged(tables, choose, 1) for name, choose in _fixed(tables).items()}
     for name in BANDITS:
         for n_jobs, one in _bandit(tables, name, n_seeds).items():
@@ -122,7 +120,9 @@ def _judged(tables: Sequence[Table], choose: Choice, n_seeds: int) -> _Judged:
     return _Judged(regret, rank)
 
 
-def _chosen(model: Playable, table: Table) -> NDArray[np.float64]:
+def _chosen(models: Mapping[str, Sequence[Playable]], table: Table, seed: int) -> NDArray[np.float64]:
+    """Return what a model does that was trained without the family of a table."""
+    model = models[family_of(table.name)][seed]
     trace = model.play(read_device(table.device), jobs_of(table.name, [table], 1))
     return _always(table, int(trace.outcomes["sequence"][0]))
 
@@ -161,10 +161,11 @@ def _bandit(tables: Sequence[Table], name: str, n_seeds: int) -> dict[int, _Judg
                 bandit.told(job, sequence, float(table.validation[sequence, job.draw]))
                 chosen[number, sequence] = 1.0
             counts[table.name, seed] = chosen.cumsum(axis=0)
-    return {
-        n_jobs: _judged(tables, lambda table, seed, n=n_jobs: counts[table.name, seed][n - 1] / n, n_seeds)
-        for n_jobs in N_JOBS
-    }
+
+    def so_far(n_jobs: int, table: Table, seed: int) -> NDArray[np.float64]:
+        return np.asarray(counts[table.name, seed][n_jobs - 1] / n_jobs)
+
+    return {n_jobs: _judged(tables, partial(so_far, n_jobs), n_seeds) for n_jobs in N_JOBS}
 
 
 def _numbers(tables: Sequence[Table], judged: Mapping[str, _Judged], methods: Sequence[str]) -> dict[Place, float]:

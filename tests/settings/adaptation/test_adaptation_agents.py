@@ -107,7 +107,7 @@ def test_equal_networks_are_read_once_and_padding_counts_for_nothing() -> None:
         build_network(NetworkConfig(network="sequence"), (6, 3), 4, generator)
 
 
-def test_temperatures_flatten_logits_and_fall(load: Jobs) -> None:
+def test_temperatures_flatten_logits_and_fall_as_weights_of_entropies_do(load: Jobs) -> None:
     observations = torch.from_numpy(AdaptationVectorEnv(2, load=load).reset(seed=0)[0])
 
     def first(**settings: Any) -> Any:
@@ -120,6 +120,10 @@ def test_temperatures_flatten_logits_and_fall(load: Jobs) -> None:
     wrong = first(temperature=3.0, errors=["temperature_on_probabilities"])
     assert soft == pytest.approx(torch.softmax(torch.tensor([1.0, 0, 0, 0]), 0)[0].item(), abs=0.02)
     assert wrong < soft < sharp
+    entropic: Any = trainer(load, "advisor", 2, entropy_coef=0.5, entropy_decay=0.1).agent
+    assert entropic._entropy_coef == 0.5
+    entropic.n_updates = 2
+    assert entropic._entropy_coef == pytest.approx(0.005)
     training = trainer(load, "advisor", 2, temperature=3.0, temperature_decay=0.5)
     training.run(3)
     assert float(training.agent.running.temperature) == 1.0  # type: ignore[attr-defined]
