@@ -137,7 +137,7 @@ def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence
         part.set_ylabel("test accuracy")
     for part in axes[max(0, len(names) - n_columns) : len(names)]:
         part.set_xlabel("rank of the sequence")
-    lines = [line for part in axes for line in part.get_lines() if not line.get_label().startswith("_")]
+    lines = [line for part in axes for line in part.get_lines() if not str(line.get_label()).startswith("_")]
     handles = {line.get_label(): line for line in lines}  # a run need not have jobs of every table
     legend(axes[n_columns - 1], len(handles), handles=list(handles.values()))
     return figure
