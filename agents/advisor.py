@@ -6,7 +6,8 @@ Learning 8, 1992. The preset ``advisor_seed`` follows ChamiLamelas' advisor for 
 What differs from the paper, and why:
 
 1. The return of an episode is less what episodes have brought so far, and divided by how much that varied: both are
-   running means, so that a batch may be one episode.
+   running means, so that a batch may be one episode. With ``baseline: start`` it is less what those episodes of the
+   batch brought that began with the same observation: jobs of several tables differ more than their sequences do.
 2. Logits are divided by a temperature while exploring, which falls to 1 from update to update.
 3. ``gradient: exact`` plays every sequence of actions once, in as many environments as there are, instead of drawing
    them, and weighs each by its probability. Episodes must all have the same number of decisions, and the environments
@@ -58,8 +59,16 @@ class AdvisorConfig(NetworkConfig):
     has_baseline: bool = Field(
         default=True, description="sampled: whether the mean return is taken off and its spread divided by."
     )
+    baseline: Literal["running", "start"] = Field(
+        default="running",
+        description="sampled: what a return is compared with: those of all episodes so far, or those of the batch that"
+        " began alike. The latter is for jobs of several tables.",
+    )
     entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
+    )
+    entropy_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="What the weight of the entropy is multiplied by after each update."
     )
     temperature: Annotated[float, Field(ge=1, le=10**6)] = Field(
         default=1.0, description="sampled: what logits are divided by at first while exploring."
@@ -189,6 +198,11 @@ class Advisor(ActorCriticAgent):
         super().load_weights({**state, "modules": {"running": self.running.state_dict(), **modules}})
         self.running.temperature = temperature
 
+    @property
+    def _entropy_coef(self) -> float:
+        """The present weight of the entropy."""
+        return self.config.entropy_coef * self.config.entropy_decay**self.n_updates
+
     def _exploring(self, logits: Tensor) -> Tensor:
         """Return logits at the present temperature."""
         temperature = float(self.running.temperature)
@@ -203,13 +217,15 @@ class Advisor(ActorCriticAgent):
         returns = _returns(batch)
         index = batch.valid.flatten().nonzero().squeeze(-1)
         worth = returns.flatten()[index]
-        if self.config.has_baseline:
+        if self.config.has_baseline and self.config.baseline == "start":
+            worth = _better_than_alike(worth, _beginnings(batch)[index])
+        elif self.config.has_baseline:
             worth = self.running.scaled(worth)
         observations, masks, actions = batch.flat()
         logits = self.network.logits(observations[index], None if masks is None else masks[index])
         log_probs = torch.log_softmax(self._exploring(logits), -1)
         entropy = entropy_of(log_probs).mean()
-        loss = -(log_prob_of(log_probs, actions[index]) * worth).mean() - self.config.entropy_coef * entropy
+        loss = -(log_prob_of(log_probs, actions[index]) * worth).mean() - self._entropy_coef * entropy
         return loss, {"entropy": float(entropy.detach())}
 
     def _exact(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
@@ -228,7 +244,7 @@ class Advisor(ActorCriticAgent):
         chosen = log_prob_of(log_probs, actions).reshape(n_steps, n_envs)
         probability = chosen.sum(0).exp()
         entropy = (probability.detach() * entropy_of(log_probs).reshape(n_steps, n_envs).mean(0)).sum()
-        loss = -(probability * worth).sum() - self.config.entropy_coef * entropy
+        loss = -(probability * worth).sum() - self._entropy_coef * entropy
         return loss, {
             "entropy": float(entropy.detach()),
             "expected_return": float((probability * returns).sum().detach()),
@@ -261,3 +277,24 @@ def _returns(batch: Steps) -> Tensor:
         ahead = torch.where(batch.terminated[step] | batch.truncated[step], 0.0, ahead) + batch.rewards[step]
         found[step] = ahead
     return found
+
+
+def _beginnings(batch: Steps) -> Tensor:
+    """Return for each step what its episode began with, and which of its steps it is: rows of numbers."""
+    n_steps, n_envs = batch.valid.shape
+    begun = torch.zeros(n_envs, dtype=torch.long)
+    found = []
+    for step in range(n_steps):
+        first = batch.observations[begun.clamp(max=step), torch.arange(n_envs)].flatten(1)
+        found.append(torch.cat([first, (step - begun).unsqueeze(-1).to(first.dtype)], -1))
+        has_ended = batch.terminated[step] | batch.truncated[step] | ~batch.valid[step]
+        begun = torch.where(has_ended, step + 1, begun)
+    return torch.cat(found)
+
+
+def _better_than_alike(returns: Tensor, kinds: Tensor) -> Tensor:
+    """Return how much better returns are than the mean of their kind, divided by how much that varies."""
+    _, kind = torch.unique(kinds, dim=0, return_inverse=True)
+    n = torch.bincount(kind).to(returns.dtype)
+    above = returns - (torch.zeros_like(n).index_add(0, kind, returns) / n)[kind]
+    return above / above.square().mean().sqrt().clamp(min=1e-6)

@@ -60,6 +60,10 @@ class Playable(Protocol):
     """A trained model."""
 
     @property
+    def row(self) -> str:
+        """The row of the claimed experiment whose options it was trained by."""
+
+    @property
     def agent_state(self) -> Mapping[str, Any]:
         """What its agent has learned, see `hdrl.learn.agent.Agent.state_dict`."""
 

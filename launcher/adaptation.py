@@ -7,13 +7,17 @@ from typing import Any
 
 import click
 
+_WHAT_TRAINS = (
+    click.option("--model", required=True, help="convnet2, small_convnet, feedforward2, ..., or FILE.py with blocks."),
+    click.option("--data", required=True, help="signals, shapes, clusters or digits with :DIFFICULTY, cifar10:FOLDER."),
+)
+
 _PLAN_OPTIONS = (
-    click.option("--model", required=True, help="Network: convnet2, small_convnet, feedforward2, ..."),
-    click.option("--data", required=True, help="signals, shapes or digits with :DIFFICULTY, or cifar10:FOLDER."),
+    *_WHAT_TRAINS,
     click.option("--budget", "budget_s", type=float, required=True, help="How long a job may train, in seconds."),
     click.option("--start", "start_s", type=float, required=True, help="When it adapts first, in seconds."),
     click.option("--gap", "gap_s", type=float, required=True, help="Seconds between two decisions."),
-    click.option("--device", default="counted", show_default=True, help="Name of what it runs on."),
+    click.option("--device", help="Name of what it runs on; by default that of the clock."),
     click.option("--clock", default="counted", show_default=True, help="counted, table:FILE or wall."),
     click.option(
         "--rate",
@@ -66,31 +70,56 @@ def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, 
     from functools import partial
 
     from hdrl.distributed import run_tasks
-    from hdrl.errors import OutputError
     from hdrl.files import write_json
-    from hdrl.settings.adaptation.live.making import Plan, check_plan, table_json
+    from hdrl.settings.adaptation.live.making import check_plan, is_measured, measure_part, table_json
 
-    what = Plan(**plan)
+    what = _plan(plan)
     check_plan(what)
-    if out.suffix != ".json" or out.exists():
-        raise OutputError(
-            f"{out}: {'is there already' if out.exists() else 'is no name of a table'}, expected NEW.json"
-        )
+    _check_new(out, "a table")
     parts = [out.with_suffix(".parts") / f"seed_{seed}.json" for seed in range(seeds)]
+    left = [seed for seed, part in enumerate(parts) if not is_measured(what, seed, part)]
 
-    def tell(index: int, result: object) -> None:
-        del result
-        click.echo(f"{parts[index].name}", err=True)
+    def keep(index: int, result: dict[str, Any]) -> None:
+        # Here, not where it was measured: workers of a cluster may have other disks.
+        part = parts[left[index]]
+        part.parent.mkdir(parents=True, exist_ok=True)
+        write_json(part, result, indent=None)
+        click.echo(part.name, err=True)
 
-    run_tasks(partial(_measure, what), list(enumerate(parts)), on=on, n_workers=n_workers, on_result=tell)
+    run_tasks(partial(measure_part, what), left, on=on, n_workers=n_workers, on_result=keep)
     write_json(out, table_json(what, parts, scenario), indent=None)
     click.echo(f"{out}: {seeds} trainings of each sequence")
 
 
-def _measure(plan: Any, task: tuple[int, Path]) -> None:
-    from hdrl.settings.adaptation.live.making import measure_into
+def _plan(options: dict[str, Any]) -> Any:
+    """Return the plan of a command's options."""
+    from hdrl.settings.adaptation.live.clocks import device_of
+    from hdrl.settings.adaptation.live.making import Plan
 
-    measure_into(plan, *task)
+    return Plan(**{**options, "device": device_of(options["clock"], options["device"])})
+
+
+@adaptation.command()
+@click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
+@_WHAT_TRAINS[0]
+@_WHAT_TRAINS[1]
+@click.option("--device", required=True, help="What this machine is called.")
+def times(out: Path, model: str, data: str, device: str) -> None:
+    """Measure how long training takes here, for a job and all that it can become, and write it to OUT.
+
+    With --clock table:OUT jobs take these times on any machine.
+    """
+    from hdrl.errors import OptionsError
+    from hdrl.files import write_json
+    from hdrl.settings.adaptation.live.timing import measure_times
+    from hdrl.settings.adaptation.machine import COUNTED, read_device
+
+    _check_new(out, "times")
+    if read_device(device, "device").name == COUNTED:
+        raise OptionsError(f"device is {COUNTED!r}, where work is counted, expected another name for this machine")
+    found = measure_times(model, data, device, _N_DECISIONS)
+    write_json(out, found)
+    click.echo(f"{out}: {len(found['example_s'])} networks on {device}")
 
 
 @adaptation.command()
@@ -131,10 +160,9 @@ def check() -> None:
 def run(advisor: str, seeds: int, **plan: Any) -> None:
     """Run live jobs as ADVISOR says: a model file, or fixed-010 and its like."""
     from hdrl.settings.adaptation.live.env import LiveAdaptationEnv
-    from hdrl.settings.adaptation.live.making import Plan
 
     decide = _advisor(advisor)
-    env = LiveAdaptationEnv(Plan(**plan))
+    env = LiveAdaptationEnv(_plan(plan))
     for seed in range(seeds):
         observation, _ = env.reset(seed=seed)
         actions: list[int] = []
@@ -145,6 +173,14 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
         told = info["episode"]
         digits = "".join(map(str, actions))
         click.echo(f"seed {seed}: {digits}, validation {told['r']:.3f}, test {told['test_accuracy']:.3f}")
+
+
+def _check_new(out: Path, what: str) -> None:
+    from hdrl.errors import OutputError
+
+    if out.suffix != ".json" or out.exists():
+        why = "is there already" if out.exists() else f"is no name of {what}"
+        raise OutputError(f"{out}: {why}, expected NEW.json")
 
 
 def _advisor(text: str) -> Any:

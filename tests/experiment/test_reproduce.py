@@ -228,11 +228,46 @@ def test_trainings_are_the_same_however_many_run_at_a_time(tmp_path: Path, monke
     assert sorted(told[4:]) == sorted(told[:4])
 
 
+def test_trainings_start_from_those_of_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    started: list[tuple[str, str | None]] = []
+
+    def train(options: Any, *, out: Path, **rest: object) -> None:
+        parent = options.agent_options.input_model
+        assert parent is None or Path(parent).read_text() == "a model"
+        started.append((out.name, parent and str(Path(parent).relative_to(tmp_path / "out"))))
+        out.mkdir()
+        (out / "model.pt").write_text("a model")
+        (out / "metrics.json").write_text("{}")
+
+    def judge(traces: object, models: Sequence[Any]) -> dict[tuple[str, str], float]:
+        return {(model.row, "models"): float(len(models)) for model in models}
+
+    monkeypatch.setattr(module, "run_experiment", train)
+    monkeypatch.setitem(PROTOCOLS._items, "judge", judge)
+    rows = ("third", "first", "second")  # in the order of the file, not in that of training
+    more = {"starts_from": {"third": "second", "second": "first"}, "judges": "all"}
+    options = dict.fromkeys(rows, "options.json")
+    folder = write_experiment(tmp_path / "mine", kind="training", options=options, seeds=[1], protocol="judge", **more)
+    (folder / "options.json").write_text(json.dumps({"platform_file_path": "learning", "workload_file_path": "x.swf"}))
+    result = reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
+    assert result.results == {(row, "models"): 3.0 for row in rows}
+    assert started == [
+        ("first_seed_1", None),
+        ("second_seed_1", "first_seed_1/model.pt"),
+        ("third_seed_1", "second_seed_1/model.pt"),
+    ]
+
+
+_TRAINED = {"kind": "training", "options": {"a": "a.json", "b": "b.json"}, "seeds": [1], "protocol": "x"}
+
+
 @pytest.mark.parametrize(
     ("recipe", "problem"),
     [
         ({"kind": "options"}, "kind 'options' needs options and metrics"),
         ({"kind": "training", "options": {"a": "a.json"}, "seeds": [1]}, "needs options, seeds and either sweep or"),
+        (_TRAINED | {"starts_from": {"b": "c"}}, "starts_from names 'c', which is no row of options"),
+        (_TRAINED | {"starts_from": {"a": "b", "b": "a"}}, "starts_from goes round in a circle: a, b"),
         ({"kind": "sweep", "sweep": "../x.json"}, "sweep is '../x.json', expected the name of a file"),
         ({"kind": "sweep", "sweep": "x.json"}, "names 'x.json', which is not in its folder"),
         ({"kind": "dance"}, "kind is 'dance'; known: "),

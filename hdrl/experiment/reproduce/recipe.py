@@ -57,10 +57,17 @@ class Recipe(_Block):
     options: dict[Text, FileName] = Field(
         default_factory=dict, description="Options files by the name of their row: kind options, and training."
     )
+    starts_from: dict[Text, Text] = Field(
+        default_factory=dict,
+        description="kind training: the row whose model of the same seed a row starts from, by row.",
+    )
     sweep: FileName | None = Field(default=None, description="Sweep file: kind sweep; what judges a training.")
     setting: Text = Field(default="batch", description="The setting that knows the protocol.")
     protocol: Text | None = Field(
         default=None, description="Name of a function: kind protocol; what judges a training."
+    )
+    judges: Literal["rows", "all"] = Field(
+        default="rows", description="kind training: whether the protocol is given the models of a row, or of all rows."
     )
     seeds: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list, description="Seeds of trainings.")
     metrics: list[Text] = Field(default_factory=list, description="Metrics of runs that are claimed.")
@@ -89,7 +96,30 @@ class Recipe(_Block):
                 "training": "options, seeds and either sweep or protocol",
             }
             raise ValueError(f"kind {self.kind!r} needs {needs[self.kind]}")
+        _ = self.generations()
         return self
+
+    def generations(self) -> list[list[str]]:
+        """Return the rows of trainings in the order in which they can be trained, those that need no other one first.
+
+        Raises
+        ------
+        ValueError
+            If a row starts from one that there is not, or from itself in the end.
+        """
+        for row, parent in self.starts_from.items():
+            for name in (row, parent):
+                if name not in self.options:
+                    raise ValueError(f"starts_from names {name!r}, which is no row of options")
+        found: list[list[str]] = []
+        left = list(self.options)
+        while left:
+            ready = [row for row in left if self.starts_from.get(row) not in left]
+            if not ready:
+                raise ValueError(f"starts_from goes round in a circle: {', '.join(left)}")
+            found.append(ready)
+            left = [row for row in left if row not in ready]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
 DIFFERENCES_FILE = "differences.csv"
 METRICS_FILE = "metrics.json"
+MODEL_FILE = "model.pt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +218,7 @@ class _Trained:
 
     path: Path
     setting: str
+    row: str = ""
 
     @property
     def agent_state(self) -> Mapping[str, Any]:
@@ -285,26 +287,26 @@ def _run_protocol(work: _Work) -> dict[Place, float]:
 def _run_training(work: _Work) -> dict[Place, float]:
     """Train with every seed, then let the sweep or the protocol judge all models of a row as one candidate."""
     recipe = work.experiment.recipe
-    trainings = {
-        row: [
-            _Training(work.options(file).changed(seed=seed), work.out / f"{row}_seed_{seed}") for seed in recipe.seeds
-        ]
-        for row, file in recipe.options.items()
-    }
-    work.train([one for of_row in trainings.values() for one in of_row])
+    for rows in recipe.generations():
+        work.train([one for row in rows for one in _trainings(work, row)])
+    folders = {row: [_folder(work, row, seed) for seed in recipe.seeds] for row in recipe.options}
+    models = {row: [folder / MODEL_FILE for folder in of_row] for row, of_row in folders.items()}
     logged = {
         (row, name): mean
-        for row, of_row in trainings.items()
-        for name, mean in _last_logged([one.folder for one in of_row], recipe.logged).items()
+        for row, of_row in folders.items()
+        for name, mean in _last_logged(of_row, recipe.logged).items()
     }
-    models = {row: [one.folder / "model.pt" for one in of_row] for row, of_row in trainings.items()}
     if recipe.sweep is None:
+        judged = {row: [_Trained(file, recipe.setting, row) for file in files] for row, files in models.items()}
+        if recipe.judges == "all":
+            whole = work.protocol()(work.traces, [model for of_row in judged.values() for model in of_row])
+            return {**whole, **logged}
         found: dict[Place, float] = {}
-        for row, files in models.items():
-            numbers = work.protocol()(work.traces, [_Trained(file, recipe.setting) for file in files])
+        for row, of_row in judged.items():
+            numbers = work.protocol()(work.traces, of_row)
             found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
         return found | logged
-    candidates = [f"{row}={(work.out / f'{row}_seed_*' / 'model.pt').absolute()}" for row in models]
+    candidates = [f"{row}={(work.out / f'{row}_seed_*' / MODEL_FILE).absolute()}" for row in models]
     return _numbers_of(work.compare(work.sweep(recipe.sweep, candidates))) | logged
 
 
@@ -323,6 +325,23 @@ def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, flo
         if name not in rows[0]:
             raise UnknownName("column of training.csv", name, rows[0])
     return {name: sum(float(row[name] or "nan") for row in rows) / len(rows) for name in names}
+
+
+def _trainings(work: _Work, row: str) -> list[_Training]:
+    """Return a training for each seed; the models that they start from are there."""
+    recipe = work.experiment.recipe
+    options, parent = work.options(recipe.options[row]), recipe.starts_from.get(row)
+    found = []
+    for seed in recipe.seeds:
+        mine = options.changed(seed=seed)
+        if parent is not None:
+            mine = mine.with_agent(input_model=str((_folder(work, parent, seed) / MODEL_FILE).absolute()))
+        found.append(_Training(mine, _folder(work, row, seed)))
+    return found
+
+
+def _folder(work: _Work, row: str, seed: int) -> Path:
+    return work.out / f"{row}_seed_{seed}"
 
 
 _KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {

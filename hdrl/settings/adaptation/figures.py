@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from hdrl.errors import OptionsError
 from hdrl.figures.figure import Figure, OnPage
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.figures.style import WIDTH_IN, canvas, colour, legend, run_label
 from hdrl.figures.tables import TABLE_FIGURES
-from hdrl.settings.adaptation.files import AdaptationRun
+from hdrl.settings.adaptation.files import SEQUENCES_FILE, AdaptationRun, Sequences
 from hdrl.settings.adaptation.metrics import regret_so_far
 
 
@@ -94,6 +97,77 @@ def ranks(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int
     return figure
 
 
+MAX_TABLES = 12
+"""Tables that the picture of sequences shows at most, by name."""
+
+N_COLUMNS = 3
+
+
+def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+    """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    ax
+        Axes to draw on, if there is one table; new ones by default.
+    places
+        For each run its position among all of a page, for its colour.
+
+    Raises
+    ------
+    OptionsError
+        If the runs do not say what sequences are worth.
+    """
+    known = {name: found for run in runs for name, found in run.sequences.items()}
+    names = sorted(known)[:MAX_TABLES]
+    if not names:
+        raise OptionsError(f"{runs[0].name}: holds no {SEQUENCES_FILE}, as runs of older versions do not")
+    n_columns = min(N_COLUMNS, len(names))
+    n_rows = math.ceil(len(names) / n_columns)
+    figure, axes = canvas(ax, n_rows, n_columns, size_in=(WIDTH_IN, 0.8 + 2.6 * n_rows))
+    for part in axes[len(names) :]:
+        part.set_visible(False)
+    for part, name in zip(axes, names, strict=False):
+        _draw_sequences(part, known[name])
+        _mark_choices(part, name, known[name], runs, range(len(runs)) if places is None else places)
+        part.set_title(name, loc="left", fontsize=9)
+    for part in axes[::n_columns]:
+        part.set_ylabel("test accuracy")
+    for part in axes[max(0, len(names) - n_columns) : len(names)]:
+        part.set_xlabel("rank of the sequence")
+    lines = [line for part in axes for line in part.get_lines() if not str(line.get_label()).startswith("_")]
+    handles = {line.get_label(): line for line in lines}  # a run need not have jobs of every table
+    legend(axes[n_columns - 1], len(handles), handles=list(handles.values()))
+    return figure
+
+
+def _draw_sequences(ax: Any, found: Sequences) -> None:
+    x = np.arange(1, len(found.test) + 1)
+    ax.fill_between(x, found.test - found.test_std, found.test + found.test_std, color="0.9", linewidth=0, zorder=0)
+    ax.plot(x, found.test, ".", color="0.6", markersize=3, zorder=1)
+
+
+def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], places: Sequence[int]) -> None:
+    """Mark what runs did with most of the last jobs of a table; runs that did the same are rings around each other."""
+    told = set()
+    for number, run in enumerate(runs):
+        done = [
+            actions for table, actions in zip(run.job_tables, run.actions, strict=True) if table == name and actions
+        ]
+        if not done:
+            continue
+        actions, _ = Counter(done[-max(1, len(done) // 10) :]).most_common(1)[0]
+        at, shade = found.actions.index(actions), colour(places[number])
+        size = 6.0 + 9.0 * (len(runs) - 1 - number) / len(runs)
+        ax.plot([at + 1], [found.test[at]], "o", color=shade, markersize=size, zorder=3, label=run_label(run, runs))
+        if actions not in told:
+            spot = (at + 1, found.test[at])
+            ax.annotate(actions, spot, xytext=(5, 5), textcoords="offset points", fontsize=8, color=shade)
+        told.add(actions)
+
+
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
         "anytime": Figure(
@@ -103,6 +177,13 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             "accuracies", "accuracy on each table", accuracies, on_page=(OnPage("Accuracy", "Accuracy on each table"),)
         ),
         "ranks": Figure("ranks", "ranks among all sequences", ranks, on_page=(OnPage("Accuracy", "Ranks"),)),
+        "sequences": Figure(
+            "sequences",
+            "accuracy of every sequence by its rank, with what runs did last",
+            sequences,
+            needs=(SEQUENCES_FILE,),
+            on_page=(OnPage("Accuracy", "Every sequence, and what was done last"),),
+        ),
         **TABLE_FIGURES,
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE, Adaptation
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
 
 JOBS_FILE = "adaptations.csv"
+SEQUENCES_FILE = "sequences.csv"
 
 _NUMBERS = tuple(name for name in OUTCOME_DTYPE.names or () if name != "sequence")
 COLUMNS = ("job", "table", "draw", "sequence", "actions", *_NUMBERS)
@@ -46,6 +48,54 @@ def write_adaptations(trace: AdaptationTrace, folder: Path) -> None:
             rows.writerow([job, table.name, int(load.draw[job]), sequence, actions, *numbers])
 
 
+SEQUENCE_COLUMNS = ("table", "actions", "rank", "n_ties", "validation", "test", "test_std", "n_draws")
+"""Columns of the file of sequences: means over the trainings of a table, and the standard deviation of one."""
+
+
+def write_sequences(trace: AdaptationTrace, folder: Path) -> None:
+    """Write what each sequence of each table is worth, the best one first.
+
+    Parameters
+    ----------
+    trace
+        What happened.
+    folder
+        The folder that gets ``sequences.csv``.
+    """
+    load: Any = trace.load
+    with atomic_write(folder / SEQUENCES_FILE) as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(SEQUENCE_COLUMNS)
+        for number in sorted(set(load.table.tolist())):
+            table = load.tables[number]
+            validation, std = table.expected_validation.tolist(), table.test.std(axis=1).tolist()
+            for sequence in np.argsort(-table.expected, kind="stable").tolist():
+                test = float(table.expected[sequence])
+                n_ties = int(np.count_nonzero(table.expected == test)) - 1
+                numbers = [table.rank(test), n_ties, validation[sequence], test, std[sequence], table.n_draws]
+                rows.writerow([table.name, "".join(map(str, table.actions(sequence))), *numbers])
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """What the sequences of a table are worth, the best one first.
+
+    Attributes
+    ----------
+    actions
+        A digit for each decision.
+    rank
+        One more than there are better ones.
+    test, test_std
+        Mean and standard deviation of the test accuracy.
+    """
+
+    actions: tuple[str, ...]
+    rank: NDArray[np.float64]
+    test: NDArray[np.float64]
+    test_std: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class AdaptationRun(TableRun):
     """A run as its tables describe it.
@@ -56,11 +106,14 @@ class AdaptationRun(TableRun):
         Of each job the name of its table, and what was done, a digit for each decision.
     outcomes
         Of each job, array of `OUTCOME_DTYPE`.
+    sequences
+        Of each table that jobs had; empty in runs of older versions.
     """
 
     job_tables: tuple[str, ...]
     actions: tuple[str, ...]
     outcomes: NDArray[np.void]
+    sequences: Mapping[str, Sequences]
 
 
 def read_run(folder: Path, name: str | None = None) -> Run:
@@ -78,9 +131,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     """
     run = read_table_run(folder, name, unit_word="device")
     path = folder / JOBS_FILE
-    header, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
-    if tuple(header) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
-        raise ReadError(path, f"is no table of {', '.join(COLUMNS)}")
+    rows = _rows(path, COLUMNS)
     try:
         values = [(int(row[3]), *map(float, row[5:])) for row in rows]
     except ValueError:
@@ -94,12 +145,45 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         tuple(row[1] for row in rows),
         tuple(row[4] for row in rows),
         outcomes,
+        _sequences(folder / SEQUENCES_FILE),
     )
     return replace(run, data=more)
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[list[str]]:
+    header, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
+    if tuple(header) != tuple(columns) or any(len(row) != len(columns) for row in rows):
+        raise ReadError(path, f"is no table of {', '.join(columns)}")
+    return rows
+
+
+def _sequences(path: Path) -> dict[str, Sequences]:
+    if not path.is_file():
+        return {}
+    by_table: dict[str, list[list[str]]] = {}
+    for row in _rows(path, SEQUENCE_COLUMNS):
+        by_table.setdefault(row[0], []).append(row)
+    try:
+        return {
+            name: Sequences(
+                tuple(row[1] for row in rows),
+                *(
+                    np.array([float(row[SEQUENCE_COLUMNS.index(column)]) for row in rows])
+                    for column in _SEQUENCE_NUMBERS
+                ),
+            )
+            for name, rows in by_table.items()
+        }
+    except ValueError:
+        raise ReadError(path, "has texts in columns of numbers") from None
+
+
+_SEQUENCE_NUMBERS = ("rank", "test", "test_std")
 
 
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on the device"),
     TraceFile((JOBS_FILE,), write_adaptations, "what was done to each job, and what came of it"),
+    TraceFile((SEQUENCES_FILE,), write_sequences, "what each sequence of each table is worth"),
 )
 """What a run folder holds of a Trace."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,36 @@ from hdrl.settings.adaptation.table import Table, read_table
 _SHIPPED = Path(__file__).parent / "data"
 
 ALL = "tables"
-"""The workload that consists of all shipped tables."""
+"""The workload that consists of all shipped tables, but those in folders."""
+
+FAMILIES = "families"
+"""The shipped folder of tables in families, one for each kind of data: they share no data, networks or starts."""
+
+NOT = "!"
+"""What begins a pattern that names the tables which do not match it."""
 
 
 @cache
-def shipped_tables() -> dict[str, Path]:
-    """Return the tables that come with hdrl, by name."""
-    return {path.stem: path for path in sorted(_SHIPPED.glob("*.json"))}
+def shipped_tables(folder: str = "") -> dict[str, Path]:
+    """Return tables that come with hdrl, by name.
+
+    Parameters
+    ----------
+    folder
+        A shipped folder of tables; empty: those in none.
+    """
+    return {path.stem: path for path in sorted((_SHIPPED / folder).glob("*.json"))}
+
+
+def family_of(name: str) -> str:
+    """Return the family of a table in `FAMILIES`: the data that it learns, the first word of its name.
+
+    Parameters
+    ----------
+    name
+        Name of the table.
+    """
+    return name.partition("_")[0]
 
 
 def find_tables(text: str, path: Path, where: str) -> list[Table]:
@@ -32,7 +55,8 @@ def find_tables(text: str, path: Path, where: str) -> list[Table]:
     ----------
     text
         The path of a table, a folder of them, or the name of shipped ones, in which ``*`` stands for anything;
-        ``tables``: all that are shipped.
+        ``tables``: all that are shipped in no folder; ``families/digits_*``: some of a shipped folder;
+        ``families/!digits_*``: all others of it.
     path
         The text as a path.
     where
@@ -50,15 +74,21 @@ def find_tables(text: str, path: Path, where: str) -> list[Table]:
         if not files:
             raise OptionsError(f"{where}: the folder {quoted(str(path))} holds no table, expected files *.json")
         return [read_table(file) for file in files]
-    if path.is_file() or path.suffix or len(Path(text).parts) > 1:
+    folder, _, pattern = text.rpartition("/") if text != FAMILIES else (FAMILIES, "", "*")
+    is_shipped = folder in ("", FAMILIES) and not path.is_file()
+    if not is_shipped or path.suffix:
         return [read_table(path)]
-    shipped = shipped_tables()
-    names = list(shipped) if text == ALL else fnmatch.filter(shipped, text)
+    shipped = shipped_tables(folder)
+    names = list(shipped) if text == ALL else _matching(shipped, pattern)
     if not names:
-        raise OptionsError(
-            f"{where}: no shipped table {quoted(text)}, and no such file; {suggest(text, [*shipped, ALL])}"
-        )
+        known = [*shipped, ALL] if not folder else [f"{folder}/{name}" for name in shipped]
+        raise OptionsError(f"{where}: no shipped table {quoted(text)}, and no such file; {suggest(text, known)}")
     return [read_table(shipped[name]) for name in names]
+
+
+def _matching(names: Collection[str], pattern: str) -> list[str]:
+    wanted = fnmatch.filter(names, pattern.removeprefix(NOT))
+    return [name for name in names if name not in wanted] if pattern.startswith(NOT) else wanted
 
 
 def load_of(options: Any, text: str, device: Device) -> Jobs:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from types import MappingProxyType
 
 from hdrl.errors import OptionsError, UnknownName, quoted
@@ -62,8 +62,8 @@ class Model:
     name
         Its name.
     blocks
-        Its blocks, each beginning with a convolution or a linear layer; what stands before the first of these belongs
-        to the first block.
+        Its blocks, each with a convolution or a linear layer, as a rule one; what stands before the first of these
+        belongs to the first block.
     targets
         For each original block the place in ``blocks`` at which a layer behind it is inserted.
     """
@@ -99,18 +99,38 @@ class Model:
         return replace(self, blocks=blocks, targets=targets)
 
 
+def reachable(model: Model, n_steps: int) -> list[Model]:
+    """Return all networks that some decisions can lead to, the one at the beginning first; each once.
+
+    Parameters
+    ----------
+    model
+        The network at the beginning.
+    n_steps
+        How often it may be deepened.
+    """
+    found: dict[tuple[tuple[Layer, ...], ...], Model] = {}
+    for n_deepened in range(n_steps + 1):
+        for targets in itertools.combinations_with_replacement(range(len(model.targets)), n_deepened):
+            deep = model
+            for target in targets:
+                deep = deep.deepened(target)
+            found.setdefault(deep.blocks, deep)
+    return list(found.values())
+
+
 def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer, ...], tuple[Layer, ...]]:
     """Return a block up to where another one is inserted, the new one, and what follows: pooling, for instance.
 
     The new block is an identity: a convolution or a linear layer with as many outputs as inputs, then normalisation
-    and ReLU where the block has them.
+    and ReLU where the block has them. A block of several such layers gets one like its last.
 
     Parameters
     ----------
     block
         The block.
     """
-    heart = next(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
+    heart = max(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
     end = heart + 1
     while end < len(block) and block[end].kind in ("batchnorm", "relu"):
         end += 1
@@ -173,6 +193,32 @@ def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
     return Model(name, tuple(map(tuple, blocks)), tuple(range(len(blocks))))
 
 
+def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "layers") -> Model:
+    """Return a network in the blocks that are given.
+
+    Parameters
+    ----------
+    name
+        What the network is called.
+    blocks
+        The layers of each block, see `read_layer`.
+    where
+        Name of the source for messages.
+
+    Raises
+    ------
+    OptionsError
+        If a layer is wrong, or a block has nothing that can be deepened.
+    """
+    read = tuple(tuple(read_layer(text, where) for text in block) for block in blocks)
+    for number, block in enumerate(read):
+        if not any(layer.kind in BLOCK_KINDS for layer in block):
+            raise OptionsError(f"{where}: block {number} of {name} has no convolution and no linear layer")
+    if not read:
+        raise OptionsError(f"{where}: {name} has no blocks")
+    return Model(name, read, tuple(range(len(read))))
+
+
 def _conv(n_in: int, widths: Sequence[int], n_classes: int, kernel: str = "conv") -> list[str]:
     """Return convolutions with normalisation and ReLU, pooling behind all of them, and a linear layer."""
     texts: list[str] = []
@@ -184,7 +230,7 @@ def _conv(n_in: int, widths: Sequence[int], n_classes: int, kernel: str = "conv"
 
 def _forward(widths: Sequence[int]) -> list[str]:
     texts = ["flatten"]
-    for place, (before, after) in enumerate(pairwise(widths)):
+    for place, (before, after) in enumerate(itertools.pairwise(widths)):
         texts.append(f"linear {before} {after}")
         texts += ["relu"] if place < len(widths) - 2 else []
     return texts
@@ -212,15 +258,20 @@ MODELS: Mapping[str, Builder] = MappingProxyType(
         "large_convnet": lambda shape, n: _sized(shape, (64, 64, 64), n),
         "small_convnet": lambda shape, n: _sized(shape, (8, 8), n)[:-1],
         "narrow_convnet": lambda shape, n: _sized(shape, (12, 6), n)[:-1],
+        "wide_convnet": lambda shape, n: _sized(shape, (16, 16), n)[:-1],
         "feedforward1": lambda shape, n: _forward((_n_numbers(shape), 64, n)),
         "feedforward2": lambda shape, n: _forward((_n_numbers(shape), 64, 64, n)),
         "feedforward3": lambda shape, n: _forward((_n_numbers(shape), 64, 64, 64, n)),
+        "narrow_feedforward": lambda shape, n: _forward((_n_numbers(shape), 16, 16, n)),
+        "slim_feedforward": lambda shape, n: _forward((_n_numbers(shape), 32, 32, n)),
+        "tapered_feedforward": lambda shape, n: _forward((_n_numbers(shape), 48, 24, n)),
+        "wide_feedforward": lambda shape, n: _forward((_n_numbers(shape), 128, 128, n)),
     }
 )
 """Networks by name.
 
-``convnet2`` and ``convnet3`` are those of ChamiLamelas' advisor for CIFAR-10; the large one and the feed-forward ones,
-of which only names are published, have sizes of our own, and so have the small and the narrow one.
+``convnet2`` and ``convnet3`` are those of ChamiLamelas' advisor for CIFAR-10; the large one and the feed-forward ones
+with a number, of which only names are published, have sizes of our own. The others are ours.
 """
 
 CIFAR10_SHAPE, CIFAR10_CLASSES = (3, 32, 32), 10
@@ -284,3 +335,14 @@ def describe(model: Model) -> list[str]:
         The network.
     """
     return [str(layer) for layer in model.layers]
+
+
+def describe_blocks(model: Model) -> list[list[str]]:
+    """Return the layers of each block in words, as `model_of_blocks` takes them.
+
+    Parameters
+    ----------
+    model
+        The network.
+    """
+    return [[str(layer) for layer in block] for block in model.blocks]

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from hdrl.errors import OptionsError
 from hdrl.registry import Registry
 from hdrl.setting import Place, Playable, ReproduceProtocol
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
-from hdrl.settings.adaptation.table import read_table
+from hdrl.settings.adaptation.table import Table, read_table
+from hdrl.settings.adaptation.unseen import judge_unseen
 
 PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
+THEN = "-to-"
+"""What stands between the tables of a curriculum in the name of a row, in the order in which they are learned."""
+
 PUBLISHED: Mapping[str, tuple[str, str]] = {
     "early": ("convnet2_early", "110"),
+    "middle": ("convnet2_middle", "000"),
     "late": ("convnet2_late", "011"),
+    "early, second network": ("convnet3_early", "112"),
+    "middle, second network": ("convnet3_middle", "202"),
+    "late, second network": ("convnet3_late", "002"),
     "late to early, its own weights": ("convnet2_early", "101"),
     "late to early, its parent's weights": ("convnet2_early", "111"),
     "late to early, its own weights, on late": ("convnet2_late", "011"),
@@ -23,7 +33,8 @@ PUBLISHED: Mapping[str, tuple[str, str]] = {
     "early to late at T 10, its parent's weights": ("convnet2_late", "001"),
 }
 """What agents of ChamiLamelas' advisor do, by how they were trained and by which weights they were judged: table and
-sequence. What was published of transferred agents is what their parents' weights do."""
+sequence. What was published of transferred agents is what their parents' weights do. Agents that learned one table
+have no parents, so that what was published of them is right; their sequences are those of the published accuracies."""
 
 
 @PROTOCOLS.register("adaptation-tables")
@@ -70,8 +81,74 @@ def adaptation_ranks(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     found: dict[Place, float] = {}
     for path in traces.values():
         table = read_table(path)
-        device, load = read_device(table.device), jobs_of(table.name, [table], 1)
         for number, model in enumerate(models):
-            trace = model.play(device, load)
-            found[f"model {number}", table.name] = float(trace.outcomes["rank"][0])
+            found[f"model {number}", table.name] = float(_played(model, table)["rank"])
     return found
+
+
+@PROTOCOLS.register("adaptation-transfer")
+def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return what agents that learned several tables, one after the other, do on the last one and on the first.
+
+    A row is named by its tables, as ``convnet2_late-to-convnet2_early``; words behind a comma say what else it is.
+
+    Parameters
+    ----------
+    traces
+        Holds the tables.
+    models
+        The models of all rows, by seed.
+
+    Returns
+    -------
+    dict
+        Of each row and model: ``rank`` on its last table by its own weights; ``rank by its parent's weights``: that
+        of the row whose tables are all but the last; ``rank on the first table``. Of each row their means, and
+        ``ties``: how many models do what has the same accuracy as another sequence.
+
+    Raises
+    ------
+    OptionsError
+        If the name of a row does not say which tables it has learned.
+    """
+    tables = {path.stem: read_table(path) for path in traces.values()}
+    by_row: dict[str, list[Playable]] = {}
+    for model in models:
+        by_row.setdefault(model.row, []).append(model)
+    found: dict[Place, float] = {}
+    for row, of_row in by_row.items():
+        learned = row.partition(",")[0].split(THEN)
+        for name in learned:
+            if name not in tables:
+                raise OptionsError(f"row {row!r} learns {name!r}, which is no table, expected names joined by {THEN}")
+        parents = by_row.get(THEN.join(learned[:-1]), [])
+        judged = {"rank": [_played(model, tables[learned[-1]]) for model in of_row]}
+        if parents:
+            judged["rank by its parent's weights"] = [_played(model, tables[learned[-1]]) for model in parents]
+            judged["rank on the first table"] = [_played(model, tables[learned[0]]) for model in of_row]
+        for column, outcomes in judged.items():
+            for number, outcome in enumerate(outcomes):
+                found[f"{row}, model {number}", column] = float(outcome["rank"])
+            found[row, f"mean {column}"] = sum(float(outcome["rank"]) for outcome in outcomes) / len(outcomes)
+        found[row, "ties"] = float(sum(int(outcome["n_ties"]) > 0 for outcome in judged["rank"]))
+    return found
+
+
+@PROTOCOLS.register("adaptation-unseen")
+def adaptation_unseen(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return what advisors do on families of tables that they were not trained on, see `judge_unseen`.
+
+    Parameters
+    ----------
+    traces
+        Not used: the tables are shipped.
+    models
+        The models of all rows, by seed.
+    """
+    del traces
+    return judge_unseen(models)
+
+
+def _played(model: Playable, table: Table) -> Any:
+    """Return what a model makes of a job, a row of `hdrl.settings.adaptation.simulation.OUTCOME_DTYPE`."""
+    return model.play(read_device(table.device), jobs_of(table.name, [table], 1)).outcomes[0]

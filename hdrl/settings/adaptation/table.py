@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from hdrl.errors import ReadError, quoted, suggest
 from hdrl.files import read_json
 from hdrl.hashing import sha256_of
-from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of
+from hdrl.options.problems import shown
+from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of, model_of_blocks
 
 SEED_DEVICE = "gv100"
 """The device of tables that name none: those of ChamiLamelas' advisor."""
@@ -224,8 +225,8 @@ def read_table(path: Path) -> Table:
         )
     ordered = _in_order(rows, n_actions, n_steps, path)
     outcomes = _array([row["draws"] for row in ordered], path, "draws")
-    if outcomes.ndim != 3 or outcomes.shape[2] != 2 or not np.all((outcomes >= 0) & (outcomes <= 1)):
-        raise ReadError(path, "has rows whose draws are not equally many pairs of accuracies from 0 to 1")
+    if outcomes.ndim != 3:
+        raise ReadError(path, "has rows without draws, expected pairs of accuracies from 0 to 1")
     budget_s = _budget_s(data, ordered, path)
     rungs, curves = _curves(data, ordered, outcomes.shape[1], path)
     return Table(
@@ -233,7 +234,7 @@ def read_table(path: Path) -> Table:
         model=model,
         scenario=str(data.get("scenario", "")),
         data=str(data.get("data", "cifar10")),
-        device=str(data.get("device", SEED_DEVICE)),
+        device=_device(data, path),
         budget_s=budget_s,
         n_steps=n_steps,
         validation=outcomes[:, :, 0].copy(),
@@ -256,9 +257,22 @@ def _model(data: Mapping[str, Any], path: Path) -> Model:
         if name not in MODELS:
             raise ReadError(path, f"has no layers, and no model {quoted(name)} is known; {suggest(name, MODELS)}")
         return find_model(name)
-    if not isinstance(layers, list) or not all(isinstance(one, str) for one in layers):
-        raise ReadError(path, "layers is no list of texts")
-    return model_of(name, layers, f"{path}: layers")
+    if _are_texts(layers):
+        return model_of(name, layers, f"{path}: layers")
+    if not isinstance(layers, list) or not all(map(_are_texts, layers)):
+        raise ReadError(path, "layers is no list of texts, and none of lists of texts, one for each block")
+    return model_of_blocks(name, layers, f"{path}: layers")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _device(data: Mapping[str, Any], path: Path) -> str:
+    device = data.get("device", SEED_DEVICE)
+    if not isinstance(device, str) or not device.strip():
+        raise ReadError(path, f"device is {shown(device)}, expected the name of what the jobs ran on")
+    return device
 
 
 def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
@@ -270,11 +284,28 @@ def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
     if not isinstance(left_s, list) or len(left_s) != len(row["actions"]) or not row["actions"]:
         raise ReadError(path, f"rows[{number}].timeleft_s is not one number for each action")
     if "draws" in row:
+        if not isinstance(row["draws"], list) or not all(map(_is_draw, row["draws"])):
+            raise ReadError(path, f"rows[{number}].draws are not pairs of accuracies from 0 to 1")
         return dict(row)
-    return {**row, "draws": [[row.get("accuracy"), row.get("accuracy")]]}
+    draw = [row.get("accuracy")] * 2
+    if not _is_draw(draw):
+        raise ReadError(path, f"rows[{number}].accuracy is {shown(draw[0])}, expected a number from 0 to 1")
+    return {**row, "draws": [draw]}
+
+
+def _is_draw(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_share, value))
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _in_order(rows: list[dict[str, Any]], n_actions: int, n_steps: int, path: Path) -> list[dict[str, Any]]:
+    for number, row in enumerate(rows):
+        if len(row["actions"]) != n_steps or not all(0 <= action < n_actions for action in row["actions"]):
+            what = f"{n_steps} whole numbers from 0 to {n_actions - 1}"
+            raise ReadError(path, f"rows[{number}].actions are {row['actions']}, expected {what}")
     by_actions = {tuple(row["actions"]): row for row in rows}
     wanted = list(itertools.product(range(n_actions), repeat=n_steps))
     missing = next((one for one in wanted if one not in by_actions), None)
@@ -316,6 +347,8 @@ def _curves(
 ) -> tuple[tuple[float, ...], Floats]:
     if "rungs" not in data:
         return (), np.zeros((0, 0, 0))
+    if any("curves" not in row for row in rows):
+        raise ReadError(path, "has rungs, but rows without curves, expected the accuracies at the rungs of each draw")
     rungs = _array(data["rungs"], path, "rungs")
     curves = _array([row.get("curves") for row in rows], path, "curves")
     if rungs.ndim != 1 or not np.all((rungs > 0) & (rungs < 1)) or np.any(np.diff(rungs) <= 0):

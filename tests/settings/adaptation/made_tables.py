@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.settings.adaptation.load import Jobs
+from hdrl.settings.adaptation.policies import make_advisor
+from hdrl.settings.adaptation.simulation import simulate
+
 BUDGET_S = 100.0
 DEVICE = "made"
 
@@ -53,3 +57,13 @@ def seed_json(best: tuple[int, ...] = (1, 0, 2)) -> dict[str, Any]:
 def write_table(path: Path, data: dict[str, Any]) -> Path:
     path.write_text(json.dumps(data))
     return path
+
+
+class Plays:
+    """A model that always does the same."""
+
+    def __init__(self, row: str, digits: str) -> None:
+        self.row, self._policy = row, f"fixed-{digits}"
+
+    def play(self, machine: Any, load: Jobs) -> Any:
+        return simulate(machine, load, make_advisor(self._policy, np.random.default_rng(0)))

@@ -13,17 +13,20 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.agents.advisor import _beginnings, _better_than_alike  # noqa: E402
+from hdrl.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
+from hdrl.learn.rollout import Steps  # noqa: E402
 from hdrl.settings.adaptation.env import AdaptationEnv, AdaptationVectorEnv  # noqa: E402
 from hdrl.settings.adaptation.load import Jobs, jobs_of  # noqa: E402
+from hdrl.settings.adaptation.machine import read_device  # noqa: E402
 from hdrl.settings.adaptation.models import N_IDS  # noqa: E402
-from hdrl.settings.adaptation.protocols import adaptation_ranks  # noqa: E402
+from hdrl.settings.adaptation.protocols import adaptation_ranks, adaptation_transfer  # noqa: E402
 from hdrl.settings.adaptation.table import read_table  # noqa: E402
 
-from .made_tables import DEVICE, table_json, write_table  # noqa: E402
+from .made_tables import DEVICE, Plays, table_json, write_table  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +100,14 @@ def test_equal_networks_are_read_once_and_padding_counts_for_nothing() -> None:
     alone = torch.cat([network.logits(row[None], None) for row in rows])
     assert torch.allclose(network.logits(rows[[4, 2, 0, 2, 1, 3]], None), alone[[4, 2, 0, 2, 1, 3]], atol=1e-6)
     assert torch.allclose(network.logits(rows[2:3, :4], None), alone[2:3], atol=1e-6)
+    ids, lengths = rows[:, 1:].long(), (rows[:, 1:] > 0).sum(-1)
+    torch.testing.assert_close(network._read_padded(ids, lengths), network._read_packed(ids, lengths))
     assert not any(weight is network.embedding for weight in network.parameters())
     with pytest.raises(LearningError, match="reads a share of time and ids"):
         build_network(NetworkConfig(network="sequence"), (6, 3), 4, generator)
 
 
-def test_temperatures_flatten_logits_and_fall(load: Jobs) -> None:
+def test_temperatures_flatten_logits_and_fall_as_weights_of_entropies_do(load: Jobs) -> None:
     observations = torch.from_numpy(AdaptationVectorEnv(2, load=load).reset(seed=0)[0])
 
     def first(**settings: Any) -> Any:
@@ -115,9 +120,36 @@ def test_temperatures_flatten_logits_and_fall(load: Jobs) -> None:
     wrong = first(temperature=3.0, errors=["temperature_on_probabilities"])
     assert soft == pytest.approx(torch.softmax(torch.tensor([1.0, 0, 0, 0]), 0)[0].item(), abs=0.02)
     assert wrong < soft < sharp
+    entropic: Any = trainer(load, "advisor", 2, entropy_coef=0.5, entropy_decay=0.1).agent
+    assert entropic._entropy_coef == 0.5
+    entropic.n_updates = 2
+    assert entropic._entropy_coef == pytest.approx(0.005)
     training = trainer(load, "advisor", 2, temperature=3.0, temperature_decay=0.5)
     training.run(3)
     assert float(training.agent.running.temperature) == 1.0  # type: ignore[attr-defined]
+
+
+def test_returns_are_compared_with_those_of_episodes_that_began_alike() -> None:
+    """Two environments begin at 7, one at 8; the third has two episodes, with a step between them that is none."""
+    envs = torch.tensor([[7.0, 7.0, 8.0], [1.0, 2.0, 1.0], [9.0, 9.0, 7.0], [9.0, 9.0, 1.0]])
+    ends = torch.tensor([[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 0, 1]], dtype=torch.bool)
+    valid = torch.tensor([[1, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]], dtype=torch.bool)
+    steps = Steps(
+        observations=envs[..., None],
+        masks=None,
+        actions=torch.zeros(4, 3, dtype=torch.long),
+        rewards=torch.zeros(4, 3),
+        terminated=ends,
+        truncated=torch.zeros_like(ends),
+        valid=valid,
+        stored={},
+        last_observations=envs[-1, :, None],
+        last_masks=None,
+    )
+    kinds = _beginnings(steps)[valid.flatten()].tolist()
+    assert kinds == [[7.0, 0.0], [7.0, 0.0], [8.0, 0.0], [7.0, 1.0], [7.0, 1.0], [8.0, 1.0], [1.0, 0.0]]
+    worth = _better_than_alike(torch.tensor([1.0, 3.0, 50.0, 2.0]), torch.tensor([[7.0], [7.0], [8.0], [7.0]]))
+    assert worth.tolist() == pytest.approx([-(2.0**0.5), 2.0**0.5, 0.0, 0.0])
 
 
 def test_a_transferred_agent_is_judged_by_its_own_weights_unless_the_error_is_asked_for(load: Jobs) -> None:
@@ -163,13 +195,43 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
         "nb_jobs": 20,
         "learning": learning,
     }
-    (tmp_path / "options.json").write_text(json.dumps(options))
-    done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--out", str(tmp_path / "out"), "--quiet"])
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "out" / "model.pt").is_file()
-    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["n_jobs"] > 0
+    write_table(tmp_path / "other.json", table_json((3, 3, 0)))
+    settings = {"lr": 1e-2, "errors": ["parent_weights"]}
+    child = {**options, "workload": "other.json", "learning": {**learning, "iterations": 20, "settings": settings}}
+    for name, one, more in (("out", options, []), ("child", child, ["-im", str(tmp_path / "out" / "model.pt")])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+        words = [str(tmp_path / f"{name}.json"), "--out", str(tmp_path / name), "--quiet", *more]
+        done = CliRunner().invoke(launch, words)
+        assert done.exit_code == 0, done.output
+        assert json.loads((tmp_path / name / "metrics.json").read_text())["n_jobs"] > 0
     # Reproductions play models of any setting.
-    model = _Trained(tmp_path / "out" / "model.pt", "adaptation")
-    ranks = adaptation_ranks({"made.json": tmp_path / "made.json"}, [model])
+    parent, wrong = (_Trained(tmp_path / name / "model.pt", "adaptation", name) for name in ("out", "child"))
+    ranks = adaptation_ranks({"made.json": tmp_path / "made.json"}, [parent])
     assert list(ranks) == [("model 0", "made")]
     assert 1 <= ranks["model 0", "made"] <= 64
+    # The child is judged by the weights of its parent, as asked for; its own are better.
+    state = wrong.agent_state
+    own = trainer(jobs_of("other", [read_table(tmp_path / "other.json")], 1), "advisor_exact", 64).agent
+    own.load_weights(state)
+    other = read_table(tmp_path / "other.json")
+    by_parent, by_child = (
+        model.play(read_device(DEVICE), jobs_of("other", [other], 1)).outcomes["rank"][0] for model in (parent, wrong)
+    )
+    assert played(jobs_of("other", [other], 1), own) < by_parent == by_child
+
+
+def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None:
+    tables = {"a.json": table_json((1, 0, 2)), "b.json": table_json((3, 3, 0))}
+    traces = {name: write_table(tmp_path / name, data) for name, data in tables.items()}
+    models: Any = [Plays("a", "102"), Plays("a", "102"), Plays("a-to-b, warm", "330"), Plays("a-to-b, warm", "331")]
+    found = adaptation_transfer(traces, models)
+    assert found["a, model 0", "rank"] == found["a-to-b, warm, model 0", "rank"] == 1.0
+    assert found["a-to-b, warm, model 1", "rank"] == 8.0  # behind six that differ once, too, and in cheaper digits
+    assert found["a-to-b, warm", "mean rank"] == 4.5
+    b = read_table(traces["b.json"])
+    by_parent = b.rank(float(b.expected[b.sequence([1, 0, 2])]))
+    assert found["a-to-b, warm, model 0", "rank by its parent's weights"] == by_parent
+    assert found["a-to-b, warm, model 1", "rank on the first table"] > 1.0
+    assert ("a", "mean rank by its parent's weights") not in found
+    with pytest.raises(OptionsError, match="row 'c' learns 'c', which is no table, expected names joined by -to-"):
+        adaptation_transfer(traces, [Plays("c", "000")])  # type: ignore[list-item]

@@ -21,7 +21,7 @@ from hdrl.settings.adaptation.live.clocks import Counted, Measured, find_clock, 
 from hdrl.settings.adaptation.live.data import Data, read_data  # noqa: E402
 from hdrl.settings.adaptation.live.distillation import Teaching, shrunk  # noqa: E402
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob  # noqa: E402
-from hdrl.settings.adaptation.live.making import Plan, check_plan, measure, measure_into, table_json  # noqa: E402
+from hdrl.settings.adaptation.live.making import Plan, check_plan, is_measured, measure, measure_part, table_json  # noqa: E402
 from hdrl.settings.adaptation.live.network import Network, build, carried  # noqa: E402
 from hdrl.settings.adaptation.live.widening import widen  # noqa: E402
 from hdrl.settings.adaptation.machine import read_device  # noqa: E402
@@ -191,13 +191,12 @@ def test_measured_times_are_read(tmp_path: Path) -> None:
 def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
     plan = Plan("feedforward1", "signals", 0.02, 0.004, 0.0015)
     parts = [tmp_path / f"seed_{seed}.json" for seed in (0, 1)]
+    assert not is_measured(plan, 0, parts[0])
     for seed, part in enumerate(parts):
-        measure_into(plan, seed, part)
-    before = parts[0].read_bytes()
-    measure_into(plan, 0, parts[0])
-    assert parts[0].read_bytes() == before
+        write_json(part, measure_part(plan, seed), indent=None)
+    assert is_measured(plan, 0, parts[0])
     with pytest.raises(ReadError, match="was measured by another plan"):
-        measure_into(plan, 5, parts[0])
+        is_measured(plan, 5, parts[0])
     write_json(tmp_path / "table.json", table_json(plan, parts, "made"), indent=None)
     table = read_table(tmp_path / "table.json")
     assert (table.n_sequences, table.n_draws, table.rungs) == (27, 2, (0.25, 0.5))

@@ -88,10 +88,17 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
     shown = run(tmp_path / "options.json", "--out", tmp_path / "run", command=launch)
     assert "mean_regret" in shown
     assert (tmp_path / "run" / "adaptations.csv").read_text().count("\n") == 41
-    for figure in ("anytime", "accuracies", "ranks"):
+    best = [row.split(",") for row in (tmp_path / "run" / "sequences.csv").read_text().splitlines() if ",1," in row]
+    assert [(row[0], row[1], row[3]) for row in best if row[2] == "1"] == [("one", "102", "0"), ("two", "330", "0")]
+    for figure in ("anytime", "accuracies", "ranks", "sequences"):
         run("plot", figure, tmp_path / "run", "-s", tmp_path / f"{figure}.png")
     run("report", tmp_path / "run", "-o", tmp_path / "run.html")
-    assert "Regret so far" in (tmp_path / "run.html").read_text()
+    page = (tmp_path / "run.html").read_text()
+    assert "Regret so far" in page
+    assert "Every sequence, and what was done last" in page
+    (tmp_path / "run" / "sequences.csv").unlink()  # as if an older version had written it
+    run("report", tmp_path / "run", "-o", tmp_path / "old.html")
+    assert "Every sequence, and what was done last" not in (tmp_path / "old.html").read_text()
     (tmp_path / "mine.py").write_text("def advise(situation):\n    return [1, 0, 2][situation.step]\n")
     words = ["mine.py", "never", "oracle", "random", "linear-decay", "-p", DEVICE, "-w", folder, "--nb-jobs", 24]
     words = [tmp_path / "mine.py", *words[1:-2], "--set", "nb_jobs=24"]

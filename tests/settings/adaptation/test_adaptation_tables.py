@@ -148,20 +148,31 @@ def test_what_is_shared_is_paid_once(table: Table) -> None:
     assert job.spent_s == pytest.approx(10 + 10 + 40 + 40)
 
 
+BROKEN: dict[str, dict[str, Any]] = {
+    "time": {"timeleft_s": [40.0, 50.0, 60.0]},
+    "draw": {"draws": [[0.5, 1.5]] * 2},
+    "draws": {"draws": [[0.5, 0.5]]},
+    "actions": {"actions": [0, 0, 4]},
+    "accuracy": {"accuracy": 7, "draws": None},
+    "curves": {"curves": None},
+    "model": {"model": "convnet5"},
+    "layer": {"layers": ["konv 3 32 3"]},
+    "blocks": {"layers": [["linear 4 4"], "relu"]},
+    "device": {"device": ""},
+    "budget": {"budget_s": -1},
+}
+"""What is wrong: of the fourth row, or of the table; without ``None``."""
+
+
 def broken(change: str) -> dict[str, Any]:
     data = table_json()
     if change == "row":
         data["rows"].pop(5)
-    elif change == "time":
-        data["rows"][3]["timeleft_s"] = [40.0, 50.0, 60.0]
-    elif change == "draw":
-        data["rows"][3]["draws"] = [[0.5, 1.5]] * 2
-    elif change == "model":
-        data["model"] = "convnet5"
-    elif change == "layer":
-        data["layers"] = ["konv 3 32 3"]
-    elif change == "budget":
-        data["budget_s"] = -1
+        return data
+    row, changes = data["rows"][3], BROKEN[change]
+    where = row if set(changes) <= {*row, "accuracy"} else data
+    where.update(changes)
+    data["rows"][3] = {key: value for key, value in row.items() if value is not None}
     return data
 
 
@@ -170,7 +181,13 @@ def broken(change: str) -> dict[str, Any]:
     [
         ("row", "has no row of actions [0, 1, 1], expected each of 64 sequences once"),
         ("time", "has times left that do not fall"),
-        ("draw", "not equally many pairs of accuracies from 0 to 1"),
+        ("draw", "rows[3].draws are not pairs of accuracies from 0 to 1"),
+        ("draws", "has rows whose draws are not equally many numbers"),
+        ("actions", "rows[3].actions are [0, 0, 4], expected 3 whole numbers from 0 to 3"),
+        ("device", "device is '', expected the name of what the jobs ran on"),
+        ("accuracy", "rows[3].accuracy is 7, expected a number from 0 to 1"),
+        ("curves", "has rungs, but rows without curves"),
+        ("blocks", "layers is no list of texts, and none of lists of texts, one for each block"),
         ("model", "no model 'convnet5' is known; did you mean"),
         ("layer", "no layer 'konv'; did you mean 'conv'?"),
         ("budget", "has no budget"),

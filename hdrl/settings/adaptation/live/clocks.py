@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from hdrl.errors import OptionsError, ReadError
 from hdrl.files import read_json
-from hdrl.settings.adaptation.machine import FLOPS_PER_S, Device
+from hdrl.hashing import sha256_of
+from hdrl.settings.adaptation.machine import COUNTED, FLOPS_PER_S, Device
 from hdrl.settings.adaptation.models import BLOCK_KINDS, Model, describe
 
 BACKWARD = 2.0
@@ -101,7 +103,12 @@ class Measured:
     Parameters
     ----------
     path
-        A JSON file of `measure`.
+        A JSON file of ``hdrl adaptation times``.
+
+    Attributes
+    ----------
+    machine
+        On what they were measured.
 
     Raises
     ------
@@ -114,10 +121,34 @@ class Measured:
     def __init__(self, path: Path) -> None:
         data = read_json(path)
         known = data.get("example_s") if isinstance(data, Mapping) else None
-        if not isinstance(known, Mapping) or not all(isinstance(one, float) and one > 0 for one in known.values()):
-            raise ReadError(path, "is no table of times, expected an object with machine and example_s")
-        self.path, self.machine = path, str(data.get("machine", ""))
+        machine = data.get("machine") if isinstance(data, Mapping) else None
+        if not isinstance(known, Mapping) or not isinstance(machine, str) or not all(map(_is_time, known.values())):
+            raise ReadError(
+                path, "is no table of times, expected an object with machine and example_s (seconds above 0)"
+            )
+        self.path, self.machine = path, machine
         self._example_s: Mapping[str, float] = known
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all times."""
+        return sha256_of([], sorted(self._example_s.items()))
+
+    def check(self, models: Iterable[Model], shape: tuple[int, ...]) -> None:
+        """Refuse networks that were not measured.
+
+        Parameters
+        ----------
+        models, shape
+            The networks, and the shape of an example.
+
+        Raises
+        ------
+        OptionsError
+            If one was not.
+        """
+        for model in models:
+            if network_key(model, shape) not in self._example_s:
+                raise OptionsError(f"{self.path}: holds no time for {network_key(model, shape)}")
 
     def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
         """Train, and return how long that took where the times were measured.
@@ -132,11 +163,13 @@ class Measured:
         OptionsError
             If such a network was not measured.
         """
-        key = network_key(model, shape)
-        if key not in self._example_s:
-            raise OptionsError(f"{self.path}: holds no time for {key}")
+        self.check([model], shape)
         run()
-        return self._example_s[key] * n_examples
+        return float(self._example_s[network_key(model, shape)] * n_examples)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 class Wall:
@@ -167,6 +200,34 @@ def network_key(model: Model, shape: tuple[int, ...]) -> str:
         The network, and the shape of an example.
     """
     return f"{'x'.join(map(str, shape))}: {', '.join(describe(model))}"
+
+
+def device_of(clock: str, device: str | None, folder: Path = Path()) -> str:
+    """Return the name of the device that a clock tells the time of.
+
+    Parameters
+    ----------
+    clock
+        See `find_clock`.
+    device
+        What a user calls it; ``None``: ``counted``, or where the times were measured, or ``wall``.
+    folder
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    OptionsError
+        If the clock tells the time of another device.
+    """
+    name, _, rest = clock.partition(":")
+    own = {"counted": COUNTED, "wall": name}.get(name)
+    if name == "table" and rest:
+        own = Measured(folder / rest).machine
+        if device not in (None, own):
+            raise OptionsError(f"device is {device!r}, but {rest} was measured on {own!r}, expected that or none")
+    elif device == COUNTED != own:
+        raise OptionsError(f"device {COUNTED!r} is one where work is counted, clock {clock!r} is of another")
+    return device or own or COUNTED
 
 
 def find_clock(text: str, device: Device, folder: Path = Path()) -> Any:

@@ -1,4 +1,4 @@
-"""What live jobs learn: digits, made-up signals and shapes with a difficulty, and CIFAR-10 from a user's folder."""
+"""What live jobs learn: digits, made-up signals, shapes and clusters with a difficulty, and a user's CIFAR-10."""
 
 from __future__ import annotations
 
@@ -125,6 +125,30 @@ def shapes(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
     return found[:, np.newaxis].astype(np.float32), labels.astype(np.int64)
 
 
+def clusters(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
+    """Return points of five classes, each of them four clusters somewhere in ten dimensions, shape ``(n, 1, 10)``.
+
+    Parameters
+    ----------
+    random
+        Source of random numbers.
+    n
+        How many.
+    difficulty
+        Standard deviation of a cluster as a multiple of half of that of the clusters' centres.
+
+    References
+    ----------
+    After I. Guyon's design of MADELON, NIPS 2003 feature selection challenge.
+    """
+    n_classes, n_each, n_dims = 5, 4, 10
+    centres = np.random.default_rng(2).normal(0.0, 1.0, (n_classes, n_each, n_dims))
+    labels = np.arange(n) % n_classes
+    found = centres[labels, random.integers(n_each, size=n)]
+    found += 0.5 * difficulty * random.normal(0.0, 1.0, found.shape)
+    return found[:, np.newaxis].astype(np.float32), labels.astype(np.int64)
+
+
 def digits(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
     """Return handwritten digits of scikit-learn, shape ``(n, 1, 8, 8)``, with noise.
 
@@ -154,7 +178,7 @@ def digits(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
 
 
 GENERATORS: Mapping[str, Callable[[np.random.Generator, int, float], Labelled]] = MappingProxyType(
-    {"signals": signals, "shapes": shapes, "digits": digits}
+    {"signals": signals, "shapes": shapes, "clusters": clusters, "digits": digits}
 )
 """Data by name, from random numbers, how many examples, and a difficulty."""
 

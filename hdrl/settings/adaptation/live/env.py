@@ -15,7 +15,8 @@ from hdrl.settings.adaptation.live.data import read_data
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob
 from hdrl.settings.adaptation.live.making import Plan, check_plan
 from hdrl.settings.adaptation.machine import read_device
-from hdrl.settings.adaptation.models import N_IDS, find_model, layer_ids
+from hdrl.settings.adaptation.models import N_IDS, layer_ids
+from hdrl.settings.adaptation.ownmodels import read_model
 
 
 class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
@@ -43,7 +44,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         check_plan(plan)
         self.plan = plan
         data = read_data(plan.data, 0)
-        model = find_model(plan.model, data.shape, data.n_classes)
+        model = read_model(plan.model, data.shape, data.n_classes)
         self.observation_space = spaces.Box(0.0, N_IDS - 1.0, (1 + max_layers,), np.float32)
         self.action_space = spaces.Discrete(len(model.targets) + 1)
         self._clock = find_clock(plan.clock, read_device(plan.device, "device"))

@@ -14,7 +14,7 @@ from hdrl.errors import DecisionError
 from hdrl.seeding import stream
 from hdrl.settings.adaptation.live.data import Data
 from hdrl.settings.adaptation.live.network import Norm, accuracy, build, carried
-from hdrl.settings.adaptation.models import find_model
+from hdrl.settings.adaptation.ownmodels import read_model
 
 RateRule = Literal["reset", "epochs", "linear"]
 """What becomes of the learning rate: ``epochs``: x 0.9 each epoch; ``reset``: the same, and back to its first value at
@@ -74,7 +74,7 @@ class LiveJob:
 
     def __init__(self, model: str, data: Data, rules: JobRules, clock: Any, seed: int) -> None:
         self.data, self.rules, self.clock = data, rules, clock
-        self.network = build(find_model(model, data.shape, data.n_classes), seed)
+        self.network = build(read_model(model, data.shape, data.n_classes), seed)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rules.lr)
         self.spent_s = 0.0
         self._random = stream(seed, "batches")

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, ReadError
-from hdrl.files import read_json, write_json
+from hdrl.files import read_json
 from hdrl.learn.threads import torch_threads
-from hdrl.settings.adaptation.live.clocks import find_clock
+from hdrl.settings.adaptation.live.clocks import Measured, find_clock
 from hdrl.settings.adaptation.live.data import read_data
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob
 from hdrl.settings.adaptation.machine import read_device
-from hdrl.settings.adaptation.models import describe, find_model
+from hdrl.settings.adaptation.models import describe, describe_blocks, reachable
+from hdrl.settings.adaptation.ownmodels import is_own_model, read_model
 from hdrl.settings.adaptation.policies import LINEAR_DECAY
+from hdrl.settings.adaptation.table import MOST_SEQUENCES
 
 RUNGS = (0.25, 0.5)
 """Shares of the time behind the last decision at which learning curves are measured."""
@@ -33,7 +35,7 @@ class Plan:
     Attributes
     ----------
     model, data
-        Names, see `hdrl.settings.adaptation.models.MODELS` and `hdrl.settings.adaptation.live.data.read_data`.
+        See `hdrl.settings.adaptation.ownmodels.read_model` and `hdrl.settings.adaptation.live.data.read_data`.
     budget_s
         How long a job may train.
     start_s, gap_s
@@ -73,14 +75,22 @@ def check_plan(plan: Plan) -> None:
     Raises
     ------
     OptionsError
-        If the last decision is not within the budget, or the clock and the device do not go together.
+        If the last decision is not within the budget, the clock and the device do not go together, or there are too
+        many sequences.
     UnknownName
         If there is no such model or data.
     """
     device = read_device(plan.device, "device")
-    find_clock(plan.clock, device)
+    clock = find_clock(plan.clock, device)
     data = read_data(plan.data, 0)
-    find_model(plan.model, data.shape, data.n_classes)
+    model = read_model(plan.model, data.shape, data.n_classes)
+    n_actions = len(model.targets) + 1
+    if n_actions**plan.n_steps > MOST_SEQUENCES:
+        raise OptionsError(
+            f"{plan.model}: {plan.n_steps} decisions among {n_actions} actions are more than {MOST_SEQUENCES} sequences"
+        )
+    if isinstance(clock, Measured):
+        clock.check(reachable(model, plan.n_steps), data.shape)
     last_s = plan.start_s + (plan.n_steps - 1) * plan.gap_s
     if not (plan.start_s >= 0.0 and plan.gap_s > 0.0 and last_s < plan.budget_s < math.inf):
         raise OptionsError(
@@ -164,27 +174,48 @@ def _accuracies(job: LiveJob) -> list[float]:
     return [round(job.validation(), DIGITS), round(job.test(), DIGITS)]
 
 
-def measure_into(plan: Plan, seed: int, path: Path) -> None:
-    """Measure, and write what was found into a file; do nothing if that file is there and of the same plan.
+def is_measured(plan: Plan, seed: int, path: Path) -> bool:
+    """Tell whether a file holds what a plan measures with a seed.
 
     Parameters
     ----------
     plan, seed, path
-        What is measured, and where it is kept.
+        What is measured, and where it would be kept.
 
     Raises
     ------
     ReadError
         If the file is of another plan.
     """
-    head = {"plan": asdict(plan), "seed": seed}
-    if path.is_file():
-        data = read_json(path)
-        if {key: data.get(key) for key in head} != head or "before" not in data:
-            raise ReadError(path, "was measured by another plan, expected another folder, or none")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {**head, **measure(plan, seed)}, indent=None)
+    if not path.is_file():
+        return False
+    data, head = read_json(path), _head(plan, seed)
+    if not isinstance(data, Mapping) or {key: data.get(key) for key in head} != head or "before" not in data:
+        raise ReadError(path, "was measured by another plan, expected another folder, or none")
+    return True
+
+
+def measure_part(plan: Plan, seed: int) -> dict[str, Any]:
+    """Return what is kept of a seed: what `measure` found, and by which plan.
+
+    Parameters
+    ----------
+    plan, seed
+        What is measured.
+    """
+    return {**_head(plan, seed), **measure(plan, seed)}
+
+
+def _head(plan: Plan, seed: int) -> dict[str, Any]:
+    """Return by what a part is known: the plan, and what is in files that it names and that may change."""
+    head: dict[str, Any] = {"plan": asdict(plan), "seed": seed}
+    if is_own_model(plan.model):
+        data = read_data(plan.data, 0)
+        head["layers"] = describe_blocks(read_model(plan.model, data.shape, data.n_classes))
+    clock = find_clock(plan.clock, read_device(plan.device, "device"))
+    if isinstance(clock, Measured):
+        head["times"] = clock.sha256()
+    return head
 
 
 def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, Any]:
@@ -195,12 +226,12 @@ def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, An
     plan
         What was measured.
     parts
-        A file of `measure_into` for each seed.
+        A file of what `measure_part` returns for each seed.
     scenario
         What the table calls its start.
     """
     data = read_data(plan.data, 0)
-    model = find_model(plan.model, data.shape, data.n_classes)
+    model = read_model(plan.model, data.shape, data.n_classes)
     measured = [read_json(part) for part in parts]
     rows = []
     for actions in itertools.product(range(len(model.targets) + 1), repeat=plan.n_steps):
@@ -216,7 +247,7 @@ def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, An
             }
         )
     return {
-        "model": plan.model,
+        "model": model.name,
         "scenario": scenario,
         "data": plan.data,
         "device": plan.device,
@@ -226,7 +257,7 @@ def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, An
         "gap_s": plan.gap_s,
         "rules": {"rate": plan.rate, "norm": plan.norm, "lr": plan.lr, "batch_size": plan.batch_size},
         "seeds": [one["seed"] for one in measured],
-        "layers": describe(model),
+        "layers": describe_blocks(model) if is_own_model(plan.model) else describe(model),
         "rungs": list(RUNGS),
         "others": {name: [one["others"][name] for one in measured] for name in measured[0]["others"]},
         "rows": rows,

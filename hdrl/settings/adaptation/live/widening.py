@@ -121,10 +121,10 @@ class _Replacer:
 
 def _heart(block: nn.Module) -> nn.Conv1d | nn.Conv2d | nn.Linear:
     """Return the convolution or linear layer that a block is about."""
-    for layer in block.modules():
-        if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Linear)):
-            return layer
-    raise OptionsError("the block has no convolution and no linear layer")
+    found = [layer for layer in block.modules() if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Linear))]
+    if len(found) != 1:
+        raise OptionsError(f"a block has {len(found)} convolutions and linear layers, expected one to widen it")
+    return found[0]
 
 
 def _resize(layer: nn.Module, width: int) -> None:
