@@ -18,7 +18,14 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
-from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
+from hdrl.settings.batch.envs.guides import Guides
+from hdrl.settings.batch.envs.job_pick_options import (
+    COMPATIBILITY,
+    DEFAULT_PREDICTOR,
+    RELATIVE,
+    guided_settings,
+    job_pick_options,
+)
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
 from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
 from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
@@ -30,6 +37,7 @@ from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED, OrderState, new_order_state, set_episode
 from hdrl.settings.batch.order.table import job_table, row_templates
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 
@@ -109,7 +117,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
     features
         Names of further features, see `envs.job_pick_options.FEATURES`.
     guide
-        A policy of EASY whose choices `guide_actions` tells: what agents may imitate.
+        A policy of EASY whose choices `guide_actions` tells: what agents may imitate. Of several, in each episode that
+        which is best in its jobs, by the objective.
     keeps
         A priority, and from which to which value of the objective under it: other windows are not drawn. Without the
         two values, from the median to twice the mean of 100 windows.
@@ -179,7 +188,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         max_jobs: int = 128,
         order: str = "fcfs",
         features: Iterable[str] = (),
-        guide: str | None = None,
+        guide: str | Sequence[str] | None = None,
         keeps: Sequence[Any] | None = None,
         skip: bool = False,
         may_hold: bool = False,
@@ -258,6 +267,24 @@ class JobPickVectorEnv(RowPickVectorEnv):
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._pay = PickPay(self.options, self.num_envs)
         self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
+        self._guided = [self._lent_to(pair, self._pool) for pair in self.options.guides]
+        self._guides = Guides(len(self._guided), self._guide_choices, self._guide_costs)
+
+    def _lent_to(self, guide: PolicyPair, pool: OrderState) -> Lent[OrderState]:
+        """Return a pool as a policy that is asked looks at it."""
+        settings = guided_settings(self._shared["settings"], guide)
+        return Lent(pool._replace(settings=settings, weights=np.array(guide.rule.weights, dtype=np.float64)))
+
+    def _guide_choices(self, number: int) -> NDArray[np.int64]:
+        return entries.guide_rows(self._guided[number], self.num_envs)
+
+    def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:
+        """Return the objective of windows under a policy that is asked, negative where more is better."""
+        pool = self._new_pool(len(windows), max(window.n_jobs for window in windows))
+        for row, window in enumerate(windows):
+            self._set_window(pool, row, window)
+        values = entries.follow_rows(self._lent_to(self.options.guides[number], pool))
+        return -self.options.objective.sign * self._pay.named(values, np.arange(len(windows)))["objective"]
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
         network = self.options.network
@@ -265,7 +292,6 @@ class JobPickVectorEnv(RowPickVectorEnv):
             n_envs,
             n_jobs,
             network=network,
-            weights=self.options.weights,
             n_sums=most_groups(n_jobs),
             **self._shared,
             **outputs,
@@ -357,7 +383,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         """Scalars that stay as they are, so that nothing is saved of them."""
         held = frozenset() if self.options.may_hold else {"n_held"}
         procs = frozenset() if len({one.n_cores for one in self.inputs.platforms}) > 1 else {"n_procs"}
-        weighed = frozenset() if self.options.guide is not None else {"is_weighed"}
+        weighed = frozenset() if self.options.guides else {"is_weighed"}
         return self._pay.unused | held | procs | weighed
 
     def _state_arrays(self) -> StateDict:
@@ -416,14 +442,16 @@ class JobPickVectorEnv(RowPickVectorEnv):
     def guide_actions(self) -> NDArray[np.int64]:
         """Return what the policy ``guide`` would do now in each row, shape ``(num_envs,)``; 0 after an end.
 
+        Of several policies, it is in each row that which is best in the jobs of its episode.
+
         Raises
         ------
         OptionsError
             If there is none.
         """
-        if self.options.guide is None:
+        if not self.options.guides:
             raise OptionsError("guide is missing: no policy whose choices could be told")
-        return entries.guide_rows(self._lent, self.num_envs)
+        return self._guides.actions([self.window(row) for row in range(self.num_envs)])
 
     def run_priorities(
         self, priorities: str | Sequence[str], windows: Sequence[Window] | None = None

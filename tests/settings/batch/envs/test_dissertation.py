@@ -272,6 +272,36 @@ def test_baselines_of_the_oracle_start_the_same_jobs(tmp_path: Path, baseline: s
     assert outcome.n_run == (window.n_jobs - 127 if errors is None else window.n_jobs)
 
 
+def follow(env: DissertationVectorEnv) -> list[float]:
+    """Return the scores of the first episodes of all rows under the orders whose choices are told."""
+    _, info = env.reset(seed=0)
+    scores = np.full(env.num_envs, np.nan)
+    while np.isnan(scores).any():
+        rows = env.guide_actions()
+        assert info["action_mask"][np.arange(env.num_envs), rows].all()
+        _, _, ended, _, info = env.step(rows)
+        is_first = ended & np.isnan(scores)
+        scores[is_first] = info["episode"]["objective"][is_first] if is_first.any() else []
+    return scores.tolist()
+
+
+def test_choices_that_are_told_are_those_of_baselines_without_errors_and_of_several_the_best(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.swf", random_jobs(3, 400, 200))
+    arguments: dict[str, Any] = {"workload": path, "n_jobs": 100}
+    alone = {name: follow(DissertationVectorEnv(6, guide=name, **arguments)) for name in ("f2", *BASELINES)}
+    env = DissertationVectorEnv(6, guide=list(alone), **arguments)
+    assert follow(env) == np.min(list(alone.values()), axis=0).tolist()
+    env.reset(seed=0)
+    windows = [env.window(row) for row in range(6)]
+    for name in BASELINES:
+        outcomes = play_baseline(env.jobs, windows, name, errors=[])
+        assert alone[name] == pytest.approx([outcome.scores["mean_bounded_slowdown"] for outcome in outcomes])
+    with pytest.raises(HdrlError, match="did you mean 'sjf'"):
+        DissertationVectorEnv(1, guide="sjff", **arguments)
+    with pytest.raises(HdrlError, match="guide is missing"):
+        DissertationVectorEnv(1, **arguments).guide_actions()
+
+
 # ------------------------------------------------------------------ worlds solved by hand
 
 
