@@ -30,6 +30,7 @@ from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent, one_line
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.networks import build_network
+from hdrl.learn.policy import CHUNK
 from hdrl.learn.rollout import Steps
 from hdrl.options.learning import AdversaryOptions
 from hdrl.rowspace import n_per_row_of
@@ -40,8 +41,8 @@ EXPERT = "expert"
 MOST = 4.0
 """The largest payment, positive or negative: odds of 55 to 1. Beyond it nothing is told apart any better."""
 
-BATCH = 2048
-"""Steps in a batch of the discriminator, and observations that are computed at once."""
+BATCH = 256
+"""Steps in a batch of the discriminator."""
 
 
 class Adversary:
@@ -125,7 +126,7 @@ class Adversary:
                 losses.append(self._learn(observations[part], mask, actions[part], experts[part]))
         paid = torch.zeros(len(actions))
         with torch.no_grad():
-            for part in torch.split(index, BATCH):
+            for part in torch.split(index, CHUNK):
                 odds = self._odds(observations[part], None if masks is None else masks[part])
                 paid[part] = weight * _of(odds, actions[part]).clamp(-MOST, MOST)
         steps.rewards = steps.rewards + paid.view_as(steps.rewards)

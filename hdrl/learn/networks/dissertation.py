@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from hdrl.errors import LearningError
 from hdrl.learn.masking import mask_logits
@@ -145,9 +146,17 @@ class DissertationActorCritic(ActorCritic):
         rows = observations[:, :n_seen].reshape(-1, self.n_rows, N_FEATURES)
         code = self.code(observations[:, n_seen:]).unsqueeze(1).expand(-1, self.n_rows, -1)
         rows = torch.cat([rows, code], dim=-1)
-        numbers = self.kernel(rows) if self.attention is None else self.attention(rows, mask)
+        numbers = self.kernel(rows) if self.attention is None else self._attended(self.attention, rows, mask)
         logits: Tensor = self.head(numbers).squeeze(-1)
         return mask_logits(logits, mask)
+
+    def _attended(self, attention: JobAttention, rows: Tensor, mask: Tensor | None) -> Tensor:
+        """Return ten numbers for each row; those behind the last one that is legal anywhere are not looked at."""
+        if mask is None:
+            return attention(rows, None)
+        n_used = int(mask.any(0).nonzero().max()) + 1
+        numbers: Tensor = attention(rows[:, :n_used], mask[:, :n_used])
+        return pad(numbers, (0, 0, 0, self.n_rows - n_used))
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each observation."""

@@ -492,30 +492,33 @@ def play_baseline(
     """
     if baseline not in BASELINES:
         raise UnknownName("baseline of the dissertation", baseline, BASELINES)
-    return play_order(jobs, windows, BASELINES[baseline], read_errors(errors), backfills=backfills, seed=seed)
+    chosen = read_errors(errors)
+    shared = shared_arrays(jobs, chosen, backfills=backfills)
+    return play_order(jobs, windows, BASELINES[baseline], shared, chosen, seed=seed)
 
 
 def play_order(
     jobs: NodeJobs,
     windows: Sequence[Window],
     order: int,
-    errors: frozenset[str],
+    shared: dict[str, NDArray[Any]],
+    errors: frozenset[str] = frozenset(),
     *,
-    backfills: bool = False,
     seed: int = 0,
 ) -> list[Outcome]:
     """Run windows of a log under an order of jobs.
 
     Parameters
     ----------
-    jobs, windows, backfills, seed
+    jobs, windows, seed
         See `play_baseline`.
     order
         A number of `GUIDES`.
+    shared
+        What `shared_arrays` returned.
     errors
-        Which errors are reproduced.
+        Which errors are reproduced, the same as there.
     """
-    shared = shared_arrays(jobs, errors, backfills=backfills)
     world = kernel.blank(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)

@@ -174,14 +174,13 @@ class DissertationVectorEnv(NativeVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
-        self._backfills = backfilling != "none"
         shared = shared_arrays(
             self.jobs,
             self.errors,
             score=objective,
             reward=reward,
             sigmoid_scale=float(sigmoid_scale),
-            backfills=self._backfills,
+            backfills=backfilling != "none",
         )
         self._orders = [number_of("policy to imitate", name, GUIDES) for name in names_of_guides(guide)]
         self._guides = Guides(len(self._orders), self._guide_choices, self._guide_costs)
@@ -263,7 +262,9 @@ class DissertationVectorEnv(NativeVectorEnv):
 
     def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the score of windows under an order that looks at all waiting jobs, negative where more is better."""
-        outcomes = play_order(self.jobs, windows, self._orders[number], frozenset(), backfills=self._backfills)
+        shared = {name: array for name, array in self._world._asdict().items() if name in kernel.SHARED}
+        shared["flags"] = np.zeros_like(shared["flags"])
+        outcomes = play_order(self.jobs, windows, self._orders[number], shared)
         scores = np.array([outcome.scores[self.objective] for outcome in outcomes])
         return -scores if self.objective == "utilization" else scores
 
