@@ -134,6 +134,23 @@ def test_an_agent_that_is_paid_for_imitation_alone_finds_the_best_order(tmp_path
     assert waits_s[2] > 1.3 * waits_s[1]
 
 
+@pytest.mark.parametrize("algorithm", ["a2c", "reinforce"])
+def test_other_agents_are_paid_for_imitation_too(tmp_path: Path, algorithm: str) -> None:
+    learning: dict[str, Any] = {
+        "arguments": {"backfilling": "easy_priority", "max_jobs": 8},
+        "imitation": {"policy": "sjf+easy_priority", "adversarial": {"network": "kernel"}},
+        "algorithm": algorithm,
+        "settings": {"network": "kernel"},
+        "episodes": {"n_jobs": 6, "test": [0.9, 1.0]},
+        "iterations": 2,
+    }
+    log = bursts(tmp_path / "bursts.swf")
+    options = options_of(tmp_path, **learning).changed(workload_file_path=str(log), platform_file_path="homogeneous:1")
+    run_experiment(options, out=tmp_path / "out")
+    assert all(0.0 < float(row["discriminator_loss"]) < 2.0 for row in table_of(tmp_path / "out"))
+    assert all(float(row["payment"]) != 0.0 for row in table_of(tmp_path / "out"))
+
+
 def test_windows_are_filtered_in_training_alone(tmp_path: Path) -> None:
     filtered = {**LEARNING["episodes"], "filter": {"priority": "sjf", "range": [1.2, 40.0]}}
     made = options_of(tmp_path, episodes=filtered, iterations=2, imitation=None, validation_every=2)
