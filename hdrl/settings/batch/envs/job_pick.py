@@ -18,14 +18,8 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
-from hdrl.settings.batch.envs.guides import Guides
-from hdrl.settings.batch.envs.job_pick_options import (
-    COMPATIBILITY,
-    DEFAULT_PREDICTOR,
-    RELATIVE,
-    guided_settings,
-    job_pick_options,
-)
+from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
+from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
 from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
 from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
@@ -37,7 +31,6 @@ from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED, OrderState, new_order_state, set_episode
 from hdrl.settings.batch.order.table import job_table, row_templates
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 
@@ -267,24 +260,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._pay = PickPay(self.options, self.num_envs)
         self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
-        self._guided = [self._lent_to(pair, self._pool) for pair in self.options.guides]
-        self._guides = Guides(len(self._guided), self._guide_choices, self._guide_costs)
-
-    def _lent_to(self, guide: PolicyPair, pool: OrderState) -> Lent[OrderState]:
-        """Return a pool as a policy that is asked looks at it."""
-        settings = guided_settings(self._shared["settings"], guide)
-        return Lent(pool._replace(settings=settings, weights=np.array(guide.rule.weights, dtype=np.float64)))
-
-    def _guide_choices(self, number: int) -> NDArray[np.int64]:
-        return entries.guide_rows(self._guided[number], self.num_envs)
-
-    def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:
-        """Return the objective of windows under a policy that is asked, negative where more is better."""
-        pool = self._new_pool(len(windows), max(window.n_jobs for window in windows))
-        for row, window in enumerate(windows):
-            self._set_window(pool, row, window)
-        values = entries.follow_rows(self._lent_to(self.options.guides[number], pool))
-        return -self.options.objective.sign * self._pay.named(values, np.arange(len(windows)))["objective"]
+        settings = self._shared["settings"]
+        self._guides = JobPickGuides(self.options, self._pay, settings, self._pool, self._filled_pool)
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
         network = self.options.network
@@ -296,6 +273,13 @@ class JobPickVectorEnv(RowPickVectorEnv):
             **self._shared,
             **outputs,
         )
+
+    def _filled_pool(self, windows: Sequence[Window]) -> OrderState:
+        """Return a pool whose environments are about to begin some windows."""
+        pool = self._new_pool(len(windows), max(window.n_jobs for window in windows))
+        for row, window in enumerate(windows):
+            self._set_window(pool, row, window)
+        return pool
 
     def _plain_pool(self, n_envs: int, n_jobs: int) -> OrderState:
         """Return a pool in which nothing is predicted, for priorities that go by requested times."""
