@@ -152,10 +152,8 @@ class DissertationActorCritic(ActorCritic):
 
     def _attended(self, attention: JobAttention, rows: Tensor, mask: Tensor | None) -> Tensor:
         """Return ten numbers for each row; those behind the last one that is legal anywhere are not looked at."""
-        if mask is None:
-            return attention(rows, None)
-        n_used = int(mask.any(0).nonzero().max()) + 1
-        numbers: Tensor = attention(rows[:, :n_used], mask[:, :n_used])
+        n_used = self.n_rows if mask is None else int(mask.any(0).nonzero().max()) + 1
+        numbers: Tensor = attention(rows[:, :n_used], None if mask is None else mask[:, :n_used])
         return pad(numbers, (0, 0, 0, self.n_rows - n_used))
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
