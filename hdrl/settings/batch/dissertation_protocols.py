@@ -202,16 +202,16 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
     others = {name: values_of(order, late) for name, order in GUIDES.items()}
     bootstrap = Bootstrap(np.zeros(len(late), dtype=np.int64))
     found: dict[Place, float] = {("all trainings", "mean_bounded_slowdown"): float(own.mean())}
-    for column, reference in {
-        f"{opponent}, best on the first half": others[opponent],
-        "the best of each window": np.min(list(others.values()), axis=0),
-    }.items():
+    references = {
+        f"ratio to {opponent}, best on the first half": others[opponent],
+        "ratio to the best of each window": np.min(list(others.values()), axis=0),
+    }
+    for column, reference in references.items():
         ratio = bootstrap.ratio(own, reference)
-        for name, value in zip(("ratio", "low end of the ratio", "high end of the ratio"), ratio, strict=True):
-            found["all trainings", f"{name} to {column}"] = value
-    for number, values in enumerate(own.T, start=1):
-        ratio_of_one = float(np.exp(np.log(values / others[opponent]).mean()))
-        found[f"training {number}", f"ratio to {opponent}, best on the first half"] = ratio_of_one
+        for end, value in zip(("", ", lower end", ", upper end"), ratio, strict=True):
+            found[f"all trainings{end}", column] = value
+        for number, values in enumerate(own.T, start=1):
+            found[f"training {number}", column] = float(np.exp(np.log(values / reference).mean()))
     return found | {(name, "mean_bounded_slowdown"): float(values.mean()) for name, values in others.items()}
 
 
