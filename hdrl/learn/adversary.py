@@ -39,7 +39,7 @@ EXPERT = "expert"
 """The name under which the expert's actions are stored in a batch."""
 
 MOST = 4.0
-"""The largest payment, positive or negative: odds of 55 to 1. Beyond it nothing is told apart any better."""
+"""The largest log-odds that are paid for, on either side: 55 to 1. Beyond, nothing is told apart any better."""
 
 BATCH = 256
 """Steps in a batch of the discriminator."""

@@ -54,8 +54,8 @@ class AdversaryOptions(Block):
     )
     network: str | None = Field(
         default=None,
-        description="Network of the discriminator; null: attention where observations are tables, which looks at a job"
-        " beside the others, else that of the agent.",
+        description="Network of the discriminator; null: attention, which looks at a job beside the others, where"
+        " observations are tables with an action for each row, else that of the agent.",
     )
     lr: Annotated[float, Field(gt=0, le=10)] = Field(default=1e-3, description="Learning rate of the discriminator.")
     n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
