@@ -210,8 +210,9 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
         ratio = bootstrap.ratio(own, reference)
         for end, value in zip(("", ", lower end", ", upper end"), ratio, strict=True):
             found[f"all trainings{end}", column] = value
-        for number, values in enumerate(own.T, start=1):
-            found[f"training {number}", column] = float(np.exp(np.log(values / reference).mean()))
+    to_opponent = next(iter(references))
+    for number, values in enumerate(own.T, start=1):
+        found[f"training {number}", to_opponent] = float(np.exp(np.log(values / others[opponent]).mean()))
     return found | {(name, "mean_bounded_slowdown"): float(values.mean()) for name, values in others.items()}
 
 

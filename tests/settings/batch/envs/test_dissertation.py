@@ -612,12 +612,17 @@ def test_models_are_judged_by_the_same_windows_and_rules_as_priorities(
     own = found["all trainings", "mean_bounded_slowdown"]
     assert own == pytest.approx(found["fcfs", "mean_bounded_slowdown"])
     assert own > 1.2 * min(found[name, "mean_bounded_slowdown"] for name in ("sjf", "f1", "f2", "smallest"))
-    to_chosen, to_best = dict.fromkeys(column for row, column in found if row == "training 2")
-    for column in (to_chosen, to_best):
-        ratio = found["all trainings", column]
-        assert found["training 2", column] == found["training 1", column] == pytest.approx(ratio)
-        assert found["all trainings, lower end", column] < ratio < found["all trainings, upper end", column]
-    assert found["all trainings", to_best] > found["all trainings", to_chosen]
+    to_chosen, to_best = dict.fromkeys(column for row, column in found if row == "all trainings, lower end")
+    assert (
+        found["training 2", to_chosen] == found["training 1", to_chosen] == pytest.approx(own_ratio(found, to_chosen))
+    )
+    assert own_ratio(found, to_best) > own_ratio(found, to_chosen)
+
+
+def own_ratio(found: Any, column: str) -> float:
+    ratio = float(found["all trainings", column])
+    assert found["all trainings, lower end", column] < ratio < found["all trainings, upper end", column]
+    return ratio
 
 
 def test_whole_nodes_are_processors_of_other_simulators(hand: Path) -> None:
