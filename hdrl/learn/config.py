@@ -52,7 +52,7 @@ class NetworkConfig(Config):
     network: str = Field(
         default="mlp",
         description="Name of the network: mlp, kernel, attention, sequence, hdeeprm_reinforce, hdeeprm_actor_critic, or"
-        " dissertation_small, dissertation_deep, dissertation_large.",
+        " dissertation_small, dissertation_deep, dissertation_large, dissertation_attention.",
     )
     hidden: Widths = Field(
         default=(64, 64),
@@ -80,7 +80,9 @@ class NetworkConfig(Config):
 
 _LAYERS = ("hidden", "heads", "activation")
 
-FIXED_LAYERS = dict.fromkeys(("kernel", "dissertation_small", "dissertation_deep", "dissertation_large"), _LAYERS)
+_FIXED = ("kernel", *(f"dissertation_{name}" for name in ("small", "deep", "large", "attention")))
+
+FIXED_LAYERS = dict.fromkeys(_FIXED, _LAYERS)
 """Settings that networks have no use for, since their layers are those of a paper."""
 
 

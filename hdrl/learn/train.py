@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from hdrl.errors import LearningError
+from hdrl.learn.adversary import EXPERT, Adversary
 from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
 from hdrl.learn.interaction import Episode, Interaction
@@ -45,18 +46,21 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Imitation:
-    """A beginning of a training in which somebody else chooses, whom the agent imitates (behaviour cloning).
+    """Whom an agent imitates: somebody who chooses in the first iterations (behaviour cloning), or is asked afterwards.
 
     Attributes
     ----------
     n_iterations
-        How many of the first iterations.
+        In how many of the first iterations the other chooses; 0: in none.
     choose
         Returns the other's actions in the environments as they are, shape ``(n_envs,)``, int64.
+    adversary
+        What tells both apart in the iterations that follow, and pays the agent; ``None``: nothing.
     """
 
     n_iterations: int
     choose: Callable[[], NDArray[np.int64]]
+    adversary: Adversary | None = None
 
 
 class Trainer:
@@ -74,7 +78,7 @@ class Trainer:
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
         numbers of threads.
     imitation
-        Whom the agent imitates first; ``None``: nobody.
+        Whom the agent imitates; ``None``: nobody.
 
     Attributes
     ----------
@@ -178,6 +182,7 @@ class Trainer:
             "interaction": self.interaction.state_dict() if self._is_reset else None,
             "n_iterations": self.n_iterations,
             "n_steps": self.n_steps,
+            **({} if self._adversary is None else {"adversary": self._adversary.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -193,6 +198,8 @@ class Trainer:
         try:
             self.agent.load_state_dict(state["agent"])
             self.memory.load_state_dict(state["memory"])
+            if self._adversary is not None:
+                self._adversary.load_state_dict(state["adversary"])
             self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
             episodes = state["interaction"]
         except KeyError as error:
@@ -219,7 +226,8 @@ class Trainer:
         sums: dict[str, float] = {}
         for _ in range(self.memory.learns_per_iteration):
             batch = self.gather()
-            for name, value in checked_losses(self.agent, batch, imitates=self._imitates).items():
+            told = self._paid(batch) | checked_losses(self.agent, batch, imitates=self._imitates)
+            for name, value in told.items():
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
         return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
@@ -236,12 +244,28 @@ class Trainer:
     def _imitates(self) -> bool:
         return self.imitation is not None and self.n_iterations < self.imitation.n_iterations
 
+    @property
+    def _adversary(self) -> Adversary | None:
+        return None if self.imitation is None else self.imitation.adversary
+
+    @property
+    def _weight(self) -> float:
+        """What the agent is paid now for each unit of log-odds that its choices are another's."""
+        return 0.0 if self._adversary is None else self._adversary.weight(self.n_iterations)
+
+    def _paid(self, batch: Any) -> dict[str, float]:
+        """Let a discriminator, if there is one, learn from a batch and pay for its choices; return what it logs."""
+        return self._adversary.pay(batch, self._weight) if self._adversary is not None and self._weight > 0 else {}
+
     def _choice(self) -> Acted:
-        """Return what the agent chooses, or whom it imitates."""
-        if self.imitation is None or not self._imitates:
+        """Return what the agent chooses, beside it what another would, or what whom it imitates chooses."""
+        if self.imitation is None or not (self._imitates or self._weight > 0):
             return checked_choice(self.agent, self.interaction.observations, self.interaction.mask, explore=True)
-        actions = torch.from_numpy(self.imitation.choose())
-        return Acted(actions, {"log_prob": torch.zeros(len(actions))})
+        others = torch.from_numpy(self.imitation.choose())
+        if self._imitates:
+            return Acted(others, {"log_prob": torch.zeros(len(others))})
+        own = checked_choice(self.agent, self.interaction.observations, self.interaction.mask, explore=True)
+        return Acted(own.actions, {**own.stored, EXPERT: others})
 
     def gather(self) -> Any:
         """Step until there is a batch; episodes must be under way."""

@@ -41,11 +41,57 @@ class FilterOptions(Block):
         return self
 
 
-class ImitationOptions(Block):
-    """Whom an agent imitates before it learns by itself."""
+class AdversaryOptions(Block):
+    """How a discriminator tells an agent from whom it imitates, and what it pays the agent for."""
 
-    policy: str = Field(description="Name of a policy, such as saf+easy_priority@geo~gate.")
-    iterations: Count = Field(description="How many of the first iterations of the training.")
+    weight: Annotated[float, Field(gt=0, le=1000)] = Field(
+        default=0.01,
+        description="What a decision is paid for each unit of log-odds that it is the other's, in the unit in which the"
+        " agent sees rewards.",
+    )
+    iterations: Count | None = Field(
+        default=None, description="Iterations in which the weight falls linearly to 0; null: it stays."
+    )
+    network: str | None = Field(
+        default=None,
+        description="Network of the discriminator; null: attention, which looks at a job beside the others, where"
+        " observations are tables with an action for each row, else that of the agent.",
+    )
+    lr: Annotated[float, Field(gt=0, le=10)] = Field(default=1e-3, description="Learning rate of the discriminator.")
+    n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=1, description="How often it learns from each decision of a batch."
+    )
+
+
+class ImitationOptions(Block):
+    """Whom an agent imitates, before it learns by itself or meanwhile."""
+
+    policy: str | list[str] = Field(
+        description="Name of a policy, such as saf+easy_priority@geo~gate; a list: in each episode the best of them."
+    )
+    iterations: Count | None = Field(
+        default=None,
+        description="In how many of the first iterations of the training it decides, and is imitated; null: in none.",
+    )
+    adversarial: AdversaryOptions | None = Field(
+        default=None, description="Whether a discriminator pays the agent afterwards for deciding as it would."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a discriminator that there is not: files of a training without stay as they always were."""
+        told: dict[str, Any] = handler(self)
+        if told.get("adversarial") is None:
+            told.pop("adversarial", None)
+        return told
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Self:
+        if self.policy in ([], ""):
+            raise ValueError("learning.imitation.policy is empty, expected the name of a policy")
+        if self.iterations is None and self.adversarial is None:
+            raise ValueError("learning.imitation needs iterations, or adversarial, or both")
+        return self
 
 
 class EpisodeOptions(Block):
@@ -150,7 +196,7 @@ class LearningOptions(Block):
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     imitation: ImitationOptions | None = Field(
-        default=None, description="Whom the agent imitates in the first iterations; null: nobody."
+        default=None, description="Whom the agent imitates, at first or all the time; null: nobody."
     )
     distributed: DistributedOptions | None = Field(
         default=None, description="How several workers learn together; null: there is one."

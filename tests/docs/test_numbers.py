@@ -70,3 +70,12 @@ def test_means_of_ten_trainings_are_those_claimed(name: str, said: str):
     (quoted,) = re.findall(said, row)
     claimed = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
     assert any(f"{value.value:.1f}" == quoted for value in claimed.values())
+
+
+def test_what_is_said_of_the_ablation_in_the_dissertations_world_is_what_was_claimed():
+    found = read_reference(shipped_experiments()["dissertation-ablation"] / "reference.csv", 0.0)
+    (line,) = [line for line in EXPERIMENTS.splitlines() if "| `dissertation-ablation` |" in line]
+    for name in ("ppo", "ppo-gan", "ppo-attention", "ppo-attention-gan"):
+        rows = [f"{name}, all trainings{end}" for end in ("", ", lower end", ", upper end")]
+        value, low, high = (f"{found[row, 'ratio to f2, best on the first half'].value:.2f}" for row in rows)
+        assert f"{value} [{low}, {high}]" in line

@@ -7,12 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import hdrl
 from hdrl.errors import HdrlError
 from hdrl.experiment import resumed_options, run_experiment
 from hdrl.experiment.run.inputs import read_options
 from hdrl.learn.checkpoint import load_checkpoint
+from hdrl.settings.batch.platform import read_platform
+from hdrl.settings.batch.workload import read_workload
 
 LEARNING: dict[str, Any] = {
     "environment": "job_pick",
@@ -76,6 +80,77 @@ def test_it_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
     assert str(one["modules"]) == str(other["modules"])
 
 
+ADVERSARIAL: dict[str, Any] = {"policy": ["saf+easy_priority", "sjf+easy_priority"], "adversarial": {"weight": 0.1}}
+
+
+def test_a_discriminator_is_resumed_to_the_same_bytes_and_stops_paying(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "imitation": ADVERSARIAL | {"iterations": 1, "adversarial": {"weight": 0.1, "iterations": 3}},
+        "settings": LEARNING["settings"] | {"n_epochs": 1},
+        "checkpoint_every": 1,
+    }
+    run_experiment(options_of(tmp_path, **changes, iterations=5), out=tmp_path / "whole")
+    run_experiment(options_of(tmp_path, **changes, iterations=3), out=tmp_path / "parts")
+    assert "adversary" in load_checkpoint(tmp_path / "parts" / "checkpoint.pt").training["learner"]
+    run_experiment(resumed_options(tmp_path / "parts", ["learning.iterations=5"]), out=tmp_path / "parts", resumes=True)
+    for name in ("training.csv", "episodes.csv", "model.pt"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    table = table_of(tmp_path / "whole")
+    assert [bool(row["imitation_loss"]) for row in table] == [True] + [False] * 4
+    assert [bool(row["discriminator_loss"]) for row in table] == [False] + [True] * 3 + [False]
+
+
+def bursts(path: Path) -> Path:
+    """Write a log of bursts of six jobs on one processor, of which the shortest should always come first."""
+    draws = np.random.default_rng(1)
+    run_s = [int(one) for one in draws.permuted(np.tile([20, 100, 300, 600, 1000, 2000], (100, 1)), axis=1).reshape(-1)]
+    jobs = [f"{n + 1} {n // 6 * 10**5} -1 {one} 1 -1 -1 1 {one} -1 1 1 1 1 1 1 -1 -1" for n, one in enumerate(run_s)]
+    path.write_text("; MaxProcs: 1\n" + "\n".join(jobs) + "\n")
+    return path
+
+
+def test_an_agent_that_is_paid_for_imitation_alone_finds_the_best_order(tmp_path: Path) -> None:
+    """Without discount of the future, the objective, which comes in the last step, teaches nothing about the others."""
+    learning: dict[str, Any] = {
+        "arguments": {"backfilling": "easy_priority", "max_jobs": 8},
+        "imitation": {"policy": ["fcfs+easy_priority", "sjf+easy_priority"], "adversarial": {"weight": 1.0}},
+        "settings": LEARNING["settings"] | {"gamma": 0.0, "minibatch_size": 64, "lr": 0.01},
+        "episodes": {"n_jobs": 6, "start": "consecutive", "train": [0.0, 0.9], "test": [0.9, 1.0]},
+        "iterations": 16,
+    }
+    platform = read_platform("homogeneous:1")
+    log = bursts(tmp_path / "bursts.swf")
+    options = options_of(tmp_path, **learning).changed(workload_file_path=str(log), platform_file_path="homogeneous:1")
+    result = run_experiment(options, out=tmp_path / "out")
+    table = table_of(tmp_path / "out")
+    assert float(table[0]["expert_agreement"]) < 0.5
+    assert float(table[-1]["expert_agreement"]) > 0.9
+    test = read_workload(log, platform, memory="none", bandwidth="none").window(540, 60)
+    best, first = (hdrl.simulate(platform, test, policy, energy=False) for policy in ("sjf+easy", "fcfs+easy"))
+    assert result.training is not None
+    assert result.training.trace is not None
+    waits_s = [hdrl.compute_metrics(one)["mean_wait_s"] for one in (result.training.trace, best, first)]
+    assert waits_s[0] == pytest.approx(waits_s[1], rel=1e-3)
+    assert waits_s[2] > 1.3 * waits_s[1]
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "reinforce"])
+def test_other_agents_are_paid_for_imitation_too(tmp_path: Path, algorithm: str) -> None:
+    learning: dict[str, Any] = {
+        "arguments": {"backfilling": "easy_priority", "max_jobs": 8},
+        "imitation": {"policy": "sjf+easy_priority", "adversarial": {"network": "kernel"}},
+        "algorithm": algorithm,
+        "settings": {"network": "kernel"},
+        "episodes": {"n_jobs": 6, "test": [0.9, 1.0]},
+        "iterations": 2,
+    }
+    log = bursts(tmp_path / "bursts.swf")
+    options = options_of(tmp_path, **learning).changed(workload_file_path=str(log), platform_file_path="homogeneous:1")
+    run_experiment(options, out=tmp_path / "out")
+    assert all(0.0 < float(row["discriminator_loss"]) < 2.0 for row in table_of(tmp_path / "out"))
+    assert all(float(row["payment"]) != 0.0 for row in table_of(tmp_path / "out"))
+
+
 def test_windows_are_filtered_in_training_alone(tmp_path: Path) -> None:
     filtered = {**LEARNING["episodes"], "filter": {"priority": "sjf", "range": [1.2, 40.0]}}
     made = options_of(tmp_path, episodes=filtered, iterations=2, imitation=None, validation_every=2)
@@ -105,6 +180,13 @@ def test_options_without_say_nothing_of_it(tmp_path: Path) -> None:
             "expected the smaller value first",
         ),
         ({"imitation": None, "episodes": {"n_jobs": 32, "filter": {"priority": "sfj"}}}, "did you mean 'sjf'"),
+        ({"imitation": {"policy": "saf+easy"}}, "needs iterations, or adversarial, or both"),
+        ({"imitation": {"policy": [], "iterations": 1}}, "policy is empty"),
+        (
+            {"imitation": ADVERSARIAL, "algorithm": "dqn", "settings": {}},
+            "DQN does not learn from steps in their order",
+        ),
+        ({"imitation": {"policy": "saf+easy", "adversarial": {"network": "kernl"}}}, "did you mean 'kernel'"),
         ({"arguments": {"guide": "saf+easy"}}, "learning.arguments has no key 'guide'"),
         ({"distributed": {"scheme": "sync"}}, "expected no learning.distributed"),
     ],

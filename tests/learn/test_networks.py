@@ -10,7 +10,10 @@ from hdrl.learn.masking import ILLEGAL, entropy_of, mask_logits, random_legal, s
 
 TABLE = (6, 3)
 N_ROWS = 6
-SHAPES = {"sequence": (7,), **dict.fromkeys(("dissertation_small", "dissertation_deep", "dissertation_large"), (64,))}
+SHAPES = {
+    "sequence": (7,),
+    **dict.fromkeys((f"dissertation_{name}" for name in ("small", "deep", "large", "attention")), (64,)),
+}
 """Observations of networks that do not take tables."""
 
 
@@ -223,6 +226,7 @@ def test_samples_follow_the_probabilities_and_never_the_illegal() -> None:
         ("small", (64, 32, 16, 8, 10, 1)),
         ("deep", (64, 32, 32, 32, 32, 10, 1)),
         ("large", (128, 128, 128, 128, 10, 1)),
+        ("attention", (64, 32, 16, 8, 10, 1)),
     ],
 )
 def test_the_networks_of_the_dissertation_have_its_sizes(critic: str, sizes: tuple[int, ...]) -> None:
@@ -231,8 +235,10 @@ def test_the_networks_of_the_dissertation_have_its_sizes(critic: str, sizes: tup
     network = make(f"dissertation_{critic}", shape, n_rows)
     layers = list(zip((*shape, *sizes[:-1]), sizes, strict=True))
     assert sum(one.numel() for one in network.critic_parameters()) == sum(n * m + m for n, m in layers)
-    kernel = sum(n * m + m for n, m in ((n_nodes, 10), (20, 64), (64, 32), (32, 16), (16, 10), (10, 1)))
-    assert sum(one.numel() for one in network.actor_parameters()) == kernel
+    # Attention: queries, keys and values by a layer of its own, then by that of the heads, and one that merges them.
+    layers = 3 * [(20, 32)] + 4 * [(32, 32)] + [(32, 16)] if critic == "attention" else [(20, 64), (64, 32), (32, 16)]
+    actor = sum(n * m + m for n, m in ((n_nodes, 10), *layers, (16, 10), (10, 1)))
+    assert sum(one.numel() for one in network.actor_parameters()) == actor
     seen = torch.randn((3, *shape), generator=torch.Generator().manual_seed(1))
     mask = torch.ones((3, n_rows), dtype=torch.bool)
     mask[:, 5] = False
@@ -245,6 +251,13 @@ def test_the_networks_of_the_dissertation_have_its_sizes(critic: str, sizes: tup
     other[:, -1] += 1.0
     assert not torch.allclose(network.logits(other, mask)[:, 0], before[:, 0])
     assert network.values(seen, mask).shape == (3,)
+    # Attention looks at the other rows of the same observation, but not at those without a job, nor at other batches'.
+    beside, absent = seen.clone(), seen.clone()
+    beside[0, 30:40] += 1.0
+    absent[0, 50:60] += 1.0
+    is_same = torch.isclose(network.logits(beside, mask)[:, 0], before[:, 0], atol=1e-7)
+    assert is_same.tolist() == [critic != "attention", True, True]
+    torch.testing.assert_close(network.logits(absent, mask), before)
 
 
 def test_the_networks_of_the_dissertation_refuse_tables() -> None:

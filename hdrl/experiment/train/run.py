@@ -20,6 +20,7 @@ from hdrl.experiment.run.inputs import RESUME_FILE
 from hdrl.experiment.run.insights import INSIGHTS_FILE, LOGGER
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.decisions import DECISION_FILES, DecisionLog
+from hdrl.experiment.train.imitating import imitation_of
 from hdrl.experiment.train.learning import (
     check_options_of,
     device_of,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from hdrl.experiment.run.progress import Progress
     from hdrl.learn.agent import Agent
     from hdrl.learn.library import Expert
-    from hdrl.learn.train import Imitation, Trainer
+    from hdrl.learn.train import Trainer
     from hdrl.options.distributed import DistributedOptions
 
 CHECKPOINT_FILE = "checkpoint.pt"
@@ -276,27 +277,9 @@ class TrainingRun:
             envs.close()
             return self._several(made, distributed, on)
         with blamed(self.choice.path):
-            return Trainer(made, envs, seed=stream_seed(options.seed, "train"), imitation=self._imitation(made, envs))
-
-    def _imitation(self, agent: Agent, envs: Any) -> Imitation | None:
-        """Return whom the agent imitates first, ``None`` if nobody asks for it."""
-        from hdrl.learn.agent import Agent as Base
-        from hdrl.learn.train import Imitation
-
-        options, asked = self.options, self.options.learning.imitation
-        if asked is None:
-            return None
-        n_iterations = options.runs * options.learning.iterations
-        if type(agent).imitate is Base.imitate:
-            raise OptionsError(
-                f"{options.where}: learning.imitation: {type(agent).__name__} cannot imitate, expected ppo"
+            return Trainer(
+                made, envs, seed=stream_seed(options.seed, "train"), imitation=imitation_of(options, made, envs)
             )
-        if asked.iterations > n_iterations:
-            raise OptionsError(
-                f"{options.where}: learning.imitation.iterations is {asked.iterations}, expected at most the"
-                f" {n_iterations} of the training"
-            )
-        return Imitation(asked.iterations, envs.guide_actions)
 
     def _several(
         self, agent: Agent, distributed: DistributedOptions, on: str

@@ -2,7 +2,8 @@
 
 ``mlp`` takes any observation; ``kernel`` and ``attention`` take tables with a row for each job; ``sequence`` takes a
 share of time and ids of layers; ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` are the networks of HDeepRM's
-example agents; ``dissertation_small``, ``..._deep`` and ``..._large`` those of a dissertation, by their critics.
+example agents; ``dissertation_small``, ``..._deep`` and ``..._large`` those of a dissertation, by their critics, and
+``dissertation_attention`` the one with attention.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def _sequence(
     return SequenceActorCritic(observation_shape, n_actions, generator, has_critic=has_critic, n_atoms=n_atoms)
 
 
-def _dissertation(critic: str) -> Builder:
+def _dissertation(name: str, critic: str, *, has_attention: bool = False) -> Builder:
     """Return what makes a network of the dissertation with one of its critics."""
 
     def build(
@@ -206,14 +207,17 @@ def _dissertation(critic: str) -> Builder:
     ) -> ActorCritic:
         del config  # its layers are those of the dissertation
         if n_atoms != 1:
-            raise LearningError(f"network 'dissertation_{critic}' has one number for each action, not {n_atoms}")
-        return DissertationActorCritic(observation_shape, n_actions, generator, critic=critic, has_critic=has_critic)
+            raise LearningError(f"network 'dissertation_{name}' has one number for each action, not {n_atoms}")
+        return DissertationActorCritic(
+            observation_shape, n_actions, generator, critic=critic, has_attention=has_attention, has_critic=has_critic
+        )
 
     return build
 
 
 for _critic in CRITICS:
-    NETWORKS.register(f"dissertation_{_critic}")(_dissertation(_critic))
+    NETWORKS.register(f"dissertation_{_critic}")(_dissertation(_critic, _critic))
+NETWORKS.register("dissertation_attention")(_dissertation("attention", "small", has_attention=True))
 
 
 @_register("hdeeprm_reinforce")

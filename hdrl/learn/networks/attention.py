@@ -14,6 +14,21 @@ from hdrl.learn.networks.layers import ACTIVATIONS, POLICY_GAIN, VALUE_GAIN, lin
 from hdrl.learn.networks.rows import table_shape
 
 
+def attended(queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
+    """Return what each row finds in the others, its heads side by side, shape ``(n, n_rows, n_heads * width)``.
+
+    Parameters
+    ----------
+    queries, keys, values
+        Of each head, shape ``(n, n_heads, n_rows, width)``.
+    present
+        Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
+    """
+    allowed = None if present is None else present[:, None, None, :]
+    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
+    return mixed.transpose(1, 2).flatten(2)
+
+
 class Encoder(nn.Module):
     """Rows that have looked at each other: an embedding, and one layer of multi-head attention added to it.
 
@@ -53,9 +68,7 @@ class Encoder(nn.Module):
         n, n_rows, _ = rows.shape
         embedded: Tensor = self.embed(rows)
         parts = self.project(embedded).view(n, n_rows, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-        allowed = None if present is None else present[:, None, None, :]
-        mixed = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], attn_mask=allowed)
-        merged: Tensor = self.merge(mixed.transpose(1, 2).reshape(n, n_rows, -1))
+        merged: Tensor = self.merge(attended(parts[0], parts[1], parts[2], present))
         return embedded + merged
 
 

@@ -1,4 +1,4 @@
-"""The networks of a dissertation on scheduling by PPO: a kernel for each job that also reads the whole cluster.
+"""The networks of a dissertation on scheduling by PPO: each job, alone or beside the others, and the whole cluster.
 
 LANNDS18/DeepRLScheduler, ``hpc_rl_simulator/agent/models.py`` (2023).
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from hdrl.errors import LearningError
 from hdrl.learn.masking import mask_logits
+from hdrl.learn.networks.attention import attended
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp
 
@@ -17,6 +19,9 @@ N_FEATURES = 10
 """Numbers of a row, of the encoded cluster, and of what both networks end with before their last layer."""
 
 KERNEL_LAYERS = (64, 32, 16, N_FEATURES)
+
+ATTENTION_WIDTH, ATTENTION_HEADS = 32, 4
+AFTER_ATTENTION = (16, N_FEATURES)
 
 CRITICS = {
     "small": (64, 32, 16, 8, N_FEATURES),
@@ -26,14 +31,57 @@ CRITICS = {
 """Layers of the critics by name."""
 
 
+class JobAttention(nn.Module):
+    """Jobs that look at each other: queries, keys and values by a layer each, then attention with several heads.
+
+    Its program let each job look at those in the same row of other observations of the batch (``batch_first`` is not
+    set there); here jobs look at those of their own observation.
+
+    Parameters
+    ----------
+    generator
+        Source of the first weights.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.asks = nn.ModuleList(
+            mlp((2 * N_FEATURES, ATTENTION_WIDTH), generator, is_open=True) for _ in ("queries", "keys", "values")
+        )
+        # As torch.nn.MultiheadAttention has them: a layer each before the heads, one behind them.
+        self.projects = nn.ModuleList(
+            linear(ATTENTION_WIDTH, ATTENTION_WIDTH, generator, 1.0) for _ in ("queries", "keys", "values")
+        )
+        self.merge = linear(ATTENTION_WIDTH, ATTENTION_WIDTH, generator, 1.0)
+        self.after = mlp((ATTENTION_WIDTH, *AFTER_ATTENTION), generator, is_open=True)
+
+    def forward(self, rows: Tensor, present: Tensor | None) -> Tensor:
+        """Return ten numbers for each row, shape ``(n, n_rows, 10)``.
+
+        Parameters
+        ----------
+        rows
+            Shape ``(n, n_rows, 20)``.
+        present
+            Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
+        """
+        parts = [
+            project(ask(rows)).unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)
+            for ask, project in zip(self.asks, self.projects, strict=True)
+        ]
+        found: Tensor = self.after(self.merge(attended(parts[0], parts[1], parts[2], present)))
+        return found
+
+
 class DissertationActorCritic(ActorCritic):
-    """A kernel gives each row a logit, from the row and from a linear code of the nodes; a critic reads everything.
+    """An actor gives each row a logit, from the rows and from a linear code of the nodes; a critic reads everything.
 
     ========  ================================  ==========================================  =========
     part      input                             layers                                      output
     ========  ================================  ==========================================  =========
     code      a number for each node            10, without activation                      ten numbers
     actor     a row of ten, and that code       64, 32, 16, 10, the same for all rows; 1    its logit
+    or        the same                          `JobAttention`: 32 (4 heads), 16, 10; 1     its logit
     critic    all rows and all nodes            one of `CRITICS`, the last without
                                                 activation; 1                               the value
     ========  ================================  ==========================================  =========
@@ -48,6 +96,8 @@ class DissertationActorCritic(ActorCritic):
         Source of the first weights.
     critic
         A name of `CRITICS`.
+    has_attention
+        Whether the actor looks at each job beside the others.
     has_critic
         Whether there is a critic.
 
@@ -64,19 +114,26 @@ class DissertationActorCritic(ActorCritic):
         generator: torch.Generator,
         *,
         critic: str = "small",
+        has_attention: bool = False,
         has_critic: bool = True,
     ) -> None:
         super().__init__()
         n_nodes = observation_shape[0] - N_FEATURES * n_actions
         if len(observation_shape) != 1 or n_nodes < 1:
+            name = "attention" if has_attention else critic
             raise LearningError(
-                f"network 'dissertation_{critic}' needs observations of ten numbers for each of {n_actions} actions and"
+                f"network 'dissertation_{name}' needs observations of ten numbers for each of {n_actions} actions and"
                 f" some more for nodes, as JobPick with compatibility 'dissertation' gives them;"
                 f" found shape {observation_shape}"
             )
         self.has_critic, self.n_rows = has_critic, n_actions
         self.code = mlp((n_nodes, N_FEATURES), generator)
-        self.kernel = mlp((2 * N_FEATURES, *KERNEL_LAYERS), generator, is_open=True)
+        self.kernel = nn.Sequential()
+        self.attention: JobAttention | None = None
+        if has_attention:
+            self.attention = JobAttention(generator)
+        else:
+            self.kernel = mlp((2 * N_FEATURES, *KERNEL_LAYERS), generator, is_open=True)
         self.head = linear(N_FEATURES, 1, generator, POLICY_GAIN)
         self.critic = nn.Sequential()
         if has_critic:
@@ -88,8 +145,16 @@ class DissertationActorCritic(ActorCritic):
         n_seen = self.n_rows * N_FEATURES
         rows = observations[:, :n_seen].reshape(-1, self.n_rows, N_FEATURES)
         code = self.code(observations[:, n_seen:]).unsqueeze(1).expand(-1, self.n_rows, -1)
-        logits: Tensor = self.head(self.kernel(torch.cat([rows, code], dim=-1))).squeeze(-1)
+        rows = torch.cat([rows, code], dim=-1)
+        numbers = self.kernel(rows) if self.attention is None else self._attended(self.attention, rows, mask)
+        logits: Tensor = self.head(numbers).squeeze(-1)
         return mask_logits(logits, mask)
+
+    def _attended(self, attention: JobAttention, rows: Tensor, mask: Tensor | None) -> Tensor:
+        """Return ten numbers for each row; those behind the last one that is legal anywhere are not looked at."""
+        n_used = self.n_rows if mask is None else int(mask.any(0).nonzero().max()) + 1
+        numbers: Tensor = attention(rows[:, :n_used], None if mask is None else mask[:, :n_used])
+        return pad(numbers, (0, 0, 0, self.n_rows - n_used))
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each observation."""

@@ -3,31 +3,45 @@
 It judged by five windows of 10,000 jobs. They were not drawn: the first begins where the first 60 % of the log end, the
 others 15,000 jobs apart. With them its published numbers for smallest and SJF on SDSC-BLUE come out; those for FCFS and
 F1 depend on what it drew.
+
+Agents that hdrl trains in its world are judged by more and shorter windows, beside priorities under the same rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
+from hdrl.errors import SimulationError, WorkloadError
 from hdrl.setting import Place, Playable
+from hdrl.settings.batch.learned_protocols import first_episodes
 from hdrl.settings.batch.protocols import PROTOCOLS
+from hdrl.windows import range_of_shares, side_by_side
 
 if TYPE_CHECKING:
     from hdrl.envs.episodes import Window
     from hdrl.settings.batch.envs.dissertation import NodeJobs
+    from hdrl.settings.batch.platform.model import Platform
+    from hdrl.settings.batch.workload.model import Workload
 
 SDSC_BLUE = "SDSC-BLUE-2000-4.2-cln.swf.gz"
+SDSC_BLUE_PROCS, SDSC_BLUE_NODES = 1152, 144
 
 BASELINES = {"FCFS": "fcfs", "SJF": "sjf", "smallest": "smallest", "F1": "f1"}
 """The baselines of its table, and their names here."""
 
 PUBLISHED = {"PPO": 95.9, "smallest": 289.5, "SJF": 498.0, "FCFS": 2727.0, "F1": 3085.0}
 """Mean bounded slowdown on SDSC-BLUE, from its files with a line for each job."""
+
+HPC2N = "HPC2N-2002-2.2-cln.swf.gz"
+
+PUBLISHED_HPC2N = {"PPO": 145.8, "smallest": 436.8, "SJF": 841.2, "F1": 1182.0, "FCFS": 1187.0}
+PUBLISHED_HPC2N_BACKFILLING = {"PPO": 118.0, "smallest": 434.9, "SJF": 835.0, "F1": 1043.0, "FCFS": 1015.0}
+"""The same on HPC2N; its PPO learned without backfilling."""
 
 JUDGED_FROM, N_WINDOWS, WINDOW_JOBS, STRIDE = 0.6, 5, 10_000, 15_000
 
@@ -72,13 +86,44 @@ def dissertation_sdsc_blue(traces: Mapping[str, Path], models: Sequence[Playable
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs/stage-4/SDSC-BLUE``.
     """
     del models
+    return _table(traces[SDSC_BLUE], PUBLISHED)
+
+
+@PROTOCOLS.register("dissertation-hpc2n")
+def dissertation_hpc2n(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return the same as `dissertation_sdsc_blue` on HPC2N.
+
+    Parameters
+    ----------
+    traces
+        Holds ``HPC2N-2002-2.2-cln.swf.gz``.
+    models
+        Not used: a protocol of fixed priorities.
+
+    References
+    ----------
+    LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs``, files of HPC2N.
+    """
+    del models
+    return _table(traces[HPC2N], PUBLISHED_HPC2N, PUBLISHED_HPC2N_BACKFILLING)
+
+
+def _table(log: Path, *published: Mapping[str, float]) -> dict[Place, float]:
+    """Return its table of a log: what it published, without and perhaps with backfilling, and what is found."""
     from hdrl.settings.batch.envs.dissertation import ERRORS, node_jobs
 
-    jobs = node_jobs(traces[SDSC_BLUE])
+    jobs = node_jobs(log)
     windows = judged_windows(jobs.n_jobs, jobs.name)
     busy = [error for error in ERRORS if error != "skip_row_first"]
-    found: dict[Place, float] = {(name, "published"): value for name, value in PUBLISHED.items()}
+    columns = ("published", "published, its backfilling")
+    found: dict[Place, float] = {
+        (name, column): value
+        for column, numbers in zip(columns, published, strict=False)
+        for name, value in numbers.items()
+    }
     found |= _played(jobs, windows, "with its errors", list(ERRORS))
+    if len(published) > 1:
+        found |= _played(jobs, windows, "with its errors, its backfilling", list(ERRORS), backfills=True)
     found |= _played(jobs, windows, "without the skip row", busy)
     found |= _played(jobs, windows, "without any error", [])
     found |= _played(jobs, windows, "without any error, its backfilling", [], backfills=True)
@@ -117,3 +162,90 @@ def _under_easy(jobs: NodeJobs, windows: Sequence[Window]) -> dict[Place, float]
         (title, "EASY"): float(results[baseline]["mean_bounded_slowdown"].mean())
         for title, baseline in BASELINES.items()
     }
+
+
+CHOSEN_UNTIL, HELD_OUT_JOBS, N_HELD_OUT = 0.5, 512, 48
+"""Share of the log on which the opponent is chosen; jobs of a window, and windows of each part."""
+
+
+@PROTOCOLS.register("dissertation-held-out")
+def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return how models of the dissertation's world do on the last 40 % of SDSC-BLUE, beside fair priorities.
+
+    Priorities choose among all waiting jobs, a chosen job blocks the machine, and nobody overtakes, for all alike. The
+    opponent is that which is best on windows of the first half. Ratios are geometric means over windows, with intervals
+    over windows and trainings.
+
+    Parameters
+    ----------
+    traces
+        Holds ``SDSC-BLUE-2000-4.2-cln.swf.gz``.
+    models
+        Models of its world, one for each seed.
+    """
+    from hdrl.metrics.statistics import Bootstrap
+    from hdrl.settings.batch.envs.dissertation import GUIDES, node_jobs, play_order, shared_arrays
+    from hdrl.settings.batch.platform.reader import read_platform
+    from hdrl.settings.batch.workload.read import read_workload
+
+    platform = read_platform(f"homogeneous:{SDSC_BLUE_PROCS}")
+    log = read_workload(traces[SDSC_BLUE], platform, memory="none", bandwidth="none", estimates="log")
+    jobs = node_jobs(log, platform, n_nodes=SDSC_BLUE_NODES)
+    shared = shared_arrays(jobs, frozenset())
+
+    def values_of(order: int, windows: Sequence[Window]) -> NDArray[np.float64]:
+        return np.array([one.scores["mean_bounded_slowdown"] for one in play_order(jobs, windows, order, shared)])
+
+    early, late = (_side_by_side(jobs.n_jobs, part) for part in ((0.0, CHOSEN_UNTIL), (JUDGED_FROM, 1.0)))
+    opponent = min(GUIDES, key=lambda name: float(np.log(values_of(GUIDES[name], early)).mean()))
+    own = np.column_stack([_values_of_model(model, log, platform, late) for model in models])
+    others = {name: values_of(order, late) for name, order in GUIDES.items()}
+    bootstrap = Bootstrap(np.zeros(len(late), dtype=np.int64))
+    found: dict[Place, float] = {("all trainings", "mean_bounded_slowdown"): float(own.mean())}
+    references = {
+        f"ratio to {opponent}, best on the first half": others[opponent],
+        "ratio to the best of each window": np.min(list(others.values()), axis=0),
+    }
+    for column, reference in references.items():
+        ratio = bootstrap.ratio(own, reference)
+        for end, value in zip(("", ", lower end", ", upper end"), ratio, strict=True):
+            found[f"all trainings{end}", column] = value
+    to_opponent = next(iter(references))
+    for number, values in enumerate(own.T, start=1):
+        found[f"training {number}", to_opponent] = float(np.exp(np.log(values / others[opponent]).mean()))
+    return found | {(name, "mean_bounded_slowdown"): float(values.mean()) for name, values in others.items()}
+
+
+def _side_by_side(n_jobs: int, part: tuple[float, float]) -> list[Window]:
+    """Return windows of a part, spread evenly."""
+    from hdrl.envs.episodes import Window
+
+    places = range_of_shares(part, n_jobs, what="part", items="jobs")
+    return [Window(0, start, HELD_OUT_JOBS) for start in side_by_side(places, HELD_OUT_JOBS, N_HELD_OUT)]
+
+
+def _values_of_model(
+    model: Playable, log: Workload, platform: Platform, windows: Sequence[Window]
+) -> NDArray[np.float64]:
+    """Return the mean bounded slowdown of each window under a model, which takes its best actions."""
+    from hdrl.learn.threads import torch_threads
+    from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
+
+    arguments = {name: value for name, value in model.environment["arguments"].items() if name != "compatibility"}
+    starts = [window.start for window in windows]
+    envs = DissertationVectorEnv(
+        len(windows), workload=log, platform=platform, n_jobs=HELD_OUT_JOBS, start=starts, **arguments
+    )
+    with torch_threads(1):  # products this small are slower with more
+        episodes = {"episode": np.arange(len(windows))}
+        values = first_episodes(model, envs, episodes, lambda row, info: _told(info, row))
+    envs.close()
+    return np.array(values)
+
+
+def _told(info: Mapping[str, Any], row: int) -> float:
+    """Return the mean bounded slowdown of an episode that has ended, in which every job was run."""
+    episode = info["episode"]
+    if episode["n_run"][row] != HELD_OUT_JOBS:
+        raise SimulationError(f"{HELD_OUT_JOBS - episode['n_run'][row]:g} of {HELD_OUT_JOBS} jobs were never run")
+    return float(episode["mean_bounded_slowdown"][row])

@@ -7,12 +7,11 @@ for networks would be another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdrl.setting import Place, Playable
 from hdrl.settings.batch.evolution_protocols import (
@@ -30,8 +29,9 @@ from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.windows import side_by_side
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
     from hdrl.settings.batch.envs.window_judge import JudgedLog
+
+T = TypeVar("T")
 
 GENERALIST = "es-generalist"
 
@@ -113,7 +113,12 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
     )
     try:
         with torch_threads(1):  # products this small are slower with more
-            started_s = _start_dates(model, envs, np.array(starts) - warm_up)
+            started_s = first_episodes(
+                model,
+                envs,
+                {"start": np.array(starts) - warm_up},
+                lambda row, _info: envs.trace(row).records["start_s"].copy(),
+            )
     finally:
         envs.close()
     values, columns = [], envs.inputs.columns
@@ -124,18 +129,32 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
     return values
 
 
-def _start_dates(model: Playable, envs: JobPickVectorEnv, starts: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-    """Return when the jobs of each window start, in seconds; a row that is done draws others until all are."""
+def first_episodes(
+    model: Playable, envs: Any, options: Mapping[str, Any], told: Callable[[int, Mapping[str, Any]], T]
+) -> list[T]:
+    """Return what is told of the first episode of each row; a row that is done plays others until all are.
+
+    Parameters
+    ----------
+    model
+        Who decides, by its best actions.
+    envs
+        A batch of environments like that of its training.
+    options
+        What the first episodes are: options of the reset.
+    told
+        Gives what is told of an episode that has just ended: of its row, with the info of that step.
+    """
     import torch
 
     agent = model.agent(envs)
-    found: list[NDArray[np.float64] | None] = [None] * envs.num_envs
-    observations, info = envs.reset(seed=0, options={"start": starts})
-    while any(one is None for one in found):
+    found: dict[int, T] = {}
+    observations, info = envs.reset(seed=0, options=dict(options))
+    while len(found) < envs.num_envs:
         mask = torch.from_numpy(info["action_mask"] != 0)
         actions = agent.act(torch.from_numpy(observations), mask, explore=False).actions.numpy()
         observations, _, ended, _, info = envs.step(actions)
         for row in np.flatnonzero(ended).tolist():
-            if found[row] is None:
-                found[row] = envs.trace(row).records["start_s"].copy()
-    return [one for one in found if one is not None]
+            if row not in found:
+                found[row] = told(row, info)
+    return [found[row] for row in range(envs.num_envs)]

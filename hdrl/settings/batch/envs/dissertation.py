@@ -69,6 +69,9 @@ BASELINES: Mapping[str, int] = MappingProxyType(
 )
 """Its baselines."""
 
+GUIDES: Mapping[str, int] = MappingProxyType({**BASELINES, "f2": kernel.BY_F2})
+"""Orders of jobs whose choices agents may imitate."""
+
 SCORES: Mapping[str, int] = MappingProxyType(
     {
         "mean_bounded_slowdown": kernel.BOUNDED_SLOWDOWN,
@@ -491,14 +494,39 @@ def play_baseline(
         raise UnknownName("baseline of the dissertation", baseline, BASELINES)
     chosen = read_errors(errors)
     shared = shared_arrays(jobs, chosen, backfills=backfills)
+    return play_order(jobs, windows, BASELINES[baseline], shared, chosen, seed=seed)
+
+
+def play_order(
+    jobs: NodeJobs,
+    windows: Sequence[Window],
+    order: int,
+    shared: dict[str, NDArray[Any]],
+    errors: frozenset[str] = frozenset(),
+    *,
+    seed: int = 0,
+) -> list[Outcome]:
+    """Run windows of a log under an order of jobs.
+
+    Parameters
+    ----------
+    jobs, windows, seed
+        See `play_baseline`.
+    order
+        A number of `GUIDES`.
+    shared
+        What `shared_arrays` returned.
+    errors
+        Which errors are reproduced, the same as there.
+    """
     world = kernel.blank(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)
-    entries.play(world, BASELINES[baseline])
+    entries.play(world, order)
     outcomes = []
     for row, window in enumerate(windows):
         start_s = world.start_s[row, : window.n_jobs].copy()
-        scores = scores_of(jobs, window, start_s, float(world.now_s[row]), chosen)
+        scores = scores_of(jobs, window, start_s, float(world.now_s[row]), errors)
         outcomes.append(Outcome(start_s, scores))
     return outcomes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,15 +22,19 @@ from hdrl.errors import OptionsError, suggest
 from hdrl.settings.batch.dissertation import entries
 from hdrl.settings.batch.dissertation import world as kernel
 from hdrl.settings.batch.envs.dissertation import (
+    GUIDES,
     REWARDS,
     SCORES,
     node_jobs,
+    play_order,
     put_window,
     read_errors,
     scores_of,
     shared_arrays,
     whole_nodes,
 )
+from hdrl.settings.batch.envs.guides import Guides
+from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
 from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import pool_trace, with_unrun
 from hdrl.settings.batch.platform import read_platform
@@ -102,6 +106,9 @@ class DissertationVectorEnv(NativeVectorEnv):
     backfilling
         ``"none"``, or ``"expected"``: jobs that are expected to end before the chosen one can start may overtake it, in
         the order of submission.
+    guide
+        An order of jobs, or several, whose choices among the jobs seen `guide_actions` tells: names of
+        `envs.dissertation.GUIDES`. Of several, in each episode that which is best in its jobs, by the objective.
     errors
         What the original gets wrong and is reproduced, names of `envs.dissertation.ERRORS`; ``None``: all but
         ``true_run_times``. Those that concern its baselines alone change nothing here.
@@ -137,6 +144,7 @@ class DissertationVectorEnv(NativeVectorEnv):
         reward: str = "sigmoid",
         sigmoid_scale: float = 100.0,
         backfilling: str = "none",
+        guide: str | Sequence[str] | None = None,
         errors: Iterable[str] | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
@@ -174,6 +182,8 @@ class DissertationVectorEnv(NativeVectorEnv):
             sigmoid_scale=float(sigmoid_scale),
             backfills=backfilling != "none",
         )
+        self._orders = [number_of("policy to imitate", name, GUIDES) for name in names_of_guides(guide)]
+        self._guides = Guides(len(self._orders), self._guide_choices, self._guide_costs)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._world = kernel.blank(shared, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
@@ -230,6 +240,33 @@ class DissertationVectorEnv(NativeVectorEnv):
         return {**own, "windows": self._windows}
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
+
+    def guide_actions(self) -> NDArray[np.int64]:
+        """Return which row the order ``guide`` would choose now, shape ``(num_envs,)``; 0 after an end.
+
+        Of several orders, it is in each environment that which is best in the jobs of its episode.
+
+        Raises
+        ------
+        OptionsError
+            If there is none.
+        """
+        if not self._orders:
+            raise OptionsError("guide is missing: no order whose choices could be told")
+        return self._guides.actions([self.window(row) for row in range(self.num_envs)])
+
+    def _guide_choices(self, number: int) -> NDArray[np.int64]:
+        rows = np.zeros(self.num_envs, dtype=np.int64)
+        entries.guide(self._world, self._orders[number], rows)
+        return rows
+
+    def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:
+        """Return the score of windows under an order that looks at all waiting jobs, negative where more is better."""
+        shared = {name: array for name, array in self._world._asdict().items() if name in kernel.SHARED}
+        shared["flags"] = np.zeros_like(shared["flags"])
+        outcomes = play_order(self.jobs, windows, self._orders[number], shared)
+        scores = np.array([outcome.scores[self.objective] for outcome in outcomes])
+        return -scores if self.objective == "utilization" else scores
 
     def window(self, row: int) -> Window:
         """Return which jobs the episode of a row holds.

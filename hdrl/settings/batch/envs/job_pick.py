@@ -18,6 +18,7 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.errors import OptionsError
+from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
 from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
@@ -109,7 +110,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
     features
         Names of further features, see `envs.job_pick_options.FEATURES`.
     guide
-        A policy of EASY whose choices `guide_actions` tells: what agents may imitate.
+        A policy of EASY whose choices `guide_actions` tells: what agents may imitate. Of several, in each episode that
+        which is best in its jobs, by the objective.
     keeps
         A priority, and from which to which value of the objective under it: other windows are not drawn. Without the
         two values, from the median to twice the mean of 100 windows.
@@ -179,7 +181,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         max_jobs: int = 128,
         order: str = "fcfs",
         features: Iterable[str] = (),
-        guide: str | None = None,
+        guide: str | Sequence[str] | None = None,
         keeps: Sequence[Any] | None = None,
         skip: bool = False,
         may_hold: bool = False,
@@ -258,6 +260,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
         self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
         self._pay = PickPay(self.options, self.num_envs)
         self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
+        settings = self._shared["settings"]
+        self._guides = JobPickGuides(self.options, self._pay, settings, self._pool, self._filled_pool)
 
     def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
         network = self.options.network
@@ -265,11 +269,17 @@ class JobPickVectorEnv(RowPickVectorEnv):
             n_envs,
             n_jobs,
             network=network,
-            weights=self.options.weights,
             n_sums=most_groups(n_jobs),
             **self._shared,
             **outputs,
         )
+
+    def _filled_pool(self, windows: Sequence[Window]) -> OrderState:
+        """Return a pool whose environments are about to begin some windows."""
+        pool = self._new_pool(len(windows), max(window.n_jobs for window in windows))
+        for row, window in enumerate(windows):
+            self._set_window(pool, row, window)
+        return pool
 
     def _plain_pool(self, n_envs: int, n_jobs: int) -> OrderState:
         """Return a pool in which nothing is predicted, for priorities that go by requested times."""
@@ -357,7 +367,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         """Scalars that stay as they are, so that nothing is saved of them."""
         held = frozenset() if self.options.may_hold else {"n_held"}
         procs = frozenset() if len({one.n_cores for one in self.inputs.platforms}) > 1 else {"n_procs"}
-        weighed = frozenset() if self.options.guide is not None else {"is_weighed"}
+        weighed = frozenset() if self.options.guides else {"is_weighed"}
         return self._pay.unused | held | procs | weighed
 
     def _state_arrays(self) -> StateDict:
@@ -416,14 +426,16 @@ class JobPickVectorEnv(RowPickVectorEnv):
     def guide_actions(self) -> NDArray[np.int64]:
         """Return what the policy ``guide`` would do now in each row, shape ``(num_envs,)``; 0 after an end.
 
+        Of several policies, it is in each row that which is best in the jobs of its episode.
+
         Raises
         ------
         OptionsError
             If there is none.
         """
-        if self.options.guide is None:
+        if not self.options.guides:
             raise OptionsError("guide is missing: no policy whose choices could be told")
-        return entries.guide_rows(self._lent, self.num_envs)
+        return self._guides.actions([self.window(row) for row in range(self.num_envs)])
 
     def run_priorities(
         self, priorities: str | Sequence[str], windows: Sequence[Window] | None = None

@@ -115,8 +115,10 @@ class JobPickOptions:
     Attributes
     ----------
     commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility, \
-    predictor, scaled_columns, may_hold, guide
+    predictor, scaled_columns, may_hold
         See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
+    guides
+        The policies whose choices can be told.
     """
 
     commitment: str
@@ -132,21 +134,12 @@ class JobPickOptions:
     predictor: str = DEFAULT_PREDICTOR
     scaled_columns: bool = True
     may_hold: bool = False
-    guide: PolicyPair | None = None
+    guides: tuple[PolicyPair, ...] = ()
 
     @property
     def predicts(self) -> bool:
         """Whether run times are predicted."""
-        return not PREDICTED.isdisjoint(self.features) or self._guide_predicts
-
-    @property
-    def _guide_predicts(self) -> bool:
-        return self.guide is not None and self.guide.rule.predictor != kernel_codes.PREDICT_NOTHING
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """The weights of the policy whose choices are told; empty without."""
-        return np.array(() if self.guide is None else self.guide.rule.weights, dtype=np.float64)
+        return not PREDICTED.isdisjoint(self.features) or any(map(_predicts, self.guides))
 
     @property
     def network(self) -> NDArray[np.float64]:
@@ -210,10 +203,6 @@ class JobPickOptions:
         s["max_jobs"] = self.max_jobs
         s["n_features"] = self.n_features
         s["predictor"] = PREDICTORS[self.predictor].code if self.predicts else kernel_codes.PREDICT_NOTHING
-        if self.guide is not None:
-            s["guide_key"], s["guide_order"] = self.guide.job_key, self.guide.backfilling
-            s["guide_predicts"] = self._guide_predicts
-            s["guide_form"], s["guide_gate"] = self.guide.rule.index_form, self.guide.rule.has_gate
         s["log_requested_scale"] = 1.0 / math.log1p(max(float(requested_time_s.max(initial=1.0)), 1.0))
         return result
 
@@ -233,7 +222,7 @@ def job_pick_options(
     predictor: str = DEFAULT_PREDICTOR,
     scaled_columns: bool = True,
     may_hold: bool = False,
-    guide: str | None = None,
+    guide: str | Sequence[str] | None = None,
 ) -> JobPickOptions:
     """Check the options and fill in what depends on the compatibility mode.
 
@@ -287,14 +276,53 @@ def job_pick_options(
         scaled_columns=bool(scaled_columns),
         may_hold=bool(may_hold),
     )
-    return made if guide is None else replace(made, guide=_guide(guide, made))
+    return replace(made, guides=_guides(names_of_guides(guide), made))
+
+
+def names_of_guides(guide: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the policies that may be imitated.
+
+    Parameters
+    ----------
+    guide
+        One of them, several, or ``None``.
+    """
+    return (guide,) if isinstance(guide, str) else tuple(guide or ())
+
+
+def _predicts(pair: PolicyPair) -> bool:
+    """Tell whether a policy goes by predicted run times."""
+    return pair.rule.predictor != kernel_codes.PREDICT_NOTHING
+
+
+def guided_settings(settings: NDArray[np.void], pair: PolicyPair) -> NDArray[np.void]:
+    """Return settings of the compiled simulator that tell the choices of a policy.
+
+    Parameters
+    ----------
+    settings
+        What `JobPickOptions.settings` returned.
+    pair
+        The policy.
+    """
+    result = settings.copy()
+    s = result[0]
+    s["guide_key"], s["guide_order"], s["guide_predicts"] = pair.job_key, pair.backfilling, _predicts(pair)
+    s["guide_form"], s["guide_gate"] = pair.rule.index_form, pair.rule.has_gate
+    return result
+
+
+def _guides(names: Sequence[str], options: JobPickOptions) -> tuple[PolicyPair, ...]:
+    pairs = tuple(_guide(name, options) for name in names)
+    if sum(len(pair.rule.weights) > 0 for pair in pairs) > 1:  # what they make of a job has one place
+        raise OptionsError(f"policies to imitate {', '.join(names)}: expected at most one with weights or a gate")
+    return pairs
 
 
 def _is_automatic(pair: PolicyPair, options: JobPickOptions) -> bool:
     """Tell whether jobs overtake here by themselves as under a policy: in its order, which goes by requested times."""
-    goes_by_requests = pair.rule.predictor == kernel_codes.PREDICT_NOTHING
     is_same = BACKFILLINGS[options.backfilling] == pair.backfilling
-    return is_same and (goes_by_requests or pair.backfilling == kernel_codes.EASY_FCFS)
+    return is_same and (not _predicts(pair) or pair.backfilling == kernel_codes.EASY_FCFS)
 
 
 def _guide(name: str, options: JobPickOptions) -> PolicyPair:

@@ -35,7 +35,7 @@ from hdrl.settings.batch.order.state import OrderState, smallest_state
 
 _first_state = first_row_of(OrderState)
 
-_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE = range(9)
+_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE, _FOLLOW = range(10)
 
 
 @jit
@@ -67,6 +67,25 @@ def _step(state, action):
 
 
 @jit
+def _follow(state):
+    """Run the whole episode under the policy whose choices are told."""
+    _reset(state)
+    while state.scalars[0].stage != OVER:
+        _step(state, guided(state))
+
+
+@jit
+def _take_note(state, request, job):
+    """Tell who predicts what became of a job."""
+    if request == _NOTE_SUBMISSION:
+        note_submission(state, job)
+    elif request == _NOTE_START:
+        note_start(state, job)
+    elif request == _NOTE_END:
+        note_end(state, job)
+
+
+@jit
 def _serve(state, request, row, number, results):
     """Carry out one request in one environment, which is a row of its batch."""
     if request == _STEP:
@@ -82,14 +101,13 @@ def _serve(state, request, row, number, results):
         _tell(state, row, results)
     elif request == _GUIDE:
         results[0, row] = guided(state)
-    elif request == _NOTE_SUBMISSION:
-        note_submission(state, number)
-    elif request == _NOTE_START:
-        note_start(state, number)
-    elif request == _NOTE_END:
-        note_end(state, number)
+    elif request == _FOLLOW:
+        _follow(state)
+        _tell(state, row, results)
     elif request == _TELL:
         _tell(state, row, results)
+    else:
+        _take_note(state, request, number)
 
 
 @jit
@@ -284,6 +302,25 @@ def guide_rows(batch: Lent[OrderState], n_envs: int) -> NDArray[np.int64]:
     results, chosen = np.zeros((N_OBJECTIVES, n_envs)), np.ones(n_envs, dtype=np.bool_)
     _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _GUIDE, LEADER, chosen, _NO_NUMBERS, results)
     return results[0].astype(np.int64)
+
+
+def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
+    """Run one whole episode of each environment under the policy of the settings, choice by choice.
+
+    Parameters
+    ----------
+    batch
+        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
+
+    Returns
+    -------
+    numpy.ndarray
+        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+    """
+    n_envs = len(batch.arrays.scalars)
+    results, chosen = np.zeros((N_OBJECTIVES, n_envs)), np.ones(n_envs, dtype=np.bool_)
+    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _FOLLOW, LEADER, chosen, _NO_NUMBERS, results)
+    return results
 
 
 def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:

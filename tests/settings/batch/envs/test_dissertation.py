@@ -10,12 +10,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import hdrl
 from hdrl.envs.episodes import Window
 from hdrl.errors import HdrlError
 from hdrl.launcher.launch import launch
+from hdrl.learn.agent import Acted
+from hdrl.settings.batch import dissertation_protocols
 from hdrl.settings.batch.dissertation_protocols import judged_windows
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, NodeJobs, node_jobs, play_baseline, whole_nodes
@@ -270,6 +273,36 @@ def test_baselines_of_the_oracle_start_the_same_jobs(tmp_path: Path, baseline: s
     (outcome,) = play_baseline(jobs, [window], baseline, errors=errors, seed=5)
     assert outcome.start_s.tolist() == [oracle.start_s.get(j, -1.0) for j in range(window.n_jobs)]
     assert outcome.n_run == (window.n_jobs - 127 if errors is None else window.n_jobs)
+
+
+def follow(env: DissertationVectorEnv) -> list[float]:
+    """Return the scores of the first episodes of all rows under the orders whose choices are told."""
+    _, info = env.reset(seed=0)
+    scores = np.full(env.num_envs, np.nan)
+    while np.isnan(scores).any():
+        rows = env.guide_actions()
+        assert info["action_mask"][np.arange(env.num_envs), rows].all()
+        _, _, ended, _, info = env.step(rows)
+        is_first = ended & np.isnan(scores)
+        scores[is_first] = info["episode"]["objective"][is_first] if is_first.any() else []
+    return scores.tolist()
+
+
+def test_choices_that_are_told_are_those_of_baselines_without_errors_and_of_several_the_best(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.swf", random_jobs(3, 400, 200))
+    arguments: dict[str, Any] = {"workload": path, "n_jobs": 100}
+    alone = {name: follow(DissertationVectorEnv(6, guide=name, **arguments)) for name in ("f2", *BASELINES)}
+    env = DissertationVectorEnv(6, guide=list(alone), **arguments)
+    assert follow(env) == np.min(list(alone.values()), axis=0).tolist()
+    env.reset(seed=0)
+    windows = [env.window(row) for row in range(6)]
+    for name in BASELINES:
+        outcomes = play_baseline(env.jobs, windows, name, errors=[])
+        assert alone[name] == pytest.approx([outcome.scores["mean_bounded_slowdown"] for outcome in outcomes])
+    with pytest.raises(HdrlError, match="did you mean 'sjf'"):
+        DissertationVectorEnv(1, guide="sjff", **arguments)
+    with pytest.raises(HdrlError, match="guide is missing"):
+        DissertationVectorEnv(1, **arguments).guide_actions()
 
 
 # ------------------------------------------------------------------ worlds solved by hand
@@ -534,6 +567,62 @@ def test_windows_of_the_table_need_a_long_log() -> None:
     assert [window.start for window in judged_windows(243_280)] == [145_968 + 15_000 * number for number in range(5)]
     with pytest.raises(HdrlError, match="short: 4 jobs, but the windows of this table end with job 70002"):
         judged_windows(4, "short")
+
+
+def test_the_table_of_another_log_has_what_was_published_beside_what_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, number in {"N_WINDOWS": 2, "WINDOW_JOBS": 150, "STRIDE": 160}.items():
+        monkeypatch.setattr(dissertation_protocols, name, number)
+    log = write_log(tmp_path / "log.swf", random_jobs(1, 900, 60))
+    found = dissertation_protocols.dissertation_hpc2n({dissertation_protocols.HPC2N: log}, [])
+    assert found["smallest", "published"] == 436.8
+    assert found["PPO", "published, its backfilling"] == 118.0
+    jobs = node_jobs(log)
+    windows = [Window(0, 540, 150), Window(0, 700, 150)]
+    outcomes = play_baseline(jobs, windows, "f1", backfills=True)
+    n_run = [outcome.n_run for outcome in outcomes]
+    mean = np.average([outcome.scores["mean_bounded_slowdown"] for outcome in outcomes], weights=n_run)
+    assert found["F1", "with its errors, its backfilling"] == pytest.approx(mean)
+    assert found["F1", "jobs never run, with its errors, its backfilling"] == 300 - sum(n_run)
+
+
+class FirstLegal:
+    """A model that takes the first row: the job that came first."""
+
+    environment = {"arguments": {"compatibility": "dissertation", "errors": [], "reward": "running", "n_nodes": 4}}  # noqa: RUF012
+
+    def agent(self, envs: Any) -> Any:
+        del envs
+        return self
+
+    def act(self, observations: Any, mask: Any, *, explore: bool) -> Acted:
+        del observations, explore
+        return Acted(mask.to(torch.int64).argmax(-1), {})
+
+
+def test_models_are_judged_by_the_same_windows_and_rules_as_priorities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, number in {"SDSC_BLUE_PROCS": 8, "SDSC_BLUE_NODES": 4, "HELD_OUT_JOBS": 60, "N_HELD_OUT": 5}.items():
+        monkeypatch.setattr(dissertation_protocols, name, number)
+    log = write_log(tmp_path / "log.swf", random_jobs(2, 900, 250))
+    traces = {dissertation_protocols.SDSC_BLUE: log}
+    found = dissertation_protocols.dissertation_held_out(traces, [FirstLegal(), FirstLegal()])  # type: ignore[list-item]
+    own = found["all trainings", "mean_bounded_slowdown"]
+    assert own == pytest.approx(found["fcfs", "mean_bounded_slowdown"])
+    assert own > 1.2 * min(found[name, "mean_bounded_slowdown"] for name in ("sjf", "f1", "f2", "smallest"))
+    to_chosen, to_best = dict.fromkeys(column for row, column in found if row == "all trainings, lower end")
+    assert (
+        found["training 2", to_chosen] == found["training 1", to_chosen] == pytest.approx(own_ratio(found, to_chosen))
+    )
+    assert own_ratio(found, to_best) > own_ratio(found, to_chosen)
+
+
+def own_ratio(found: Any, column: str) -> float:
+    ratio = float(found["all trainings", column])
+    assert found["all trainings, lower end", column] < ratio < found["all trainings, upper end", column]
+    return ratio
 
 
 def test_whole_nodes_are_processors_of_other_simulators(hand: Path) -> None:

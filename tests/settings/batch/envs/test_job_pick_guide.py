@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,8 @@ def test_choices_are_those_of_the_kernel(policy: str, arguments: dict[str, Any])
     ("arguments", "told"),
     [
         ({"guide": "saff+easy"}, "saff"),
+        ({"guide": ["saf+easy", "saff+easy"]}, "saff"),
+        ({"guide": ["es-generalist", "saf+easy@geo~gate"], "skip": True, **ASKS}, "at most one with weights or a gate"),
         ({"guide": "sjf"}, "expected EASY with a priority"),
         ({"guide": "sjf+easy_sjbf"}, "backfilling is 'easy', expected 'easy_priority'"),
         ({"guide": "sjf+easy_sjbf@geo", "backfilling": "easy_sjbf"}, "expected 'easy_priority'"),
@@ -105,3 +108,31 @@ def test_windows_are_drawn_until_one_is_kept() -> None:
     assert 1.0 <= by_itself._filter.least < by_itself._filter.most
     with pytest.raises(HdrlError, match="none of 1000 windows is kept"):
         JobPickVectorEnv(1, keeps=("sjf", 0.1, 0.2), **arguments).reset(seed=0)
+
+
+def first_objectives(envs: Any) -> list[float]:
+    """Return the objectives of the first episodes of all rows under the policies whose choices are told."""
+    envs.reset(seed=0)
+    values = np.full(envs.num_envs, np.nan)
+    while np.isnan(values).any():
+        *_, ended, _, info = envs.step(envs.guide_actions())
+        is_first = ended & np.isnan(values)
+        values[is_first] = info["episode"]["objective"][is_first] if is_first.any() else []
+    return values.tolist()
+
+
+def test_of_several_policies_the_best_of_each_window_is_told() -> None:
+    platform, window = world(log(2, n_jobs=260), n_jobs=200)
+    names = ["fcfs+easy_priority", "lxf+easy_priority", "saf+easy_priority@geo~gate"]
+    arguments: dict[str, Any] = {"platform": platform, "workload": window, "n_jobs": 60, "skip": True, **ASKS}
+    alone = np.array([first_objectives(JobPickVectorEnv(8, guide=name, **arguments)) for name in names])
+    assert len(set(alone.argmin(axis=0).tolist())) > 1
+    together = JobPickVectorEnv(8, guide=names, **arguments)
+    assert first_objectives(together) == alone.min(axis=0).tolist()
+    # A copy goes on as the original does.
+    other = copy.deepcopy(together)
+    for _ in range(20):
+        actions = together.guide_actions()
+        assert other.guide_actions().tolist() == actions.tolist()
+        together.step(actions)
+        other.step(actions)

@@ -1,0 +1,188 @@
+"""Adversarial imitation: a discriminator tells an agent's choices from an expert's, and pays for those of an expert.
+
+At every decision of the agent the expert says what it would do in the same situation. The discriminator gives each
+action a number, the logarithm of the odds that it is the expert's; it learns from both choices by logistic regression.
+What the agent chose is paid by that number, which is 0 where the two cannot be told apart, so that an agent gains
+nothing by deciding more often.
+
+J. Ho and S. Ermon, "Generative Adversarial Imitation Learning", NIPS 2016; the reward is that of J. Fu, K. Luo, S.
+Levine, "Learning Robust Rewards with Adversarial Inverse Reinforcement Learning", ICLR 2018. For batch jobs, with a
+pool of experts of which the best one is imitated: J. Li, X. Zhang, J. Wei, Z. Ji, Z. Wei, "GARLSched", Future
+Generation Computer Systems 135, 2022.
+
+What differs from GAIL, and why:
+
+1. Experts are asked in the situations of the agent instead of leaving trajectories of their own, since policies can be
+   asked everywhere: the discriminator then has to look at choices, not at who gets into which situations.
+2. What it pays fades, if asked for: an agent that is paid for imitation for ever cannot become better than its experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from hdrl.errors import LearningError
+from hdrl.learn.agent import Agent, one_line
+from hdrl.learn.config import NetworkConfig
+from hdrl.learn.networks import build_network
+from hdrl.learn.policy import CHUNK
+from hdrl.learn.rollout import Steps
+from hdrl.options.learning import AdversaryOptions
+from hdrl.rowspace import n_per_row_of
+
+EXPERT = "expert"
+"""The name under which the expert's actions are stored in a batch."""
+
+MOST = 4.0
+"""The largest log-odds that are paid for, on either side: 55 to 1. Beyond, nothing is told apart any better."""
+
+BATCH = 256
+"""Steps in a batch of the discriminator."""
+
+
+class Adversary:
+    """A discriminator that learns beside an agent.
+
+    Parameters
+    ----------
+    agent
+        The agent, which learns from `hdrl.learn.rollout.Steps`.
+    options
+        Its settings.
+    generator
+        Source of all its random numbers.
+    begins_after
+        Iterations of the training before its first.
+
+    Attributes
+    ----------
+    network
+        Its logits are the log-odds of the actions.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such network.
+    LearningError
+        If the network cannot look at such observations.
+    """
+
+    def __init__(
+        self, agent: Agent, options: AdversaryOptions, generator: torch.Generator, *, begins_after: int = 0
+    ) -> None:
+        self.options, self.generator, self.begins_after = options, generator, begins_after
+        self.network = build_network(
+            _network_of(agent, options.network),
+            agent.observation_shape,
+            agent.n_actions,
+            generator,
+            has_critic=False,
+            n_per_row=n_per_row_of(agent.action_space),
+        )
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=options.lr, fused=True)
+
+    def weight(self, n_iterations: int) -> float:
+        """Return what is paid for a unit of log-odds, 0 before the first iteration and where it has faded.
+
+        Parameters
+        ----------
+        n_iterations
+            Iterations of the training so far.
+        """
+        n_own = n_iterations - self.begins_after
+        if n_own < 0:
+            return 0.0
+        if self.options.iterations is None:
+            return self.options.weight
+        return self.options.weight * max(0.0, 1.0 - n_own / self.options.iterations)
+
+    def pay(self, steps: Steps, weight: float) -> dict[str, float]:
+        """Learn from a batch, add to its rewards what its choices are paid, and return what is worth logging.
+
+        ``discriminator_loss`` is the mean of softplus(-x) of the expert's and softplus(x) of the agent's choices, with
+        x the log-odds: 1.39 where they cannot be told apart. ``expert_agreement`` is how often both choose the same,
+        ``payment`` the mean that a decision was paid.
+
+        Parameters
+        ----------
+        steps
+            The batch; ``stored["expert"]`` holds the expert's actions, shape ``(n_steps, n_envs)``.
+        weight
+            What is paid for a unit of log-odds.
+        """
+        observations, masks, actions = steps.flat()
+        experts = steps.stored[EXPERT].flatten()
+        index = steps.valid.flatten().nonzero().squeeze(-1)
+        losses = []
+        for _ in range(self.options.n_epochs):
+            order = index[torch.randperm(len(index), generator=self.generator)]
+            for part in torch.split(order, BATCH):
+                mask = None if masks is None else masks[part]
+                losses.append(self._learn(observations[part], mask, actions[part], experts[part]))
+        paid = torch.zeros(len(actions))
+        with torch.no_grad():
+            for part in torch.split(index, CHUNK):
+                odds = self._odds(observations[part], None if masks is None else masks[part])
+                paid[part] = weight * _of(odds, actions[part]).clamp(-MOST, MOST)
+        steps.rewards = steps.rewards + paid.view_as(steps.rewards)
+        return {
+            "discriminator_loss": float(torch.stack(losses).mean()),
+            "expert_agreement": float((actions[index] == experts[index]).float().mean()),
+            "payment": float(paid[index].mean()),
+        }
+
+    def _learn(self, observations: Tensor, mask: Tensor | None, actions: Tensor, experts: Tensor) -> Tensor:
+        odds = self._odds(observations, mask)
+        loss = (softplus(-_of(odds, experts)) + softplus(_of(odds, actions))).mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    def _odds(self, observations: Tensor, mask: Tensor | None) -> Tensor:
+        return self.network.logits(observations, mask)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that it needs to continue."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned.
+
+        Raises
+        ------
+        LearningError
+            If it does not fit.
+        """
+        try:
+            self.network.load_state_dict(state["network"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.generator.set_state(state["generator"])
+        except KeyError as error:
+            raise LearningError(f"the saved state of the discriminator has no {error.args[0]!r}") from None
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise LearningError(f"the saved state does not fit the discriminator: {one_line(error)}") from None
+
+
+def _network_of(agent: Agent, name: str | None) -> NetworkConfig:
+    """Return the settings of a discriminator's network."""
+    if name is not None:
+        return NetworkConfig(network=name)
+    is_table = len(agent.observation_shape) == 2 and n_per_row_of(agent.action_space) == 1
+    if is_table:
+        return NetworkConfig(network="attention")
+    return NetworkConfig(network=str(getattr(agent.config, "network", "mlp")))
+
+
+def _of(numbers: Tensor, actions: Tensor) -> Tensor:
+    """Return the numbers of some actions, shape ``(n,)``."""
+    return numbers.gather(1, actions.unsqueeze(1)).squeeze(1)
