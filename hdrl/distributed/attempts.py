@@ -19,7 +19,7 @@ class TaskFailed(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Attempted:
     """What came of a task.
 
     Attributes
@@ -54,7 +54,7 @@ class Outcome:
         raise TaskFailed(f"a task failed in its worker:\n{self.problem}")
 
 
-def attempt(function: Callable[[Any], Any], task: Any) -> Outcome:
+def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
     """Call a function and return what came of it, whatever it is but Ctrl-C.
 
     Parameters
@@ -70,13 +70,13 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Outcome:
         If the user has had enough.
     """
     try:
-        return Outcome(function(task))
+        return Attempted(function(task))
     except HdrlError as error:
-        return Outcome(problem=str(error) or type(error).__name__)
+        return Attempted(problem=str(error) or type(error).__name__)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 (it is raised again where the tasks came from)
-        return Outcome(problem=traceback.format_exc(), is_expected=False)
+        return Attempted(problem=traceback.format_exc(), is_expected=False)
 
 
 def too_often(description: str, n_attempts: int, last: str) -> WorkerDied:

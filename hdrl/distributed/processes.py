@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from hdrl.distributed.attempts import Outcome, attempt, too_often
+from hdrl.distributed.attempts import Attempted, attempt, too_often
 from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult
 
 PATIENCE_S = 5.0
@@ -100,7 +100,7 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death shows when the answer is read
             self.connection.send(tasks[index])
 
-    def take(self) -> tuple[int, Outcome | None]:
+    def take(self) -> tuple[int, Attempted | None]:
         """Return the index of the task and what came of it; ``None`` if the process died over it."""
         try:
             return self._index, self.connection.recv()
@@ -146,7 +146,7 @@ def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
             try:
                 outcome = attempt(function, task)
             except KeyboardInterrupt:  # no signal: the task itself has raised it
-                outcome = Outcome(problem=traceback.format_exc(), is_expected=False)
+                outcome = Attempted(problem=traceback.format_exc(), is_expected=False)
             connection.send(outcome)
 
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hdrl.distributed.attempts import Outcome, attempt, too_often
+from hdrl.distributed.attempts import Attempted, attempt, too_often
 from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult, default_workers
 from hdrl.errors import HdrlError, MissingExtra
 
@@ -94,13 +94,13 @@ def _run(
                 ray.cancel(reference, force=True)
 
 
-def _attempt(function: Callable[[Any], Any], task: Any) -> Outcome:
+def _attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
     return attempt(function, task)
 
 
-def _outcome(ray: Any, reference: Any, describe: Callable[[Any], str], task: Any) -> Outcome:
+def _outcome(ray: Any, reference: Any, describe: Callable[[Any], str], task: Any) -> Attempted:
     try:
-        outcome: Outcome = ray.get(reference)
+        outcome: Attempted = ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError) as error:
         raise too_often(describe(task), MAX_ATTEMPTS, f"on Ray ({type(error).__name__})") from None
     except ray.exceptions.RayTaskError as error:

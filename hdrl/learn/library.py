@@ -22,7 +22,7 @@ Point = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Expert:
+class Specialist:
     """What was learned for one configuration.
 
     Attributes
@@ -51,28 +51,28 @@ def nearest(point: Sequence[float], points: Sequence[Sequence[float]]) -> int:
     return int(np.argmin(distances))
 
 
-def with_experts(state: Mapping[str, Any], experts: Sequence[Expert]) -> dict[str, Any]:
+def with_specialists(state: Mapping[str, Any], specialists: Sequence[Specialist]) -> dict[str, Any]:
     """Return the state of an agent together with what was learned for configurations.
 
     Parameters
     ----------
     state
         What `hdrl.learn.agent.Agent.state_dict` returned.
-    experts
+    specialists
         What was learned; if nothing, the state stays as it is.
     """
-    if not experts:
+    if not specialists:
         return dict(state)
-    return {**state, KEY: [{"point": list(one.point), "modules": dict(one.modules)} for one in experts]}
+    return {**state, KEY: [{"point": list(one.point), "modules": dict(one.modules)} for one in specialists]}
 
 
-def experts_of(state: Mapping[str, Any], where: str) -> list[Expert]:
+def specialists_of(state: Mapping[str, Any], where: str) -> list[Specialist]:
     """Return what the state of an agent holds of configurations, nothing if one agent decides about all of them.
 
     Parameters
     ----------
     state
-        What `with_experts` returned.
+        What `with_specialists` returned.
     where
         Name of the model file, for messages.
 
@@ -83,7 +83,7 @@ def experts_of(state: Mapping[str, Any], where: str) -> list[Expert]:
     """
     try:
         found = [
-            Expert(tuple(float(x) for x in one["point"]), {str(k): part for k, part in one["modules"].items()})
+            Specialist(tuple(float(x) for x in one["point"]), {str(k): part for k, part in one["modules"].items()})
             for one in state.get(KEY, [])
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -98,7 +98,7 @@ class Switch:
     ----------
     agent
         The agent.
-    experts
+    specialists
         What was learned, at least one.
     point
         Says where the configuration that is in force lies.
@@ -107,10 +107,10 @@ class Switch:
     """
 
     def __init__(
-        self, agent: Agent, experts: Sequence[Expert], point: Callable[[], Sequence[float]], where: str
+        self, agent: Agent, specialists: Sequence[Specialist], point: Callable[[], Sequence[float]], where: str
     ) -> None:
-        self._agent, self._experts, self._point, self._where = agent, experts, point, where
-        self._points = [one.point for one in experts]
+        self._agent, self._specialists, self._point, self._where = agent, specialists, point, where
+        self._points = [one.point for one in specialists]
         self._number: int | None = None
 
     def __call__(self) -> None:
@@ -124,7 +124,7 @@ class Switch:
         number = nearest(self._point(), self._points)
         if number != self._number:
             try:
-                self._agent.load_weights({"modules": self._experts[number].modules})
+                self._agent.load_weights({"modules": self._specialists[number].modules})
             except LearningError as error:
                 raise LearningError(f"{self._where}: configuration {number}: {error}") from None
             self._number = number

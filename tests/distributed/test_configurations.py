@@ -44,7 +44,7 @@ class Seen:
 
 
 def learned(team: ConfigurationTrainer) -> dict:
-    return {POINTS.index(one.point): one.modules for one in team.experts}
+    return {POINTS.index(one.point): one.modules for one in team.specialists}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_both_allotments_make_as_many_steps_and_their_time_is_that_of_the_virtua
         team = trainer(delays=delays, allotment=allotment, visit_iterations=2)
         rows[allotment] = []
         team.run(8, on_iteration=lambda one, mine=rows[allotment]: mine.append((one.n_steps, one.losses)))
-        assert len(team.experts) == 4
+        assert len(team.specialists) == 4
     split, own = rows["simulations"], rows["configurations"]
     # All together talk to the server for every batch; a worker alone when a visit begins and ends.
     assert [losses["virtual_time_s"] for _, losses in split] == [1.5 * N_BATCHES * n for n in range(1, 9)]

@@ -15,7 +15,7 @@ from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.learn.checkpoint import load_checkpoint, save_checkpoint
-from hdrl.learn.library import Expert, experts_of, with_experts
+from hdrl.learn.library import Specialist, specialists_of, with_specialists
 from hdrl.setting import find_setting
 
 LEARNING = {
@@ -147,27 +147,31 @@ def test_a_model_holds_an_agent_for_each_configuration_and_plays_it_where_it_is_
     whole = World(given)
     points = whole.points()
     checkpoint = load_checkpoint(tmp_path / "out" / "model.pt")
-    experts = experts_of(checkpoint.agent, "model.pt")
-    assert [one.point for one in experts] == points
+    specialists = specialists_of(checkpoint.agent, "model.pt")
+    assert [one.point for one in specialists] == points
     bounds = [*whole.load.first_items, whole.load.n_items]
 
-    def played(experts: list, number: int) -> list:
+    def played(specialists: list, number: int) -> list:
         """Play one configuration alone, whose number among the loads is not told."""
-        save_checkpoint(tmp_path / "changed.pt", replace(checkpoint, agent=with_experts(checkpoint.agent, experts)))
+        save_checkpoint(
+            tmp_path / "changed.pt", replace(checkpoint, agent=with_specialists(checkpoint.agent, specialists))
+        )
         load = whole.load.window(bounds[number], bounds[number + 1] - bounds[number])
         model = Model(tmp_path / "changed.pt", setting=find_setting("pipelines"))
         return model.play(whole.machine, load).runs.tolist()
 
-    def upside_down(one: Expert) -> Expert:
-        return Expert(one.point, {k: {n: -x for n, x in part.items()} for k, part in one.modules.items()})
+    def upside_down(one: Specialist) -> Specialist:
+        return Specialist(one.point, {k: {n: -x for n, x in part.items()} for k, part in one.modules.items()})
 
     for number in range(4):
-        others = [one if k == number else upside_down(one) for k, one in enumerate(experts)]
-        assert played(experts, number) == played(others, number)
-    assert any(played(experts, n) != played([upside_down(one) for one in experts], n) for n in range(4))
+        others = [one if k == number else upside_down(one) for k, one in enumerate(specialists)]
+        assert played(specialists, number) == played(others, number)
+    assert any(played(specialists, n) != played([upside_down(one) for one in specialists], n) for n in range(4))
     # In one run through all of them each decides in its turn.
     tour = Model(tmp_path / "out" / "model.pt", setting=find_setting("pipelines")).play(whole.machine, whole.load)
-    save_checkpoint(tmp_path / "last.pt", replace(checkpoint, agent=with_experts(checkpoint.agent, experts[-1:])))
+    save_checkpoint(
+        tmp_path / "last.pt", replace(checkpoint, agent=with_specialists(checkpoint.agent, specialists[-1:]))
+    )
     last = Model(tmp_path / "last.pt", setting=find_setting("pipelines")).play(whole.machine, whole.load)
     from_last = whole.load.instances["release_us"][bounds[3]]
     runs = [one.runs[one.runs["start_us"] < from_last].tolist() for one in (tour, last)]
@@ -217,7 +221,7 @@ def test_configurations_that_cannot_have_agents_of_their_own(
 
 def test_a_damaged_library_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(LearningError, match=r"^m.pt: what it holds of configurations is damaged"):
-        experts_of({"configurations": [{"point": ["far"], "modules": {}}]}, "m.pt")
+        specialists_of({"configurations": [{"point": ["far"], "modules": {}}]}, "m.pt")
 
 
 PERIODS = {

@@ -23,7 +23,7 @@ from hdrl.errors import LearningError, OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.config import Config
 from hdrl.learn.interaction import Interaction
-from hdrl.learn.library import Expert, Point, nearest
+from hdrl.learn.library import Point, Specialist, nearest
 from hdrl.learn.train import Iteration
 from hdrl.options.distributed import DistributedOptions
 from hdrl.seeding import seed_sequence
@@ -244,9 +244,9 @@ class ConfigurationTrainer:
         self.interaction.envs.close()
 
     @property
-    def experts(self) -> list[Expert]:
+    def specialists(self) -> list[Specialist]:
         """What has been learned, for each configuration that has been visited."""
-        return [Expert(self._points[number], one["modules"]) for number, one in sorted(self._learned.items())]
+        return [Specialist(self._points[number], one["modules"]) for number, one in sorted(self._learned.items())]
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue as if nothing had happened.

@@ -23,7 +23,7 @@ from hdrl.setting import BATCH, SETTINGS, Setting
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
-    from hdrl.learn.library import Expert
+    from hdrl.learn.library import Specialist
 
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -42,7 +42,7 @@ def checkpoint_of_choice(
     environment: Mapping[str, Any],
     notes: Mapping[str, Any],
     training: Mapping[str, Any] | None = None,
-    experts: Sequence[Expert] = (),
+    specialists: Sequence[Specialist] = (),
 ) -> Checkpoint:
     """Return what a model file of an agent holds.
 
@@ -58,15 +58,15 @@ def checkpoint_of_choice(
         Whatever else is worth keeping, as JSON.
     training
         The state of the training; ``None``: it cannot be resumed.
-    experts
+    specialists
         What was learned for single configurations.
     """
     from hdrl.learn.checkpoint import checkpoint_of
-    from hdrl.learn.library import with_experts
+    from hdrl.learn.library import with_specialists
 
     known = {"agent_sha256": choice.sha256 or None, "api": choice.kind.value, **notes}
     found = checkpoint_of(agent, algorithm_of(choice), environment=environment, training=training, notes=known)
-    return replace(found, agent=with_experts(found.agent, experts))
+    return replace(found, agent=with_specialists(found.agent, specialists))
 
 
 def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:

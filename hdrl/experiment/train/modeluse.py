@@ -21,7 +21,7 @@ from hdrl.setting import Load, Machine, Setting, Trace, find_setting
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
     from hdrl.learn.checkpoint import Checkpoint
-    from hdrl.learn.library import Expert
+    from hdrl.learn.library import Specialist
 
 
 class Model:
@@ -114,7 +114,7 @@ class Model:
         HdrlError
             If the model does not fit the platform, or a decision cannot be followed.
         """
-        from hdrl.learn.library import experts_of
+        from hdrl.learn.library import specialists_of
 
         with asked_for(f"{self.path}: its environment"):
             if as_trained:
@@ -125,7 +125,7 @@ class Model:
                 env = self._spec.player(machine, load, options)
         try:
             agent, where = self._made(env, seed), str(self.path)
-            switch = switch_of(experts_of(self.agent_state, where), agent, env, load, self._spec, where)
+            switch = switch_of(specialists_of(self.agent_state, where), agent, env, load, self._spec, where)
             return played(agent, env, seed, self._choice.path, switch)
         finally:
             env.close()
@@ -241,13 +241,13 @@ def play_options(
     where = f"{options.where}: learning.settings"
     try:
         made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
-        experts: Sequence[Expert] = ()
+        specialists: Sequence[Specialist] = ()
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
-            experts = load_model(options.path_of(given), choice, made, world.spec, setting)
+            specialists = load_model(options.path_of(given), choice, made, world.spec, setting)
         decisions = DecisionLog(world.spec.action_names(), options.also_write_names)
         made.listener = decisions if decisions.is_needed else None
-        switch = switch_of(experts, made, env, world.tested(), world.spec, str(given))
+        switch = switch_of(specialists, made, env, world.tested(), world.spec, str(given))
         trace = played(made, env, options.seed, choice.path, switch)
         if folder is not None:
             write_lines(folder, decisions.take())
@@ -257,13 +257,13 @@ def play_options(
 
 
 def switch_of(
-    experts: Sequence[Expert], agent: Agent, env: Any, load: Load, spec: Environment, where: str
+    specialists: Sequence[Specialist], agent: Agent, env: Any, load: Load, spec: Environment, where: str
 ) -> Callable[[], None] | None:
     """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all.
 
     Parameters
     ----------
-    experts
+    specialists
         What was learned for single configurations.
     agent, env, load
         Who decides in which environment, and what that simulates.
@@ -274,10 +274,10 @@ def switch_of(
     """
     from hdrl.learn.library import Switch
 
-    if not experts:
+    if not specialists:
         return None
     points = spec.points(load)
-    return Switch(agent, experts, lambda: points[spec.spec.configuration_now(env, load)], where)
+    return Switch(agent, specialists, lambda: points[spec.spec.configuration_now(env, load)], where)
 
 
 def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callable[[], object] | None = None) -> Trace:
@@ -309,7 +309,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
     return trace
 
 
-def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment, setting: Setting) -> list[Expert]:
+def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment, setting: Setting) -> list[Specialist]:
     """Let an agent start from a model file, if what it has learned means the same in its environment.
 
     Parameters
@@ -333,7 +333,7 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment,
     HdrlError
         If the file cannot be read, or does not fit.
     """
-    from hdrl.learn.library import experts_of
+    from hdrl.learn.library import specialists_of
     from hdrl.learn.spaces import check_same_spaces
 
     model, checkpoint = read_model(path, choice)
@@ -342,7 +342,7 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment,
         if checkpoint.environment:
             check_same_meaning(spec_of(checkpoint, path, setting), spec, path)
     load_weights(agent, model, str(path), choice.path)
-    return experts_of(model, str(path))
+    return specialists_of(model, str(path))
 
 
 def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
     from hdrl.experiment.run.progress import Progress
     from hdrl.learn.agent import Agent
-    from hdrl.learn.library import Expert
+    from hdrl.learn.library import Specialist
     from hdrl.learn.train import Trainer
     from hdrl.options.distributed import DistributedOptions
 
@@ -245,7 +245,9 @@ class TrainingRun:
             load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
             self.trainer.agent.to(CPU)  # where models are played
             env = self.world.test()
-            switch = switch_of(self._experts, self.trainer.agent, env, self.world.tested(), self.world.spec, MODEL_FILE)
+            switch = switch_of(
+                self._specialists, self.trainer.agent, env, self.world.tested(), self.world.spec, MODEL_FILE
+            )
             trace = played(self.trainer.agent, env, self.options.seed, self.choice.path, switch)
         self.write_manifest(is_final=False)
         return Trained(
@@ -306,9 +308,9 @@ class TrainingRun:
         )
 
     @property
-    def _experts(self) -> list[Expert]:
+    def _specialists(self) -> list[Specialist]:
         """What was learned for single configurations, nothing if one agent decides about all of them."""
-        return list(getattr(self.trainer, "experts", ()))
+        return list(getattr(self.trainer, "specialists", ()))
 
     def _make_validation_envs(self) -> Any:
         """Return the environments to validate in, ``None`` if nobody asks for it."""
@@ -365,7 +367,7 @@ class TrainingRun:
 
         notes = {**self._notes(), "options": self.options.portable()}
         checkpoint = checkpoint_of_choice(
-            self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state, self._experts
+            self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state, self._specialists
         )
         save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
         self.write_manifest(is_final=False)
@@ -385,7 +387,7 @@ class TrainingRun:
         from hdrl.learn.checkpoint import save_checkpoint
 
         model = checkpoint_of_choice(
-            self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes(), experts=self._experts
+            self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes(), specialists=self._specialists
         )
         save_checkpoint(self.folder / name, model)
 

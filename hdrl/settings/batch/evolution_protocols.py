@@ -21,7 +21,7 @@ from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.windows import side_by_side
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.envs.window_judge import JudgedLog, Outcome
+    from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome
     from hdrl.settings.batch.policies.choices import PolicyPair
 
 LOGS = {
@@ -117,7 +117,7 @@ def _policies(models: Sequence[Playable]) -> list[PolicyPair]:
     return [kind.policy(np.mean(weights, axis=0)), *(kind.policy(one) for one in weights)]
 
 
-def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[Outcome]]:
+def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[WindowOutcome]]:
     """Simulate what judges policies by a protocol; return what came of each window.
 
     Parameters

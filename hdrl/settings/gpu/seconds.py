@@ -62,7 +62,7 @@ FLOPS_PER_GPU_S = 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SecondsOutcome:
     """What its table says of a run.
 
     Attributes
@@ -196,7 +196,7 @@ def play_baseline(
     *,
     errors: Iterable[str] | None = None,
     until_s: float = math.inf,
-) -> Outcome:
+) -> SecondsOutcome:
     """Run a baseline of the original.
 
     Parameters
@@ -229,7 +229,7 @@ def play_baseline(
     return outcome_of(cluster, load, world, chosen)
 
 
-def outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> Outcome:
+def outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
     """Return what became of the jobs of the first environment.
 
     Parameters
@@ -247,7 +247,7 @@ def outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: f
     first_s = float(load.origin.get("first_date_s", 0.0))
     span_s = last_s + first_s if "utilization_from_0" in errors else last_s - float(arrivals_s[0])
     held_s = float(((ends_s - starts_s) * load.jobs["n_gpus"])[ended].sum())
-    return Outcome(
+    return SecondsOutcome(
         n_jobs=n,
         n_done=int(ended.sum()),
         mean_jct_s=float(jcts_s[counted].mean()) if counted.any() else math.nan,

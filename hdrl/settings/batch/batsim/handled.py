@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from hdrl.errors import DecisionError
-from hdrl.settings.batch.batsim.exact.machines import COMPUTATION, SLEEP, Machine
+from hdrl.settings.batch.batsim.exact.machines import COMPUTATION, SLEEP, BatsimMachine
 
 
 class JobEvent(Enum):
@@ -168,7 +168,7 @@ class Host:
         Ids of the jobs that it was allocated to.
     """
 
-    def __init__(self, machine: Machine, *, may_share: bool) -> None:
+    def __init__(self, machine: BatsimMachine, *, may_share: bool) -> None:
         self.id = machine.id
         self.name = machine.name
         self.state = HostState.IDLE

@@ -147,7 +147,7 @@ class NodeJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DissertationOutcome:
     """What became of the jobs of a window.
 
     Attributes
@@ -467,7 +467,7 @@ def play_baseline(
     errors: Iterable[str] | None = None,
     backfills: bool = False,
     seed: int = 0,
-) -> list[Outcome]:
+) -> list[DissertationOutcome]:
     """Run a baseline of the original on windows of a log.
 
     Parameters
@@ -505,7 +505,7 @@ def play_order(
     errors: frozenset[str] = frozenset(),
     *,
     seed: int = 0,
-) -> list[Outcome]:
+) -> list[DissertationOutcome]:
     """Run windows of a log under an order of jobs.
 
     Parameters
@@ -527,7 +527,7 @@ def play_order(
     for row, window in enumerate(windows):
         start_s = world.start_s[row, : window.n_jobs].copy()
         scores = scores_of(jobs, window, start_s, float(world.now_s[row]), errors)
-        outcomes.append(Outcome(start_s, scores))
+        outcomes.append(DissertationOutcome(start_s, scores))
     return outcomes
 
 

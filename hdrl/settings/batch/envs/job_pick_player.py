@@ -38,7 +38,7 @@ from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import new_order_state, set_episode
 from hdrl.settings.batch.order.table import job_table, row_templates
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.machine import Machine
+from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import News, View
@@ -118,7 +118,7 @@ class _Picture:
                 pool.scalars[0]["n_waiting"] = len(self._waiting)
                 entries.note_end_of(self._lent, int(self._place_of[subject]))
 
-    def note_starts(self, machine: Machine) -> None:
+    def note_starts(self, machine: MachinePicture) -> None:
         """Take in what has been started by the present answer, if anything is predicted."""
         if self._past is None:
             return

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
 from hdrl.settings.batch.order.codes import CHOOSE, OVERTAKE
 from hdrl.settings.batch.policies.backfilling import Easy
-from hdrl.settings.batch.policies.machine import Machine
+from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View
 
 NOBODY = -1
@@ -44,7 +44,7 @@ class PickRules(Easy):
         The waiting jobs that are held until jobs arrive or end.
     """
 
-    machine: Machine
+    machine: MachinePicture
 
     def __init__(self, options: JobPickOptions, core_selection: str = "high_gflops") -> None:
         super().__init__(core_selection=core_selection)

@@ -175,7 +175,7 @@ class JudgedLog:
         n_jobs: int | None = None,
         warm_up: int = 0,
         follow_up: int = 0,
-    ) -> list[Outcome]:
+    ) -> list[WindowOutcome]:
         """Simulate a window under some policies.
 
         Parameters
@@ -201,12 +201,12 @@ class JudgedLog:
             wait_s, run_s = (times[counting] for times in _waits_and_runs(births[plain], policy))
             value = OBJECTIVES[self.objective](wait_s, run_s)
             tail_s = float(np.percentile(wait_s, 99)) + 60.0
-            results.append(Outcome(value, tail_s, float(wait_s.max())))
+            results.append(WindowOutcome(value, tail_s, float(wait_s.max())))
         return results
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WindowOutcome:
     """What came of a window.
 
     Attributes

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import UnknownName
 from hdrl.settings.batch.kernel.plan import ROUNDING_S
-from hdrl.settings.batch.policies.machine import CoreTables, Machine
+from hdrl.settings.batch.policies.machine import CoreTables, MachinePicture
 from hdrl.settings.batch.policies.priorities import PriorityFunction, priorities_of
 from hdrl.settings.batch.simulation.decisions import Start
 from hdrl.settings.batch.simulation.view import News, View
@@ -85,11 +85,11 @@ class Backfilling(abc.ABC):
         self._decide(machine, waiting[np.argsort(keys, kind="stable")].tolist(), waiting.tolist())
         return machine.started
 
-    def _machine(self, view: View) -> Machine:
+    def _machine(self, view: View) -> MachinePicture:
         """Return what is free, on the platform of the last simulation or on another one."""
         if self._tables is None or self._tables.platform is not view.platform:
             self._tables = CoreTables.of(view.platform, self.core_selection)
-        return Machine(view, self._tables)
+        return MachinePicture(view, self._tables)
 
     def _begin(self) -> None:
         self._is_due = False
@@ -99,7 +99,7 @@ class Backfilling(abc.ABC):
         """Forget a job that has ended."""
 
     @abc.abstractmethod
-    def _decide(self, machine: Machine, queue: list[int], arrivals: list[int]) -> None:
+    def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         """Start jobs: ``queue`` is sorted by priority, ``arrivals`` by when they came."""
 
 
@@ -137,10 +137,10 @@ class Easy(Backfilling):
     def _forget(self, job: int) -> None:
         self._running.pop(job, None)
 
-    def _start(self, machine: Machine, job: int, cores: NDArray[np.int64]) -> None:
+    def _start(self, machine: MachinePicture, job: int, cores: NDArray[np.int64]) -> None:
         self._running[job] = (machine.start(job, cores), machine.cores_per_node(cores))
 
-    def _decide(self, machine: Machine, queue: list[int], arrivals: list[int]) -> None:
+    def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         while queue and (cores := machine.choose(queue[0])) is not None:
             self._start(machine, queue.pop(0), cores)
         if len(queue) < 2:
@@ -160,7 +160,7 @@ class Easy(Backfilling):
                 cores_then, memory_then_mib = cores_then - taken, memory_then_mib - taken_mib
             self._start(machine, job, cores)
 
-    def _reserve(self, machine: Machine, head: int) -> tuple[float, NDArray[np.int64], NDArray[np.float64]]:
+    def _reserve(self, machine: MachinePicture, head: int) -> tuple[float, NDArray[np.int64], NDArray[np.float64]]:
         """Return the date at which the head can start, and what is free on each node then."""
         cores = machine.cores_per_node(np.flatnonzero(machine.free))
         memory_mib = machine.free_memory_mib.copy()
@@ -173,7 +173,7 @@ class Easy(Backfilling):
             memory_mib = memory_mib + taken * float(machine.jobs["memory_mib"][job])
         return shadow_s, cores, memory_mib
 
-    def _candidates(self, machine: Machine, queue: list[int], arrivals: list[int]) -> list[int]:
+    def _candidates(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> list[int]:
         if self.order == "priority":
             return queue[1:]
         others = [job for job in arrivals if job in set(queue[1:])]
@@ -224,7 +224,7 @@ class Conservative(Backfilling):
     def _forget(self, job: int) -> None:
         self._running.pop(job, None)
 
-    def _decide(self, machine: Machine, queue: list[int], arrivals: list[int]) -> None:
+    def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
         self._mend(machine, arrivals)
         jobs = list(queue)
@@ -232,7 +232,7 @@ class Conservative(Backfilling):
         while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
             jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, arrivals.index(job)))
 
-    def _mend(self, machine: Machine, arrivals: list[int]) -> None:
+    def _mend(self, machine: MachinePicture, arrivals: list[int]) -> None:
         """Where jobs take longer than expected, make again what is no longer possible, in the order of the dates."""
         now_s = machine.now_s
         late = [stay for stay in (*self._running.values(), *self._reserved.values()) if stay.end_s <= now_s]
@@ -256,7 +256,7 @@ class Conservative(Backfilling):
             return stay
         return replace(stay, start_s=soon_s, end_s=stay.end_s if late_s <= ROUNDING_S else stay.end_s + late_s)
 
-    def _start_or_move(self, machine: Machine, queue: list[int], job: int) -> bool:
+    def _start_or_move(self, machine: MachinePicture, queue: list[int], job: int) -> bool:
         """Start a job, or let it move to the earliest hole; return whether the plan of the others may gain by it."""
         old = self._reserved.pop(job, None)
         cores = machine.choose(job) if machine.jobs["cores"][job] <= machine.n_free else None
@@ -275,32 +275,32 @@ class Conservative(Backfilling):
         self._reserved[job] = hole
         return old is not None and hole is not old
 
-    def _start(self, machine: Machine, queue: list[int], stay: _Stay, cores: NDArray[np.int64]) -> None:
+    def _start(self, machine: MachinePicture, queue: list[int], stay: _Stay, cores: NDArray[np.int64]) -> None:
         end_s = max(machine.start(stay.job, cores), float(np.nextafter(machine.now_s, np.inf)))
         self._running[stay.job] = self._stay(machine, stay.job, -np.inf, end_s, machine.cores_per_node(cores))
         queue.remove(stay.job)
 
     @staticmethod
-    def _is_free(machine: Machine, stay: _Stay) -> bool:
+    def _is_free(machine: MachinePicture, stay: _Stay) -> bool:
         """Tell whether what is planned for a job is free now: others may end a little later, within the rounding."""
         cores = machine.cores_per_node(np.flatnonzero(machine.free))
         return bool(np.all(cores >= stay.cores) and np.all(machine.free_memory_mib - stay.memory_mib >= -1e-6))
 
     @staticmethod
-    def _first_cores(machine: Machine, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _first_cores(machine: MachinePicture, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first free cores of each node, as many as are wanted of it."""
         free = np.flatnonzero(machine.free)
         parts = [free[machine.tables.node_of_core[free] == node][:n] for node, n in enumerate(wanted)]
         return np.sort(np.concatenate(parts))
 
     @staticmethod
-    def _stay(machine: Machine, job: int, start_s: float, end_s: float, cores: NDArray[np.int64]) -> _Stay:
+    def _stay(machine: MachinePicture, job: int, start_s: float, end_s: float, cores: NDArray[np.int64]) -> _Stay:
         memory_mib = cores.astype(np.float64) * float(machine.jobs["memory_mib"][job])
         return _Stay(job, start_s, end_s, cores, memory_mib)
 
     # ---- the plan: what is free on each node from now on
 
-    def _free_at(self, machine: Machine, date_s: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _free_at(self, machine: MachinePicture, date_s: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         cores = machine.cores_per_node(np.flatnonzero(machine.free))
         memory_mib = machine.free_memory_mib.copy()
         for stay in self._running.values():
@@ -319,7 +319,7 @@ class Conservative(Backfilling):
         settled = [date_s for date_s, next_s in zip(changes, following, strict=False) if next_s > date_s + ROUNDING_S]
         return [start_s, *(date_s for date_s in settled if start_s < date_s < end_s - ROUNDING_S)]
 
-    def _is_possible(self, machine: Machine, stay: _Stay) -> bool:
+    def _is_possible(self, machine: MachinePicture, stay: _Stay) -> bool:
         """Tell whether a stay leaves all others what they need."""
         for date_s in self._dates(stay.start_s, stay.end_s):
             cores, memory_mib = self._free_at(machine, date_s)
@@ -329,7 +329,7 @@ class Conservative(Backfilling):
                 return False
         return True
 
-    def _find_hole(self, machine: Machine, job: int, before_s: float) -> _Stay | None:
+    def _find_hole(self, machine: MachinePicture, job: int, before_s: float) -> _Stay | None:
         """Return the earliest stay for a job that delays nobody, if it starts before a date."""
         for date_s in self._dates(machine.now_s, np.inf):
             if date_s >= before_s:
@@ -339,7 +339,7 @@ class Conservative(Backfilling):
                 return hole
         return None
 
-    def _hole(self, machine: Machine, job: int, date_s: float) -> _Stay | None:
+    def _hole(self, machine: MachinePicture, job: int, date_s: float) -> _Stay | None:
         """Count cores; a job may get the slowest."""
         end_s = date_s + machine.duration_at(job, float(machine.tables.gflops_of_core.min()))
         wanted = int(machine.jobs["cores"][job])
@@ -349,7 +349,7 @@ class Conservative(Backfilling):
         anywhere[0] = wanted
         return self._stay(machine, job, date_s, end_s, anywhere)
 
-    def _hole_by_nodes(self, machine: Machine, job: int, date_s: float) -> _Stay | None:
+    def _hole_by_nodes(self, machine: MachinePicture, job: int, date_s: float) -> _Stay | None:
         """Try the fastest nodes alone first, which are needed for the shortest time, then with slower ones."""
         for gflops in sorted(set(machine.tables.gflops_of_node.tolist()), reverse=True):
             end_s = date_s + machine.duration_at(job, gflops)
@@ -363,7 +363,7 @@ class Conservative(Backfilling):
         return None
 
     @staticmethod
-    def _choose_nodes(machine: Machine, job: int, room: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _choose_nodes(machine: MachinePicture, job: int, room: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Take nodes in the order of their best processor until there are cores enough."""
         missing = int(machine.jobs["cores"][job])
         chosen = np.zeros_like(room)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import DecisionError
 from hdrl.settings.batch.policies.backfilling import Backfilling
-from hdrl.settings.batch.policies.machine import Machine
+from hdrl.settings.batch.policies.machine import MachinePicture
 
 MAX_PLANNED = 256
 """Waiting jobs that are planned, in the order in which they came: planning takes the square of their number."""
@@ -57,7 +57,7 @@ class MinMin(Backfilling):
     def _forget(self, job: int) -> None:
         """Do nothing: its cores are free."""
 
-    def _decide(self, machine: Machine, queue: list[int], arrivals: list[int]) -> None:
+    def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         del queue
         for job, place in self._plan(machine, arrivals[: self.max_planned]):
             if place.start_s > machine.now_s or not _has_memory(machine, job, place):
@@ -65,10 +65,10 @@ class MinMin(Backfilling):
             end_s = machine.start(job, np.sort(place.cores))
             self._ends_s.update(dict.fromkeys(place.cores.tolist(), end_s))
 
-    def _plan(self, machine: Machine, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
         return _planned(machine, self._ready_s(machine), jobs, largest_first=False)
 
-    def _ready_s(self, machine: Machine) -> NDArray[np.float64]:
+    def _ready_s(self, machine: MachinePicture) -> NDArray[np.float64]:
         """Return when each core is expected to be free, in seconds; what is overdue is not free yet."""
         soon_s = math.nextafter(machine.now_s, math.inf)
         ready_s = np.full(len(machine.free), machine.now_s)
@@ -80,14 +80,14 @@ class MinMin(Backfilling):
 class MaxMin(MinMin):
     """Max-min: the job that could be done last is planned first."""
 
-    def _plan(self, machine: Machine, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
         return _planned(machine, self._ready_s(machine), jobs, largest_first=True)
 
 
 class Duplex(MinMin):
     """Duplex: the plan of min-min or that of max-min, whichever is done sooner; min-min's if both are alike."""
 
-    def _plan(self, machine: Machine, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
+    def _plan(self, machine: MachinePicture, jobs: Sequence[int]) -> list[tuple[int, _Place]]:
         ready_s = self._ready_s(machine)
         plans = [_planned(machine, ready_s, jobs, largest_first=largest) for largest in (False, True)]
         return min(plans, key=lambda plan: max(place.end_s for _, place in plan))
@@ -98,7 +98,7 @@ MAPPINGS: Mapping[str, type[MinMin]] = MappingProxyType({"min_min": MinMin, "max
 
 
 def _planned(
-    machine: Machine, ready_s: NDArray[np.float64], jobs: Sequence[int], *, largest_first: bool
+    machine: MachinePicture, ready_s: NDArray[np.float64], jobs: Sequence[int], *, largest_first: bool
 ) -> list[tuple[int, _Place]]:
     """Return where each job would run, in the order in which they are planned."""
     ready_s = ready_s.copy()
@@ -118,7 +118,9 @@ def _planned(
     return plan
 
 
-def _best_place(machine: Machine, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int) -> _Place:
+def _best_place(
+    machine: MachinePicture, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int
+) -> _Place:
     """Return where a job would be done first.
 
     Raises
@@ -142,6 +144,6 @@ def _best_place(machine: Machine, ready_s: NDArray[np.float64], cores_of: list[N
     return found
 
 
-def _has_memory(machine: Machine, job: int, place: _Place) -> bool:
+def _has_memory(machine: MachinePicture, job: int, place: _Place) -> bool:
     needed_mib = float(machine.jobs["memory_mib"][job]) * len(place.cores)
     return bool(needed_mib <= machine.free_memory_mib[place.node])

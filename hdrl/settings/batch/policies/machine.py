@@ -78,7 +78,7 @@ class CoreTables:
         )
 
 
-class Machine:
+class MachinePicture:
     """The free cores and memory of a view, and how they change by what is started.
 
     Parameters

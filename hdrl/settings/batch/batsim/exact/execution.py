@@ -30,7 +30,7 @@ _RANK_END_BYTES = 4.0
 
 
 @dataclass(slots=True)
-class Run:
+class JobRun:
     """A job that is running.
 
     Attributes
@@ -65,7 +65,7 @@ def run_job(
     job.start_s = context.now_s
     job.task = Task(job.profile, None if io is None else io.profile)
     here = context.machines[job.allocation[0]].cpu
-    run = Run(context, job, cpus, storage_mapping, job.walltime_s, here, io)
+    run = JobRun(context, job, cpus, storage_mapping, job.walltime_s, here, io)
     if context.options.energy:
         job.energy_j = yield from context.read_energy(job.allocation)
         yield from context.note_energy("s")
@@ -96,7 +96,7 @@ def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
         context.outputs.last_end_j = yield from context.note_energy("e")
 
 
-def _run_task(run: Run, task: Task) -> Steps[int]:
+def _run_task(run: JobRun, task: Task) -> Steps[int]:
     """Go through a task; return 0 if nothing went wrong."""
     profile = task.profile
     if isinstance(profile, Composed):
@@ -116,7 +116,7 @@ def _run_task(run: Run, task: Task) -> Steps[int]:
     return code or profile.return_code
 
 
-def _run_sequence(run: Run, task: Task, profile: Composed) -> Steps[int]:
+def _run_sequence(run: JobRun, task: Task, profile: Composed) -> Steps[int]:
     workload, where = run.job.workload, f"job {run.job.id!r}"
     io = task.io.sequence if isinstance(task.io, Composed) else [None] * len(profile.sequence)
     for _ in range(profile.repeat):
@@ -130,7 +130,7 @@ def _run_sequence(run: Run, task: Task, profile: Composed) -> Steps[int]:
     return profile.return_code
 
 
-def _sleep(run: Run, duration_s: float) -> Steps[int]:
+def _sleep(run: JobRun, duration_s: float) -> Steps[int]:
     """Sleep, but no longer than the walltime; a delay that equals it reaches it."""
     if run.left_s < 0 or duration_s < run.left_s:
         yield Sleep(duration_s)
@@ -142,7 +142,7 @@ def _sleep(run: Run, duration_s: float) -> Steps[int]:
     return TIMED_OUT
 
 
-def _receive(run: Run, task: Task, profile: Receive) -> Steps[int]:
+def _receive(run: JobRun, task: Task, profile: Receive) -> Steps[int]:
     """Take the oldest message for the job, and go on as it says."""
     inbox = run.job.messages
     if not inbox and not profile.timeout:
@@ -160,7 +160,7 @@ def _receive(run: Run, task: Task, profile: Receive) -> Steps[int]:
     return (yield from _run_task(run, task.part))
 
 
-def _poll(run: Run, period_s: float) -> Steps[int]:
+def _poll(run: JobRun, period_s: float) -> Steps[int]:
     """Look for a message again and again, until there is one."""
     context, for_ever = run.context, run.left_s < 0
     context.n_polling += for_ever
@@ -179,7 +179,7 @@ def _poll(run: Run, period_s: float) -> Steps[int]:
     return 0
 
 
-def _run_parallel(run: Run, task: Task) -> Steps[int]:
+def _run_parallel(run: JobRun, task: Task) -> Steps[int]:
     """Run a parallel task, with the walltime as its timeout."""
     kernel = run.context.kernel
     if run.io is None or task.io is None:
@@ -210,7 +210,7 @@ def _execute(context: Context, execution: Execution) -> Steps[None]:
     yield execution
 
 
-def _replay_usage(run: Run, profile: UsageTrace) -> Steps[int]:
+def _replay_usage(run: JobRun, profile: UsageTrace) -> Steps[int]:
     """Let every rank go through its phases; each tells its end to the job's actor."""
     job, kernel = run.job, run.context.kernel
     began_s = kernel.now_s
@@ -226,7 +226,7 @@ def _replay_usage(run: Run, profile: UsageTrace) -> Steps[int]:
     return 0
 
 
-def _replay_rank(run: Run, cpu: Cpu, phases: Iterable[tuple[float, float]], ends: Mailbox) -> Steps[None]:
+def _replay_rank(run: JobRun, cpu: Cpu, phases: Iterable[tuple[float, float]], ends: Mailbox) -> Steps[None]:
     cores = cpu.spec.cores
     for usage, flops in phases:
         n = max(1, round(usage * cores))

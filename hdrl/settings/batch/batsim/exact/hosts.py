@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
-from hdrl.settings.batch.batsim.exact.machines import STATES, VIRTUAL, Machine
+from hdrl.settings.batch.batsim.exact.machines import STATES, VIRTUAL, BatsimMachine
 from hdrl.settings.batch.simulation.hosts import WASTING_STATES, format_hosts
 
 
@@ -23,7 +23,7 @@ class HostLedger:
         Their energy.
     """
 
-    def __init__(self, machines: list[Machine], meter: EnergyMeter) -> None:
+    def __init__(self, machines: list[BatsimMachine], meter: EnergyMeter) -> None:
         self._machines = machines
         self._meter = meter
         n = len(machines)
@@ -34,7 +34,7 @@ class HostLedger:
         self._pstate = [machine.cpu.pstate for machine in machines]
         self._n_switches = np.zeros(n, dtype=np.int64)
 
-    def leave(self, machine: Machine, now_s: float) -> None:
+    def leave(self, machine: BatsimMachine, now_s: float) -> None:
         """Note that a machine is about to leave its state."""
         k = machine.id
         total_j = self._meter.peek_j(k, now_s)
@@ -42,7 +42,7 @@ class HostLedger:
         self._drawn_j[machine.state][k] += total_j - self._noted_j[k]
         self._since_s[k], self._noted_j[k] = now_s, total_j
 
-    def reach(self, machine: Machine) -> None:
+    def reach(self, machine: BatsimMachine) -> None:
         """Note that a machine has a P-state; those of the ways to sleep and back are no aims."""
         pstate = machine.cpu.pstate
         if machine.kind != VIRTUAL and pstate != self._pstate[machine.id]:

@@ -28,7 +28,7 @@ _ZERO_S = np.longdouble(0.0)
 _ROLES = {"": "compute", "compute_node": "compute", "storage": "storage", "master": "master"}
 
 
-class Machine:
+class BatsimMachine:
     """A host that Batsim runs jobs on, or keeps data on.
 
     Parameters
@@ -130,7 +130,7 @@ class Machines:
             compute = compute[:limit]
         self.n_compute = len(compute)
         self.all = [
-            Machine(
+            BatsimMachine(
                 k,
                 network.cpus[host.index],
                 is_storage=k >= len(compute),
@@ -152,16 +152,16 @@ class Machines:
         """Return the number of machines, storage hosts included."""
         return len(self.all)
 
-    def __getitem__(self, machine_id: int) -> Machine:
+    def __getitem__(self, machine_id: int) -> BatsimMachine:
         """Return a machine by its id."""
         return self.all[machine_id]
 
     @property
-    def storage(self) -> list[Machine]:
+    def storage(self) -> list[BatsimMachine]:
         """The storage hosts."""
         return self.all[self.n_compute :]
 
-    def set_state(self, machines: Iterable[Machine], state: str, now_s: float) -> None:
+    def set_state(self, machines: Iterable[BatsimMachine], state: str, now_s: float) -> None:
         """Change the state of some machines."""
         counts = self.counts
         for machine in machines:

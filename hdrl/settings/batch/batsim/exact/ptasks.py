@@ -8,7 +8,7 @@ from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.context import Context
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Work, transfers_of_matrix
 from hdrl.settings.batch.batsim.exact.jobs import Job
-from hdrl.settings.batch.batsim.exact.machines import Machine
+from hdrl.settings.batch.batsim.exact.machines import BatsimMachine
 from hdrl.settings.batch.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
 
 Transfers = list[tuple[int, int, float]]
@@ -97,7 +97,9 @@ def _with_storage(
     return Work(context.network, cpus, [0.0] * len(cpus), transfers)
 
 
-def _mapped(context: Context, job: Job, label: str, profile: Profile, storage_mapping: Mapping[str, int]) -> Machine:
+def _mapped(
+    context: Context, job: Job, label: str, profile: Profile, storage_mapping: Mapping[str, int]
+) -> BatsimMachine:
     machine_id = storage_mapping.get(label)
     if machine_id is None:
         raise BatsimError(

@@ -15,7 +15,7 @@ from hdrl.settings.batch.batsim.exact.execution import kill_jobs, run_job
 from hdrl.settings.batch.batsim.exact.flows import Work
 from hdrl.settings.batch.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.settings.batch.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBMITTED, Job, Workload
-from hdrl.settings.batch.batsim.exact.machines import COMPUTATION, SLEEP, VIRTUAL, Machine
+from hdrl.settings.batch.batsim.exact.machines import COMPUTATION, SLEEP, VIRTUAL, BatsimMachine
 from hdrl.settings.batch.batsim.exact.messages import Asked, Message, Registered, Switched
 from hdrl.settings.batch.batsim.exact.profiles import Composed, Homogeneous
 from hdrl.settings.batch.batsim.exact.protocol import (
@@ -32,7 +32,7 @@ _STOP = "Batsim would stop here"
 
 
 @dataclass(slots=True)
-class Counts:
+class Unfinished:
     """What has to come to an end before the simulation does."""
 
     n_job_submitters: int
@@ -59,7 +59,7 @@ class Requests:
         Notes an event for the scheduler.
     """
 
-    def __init__(self, context: Context, counts: Counts, emit: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, context: Context, counts: Unfinished, emit: Callable[[str, dict[str, Any]], None]) -> None:
         self._context = context
         self._counts = counts
         self._emit = emit
@@ -180,7 +180,7 @@ class Requests:
         except WorkloadError as error:
             raise BatsimError(f"{error}: {_STOP}") from None
 
-    def _check_free(self, machine: Machine, where: str) -> None:
+    def _check_free(self, machine: BatsimMachine, where: str) -> None:
         options = self._context.options
         shared = options.storage_sharing if machine.is_storage else options.compute_sharing
         if machine.jobs and not shared:
@@ -282,7 +282,7 @@ class Requests:
                 yield from self._start_switch(machine, pstate)
         context.note_machine_states()
 
-    def _check_switch(self, machine: Machine, pstate: int, where: str) -> None:
+    def _check_switch(self, machine: BatsimMachine, pstate: int, where: str) -> None:
         name = f"machine {machine.id} ({machine.name})"
         if pstate >= len(machine.kinds):
             raise BatsimError(f"{where}: {name} has P-states 0 to {len(machine.kinds) - 1}, not {pstate}: {_STOP}")
@@ -295,13 +295,13 @@ class Requests:
         if machine.kinds[pstate] == SLEEP and machine.state != "idle":
             raise BatsimError(f"{where}: {name} is {machine.state}, so it cannot go to sleep: {_STOP}")
 
-    def _start_switch(self, machine: Machine, pstate: int) -> Steps[None]:
+    def _start_switch(self, machine: BatsimMachine, pstate: int) -> Steps[None]:
         state = "switching_on" if machine.kind == SLEEP else "switching_off"
         self._context.machines.set_state((machine,), state, self._context.now_s)
         yield Spawn(self._switch(machine, pstate), machine.cpu)
         self._counts.switching += 1
 
-    def _switch(self, machine: Machine, pstate: int) -> Steps[None]:
+    def _switch(self, machine: BatsimMachine, pstate: int) -> Steps[None]:
         """Be the actor that switches a machine: one flop in the P-state of the way, then the target."""
         context = self._context
         waking = machine.kind == SLEEP

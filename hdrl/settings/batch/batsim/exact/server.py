@@ -27,7 +27,7 @@ from hdrl.settings.batch.batsim.exact.messages import (
 )
 from hdrl.settings.batch.batsim.exact.protocol import dump, parse_reply, with_id
 from hdrl.settings.batch.batsim.exact.rapidjson import reread
-from hdrl.settings.batch.batsim.exact.requests import Counts, Requests
+from hdrl.settings.batch.batsim.exact.requests import Requests, Unfinished
 from hdrl.settings.batch.batsim.exact.submission import MACHINE_EVENTS
 
 
@@ -53,7 +53,7 @@ class Server:
 
     def __init__(self, context: Context, scheduler: Scheduler, n_event_submitters: int) -> None:
         self.context = context
-        self.counts = Counts(n_job_submitters=len(context.workloads), n_event_submitters=n_event_submitters)
+        self.counts = Unfinished(n_job_submitters=len(context.workloads), n_event_submitters=n_event_submitters)
         self.finished = False
         self.scheduling_s = 0.0
         self._scheduler = scheduler

@@ -10,7 +10,7 @@ from typing import Any
 from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.context import BatsimOptions, Context, Scheduler
 from hdrl.settings.batch.batsim.exact.jobs import Workload, read_workload
-from hdrl.settings.batch.batsim.exact.machines import Machine
+from hdrl.settings.batch.batsim.exact.machines import BatsimMachine
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
 from hdrl.settings.batch.batsim.exact.server import Server
@@ -151,7 +151,7 @@ class ExactBatsim:
             hosts=None if ledger is None else ledger.text(context.now_s),
         )
 
-    def _described(self, machine: Machine) -> dict[str, Any]:
+    def _described(self, machine: BatsimMachine) -> dict[str, Any]:
         spec = machine.cpu.spec
         role = self.context.machines.roles[spec.name]
         return {
