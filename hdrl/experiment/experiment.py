@@ -254,14 +254,18 @@ def _train(
 
 
 def _tell(options: OptionsFile, doing: str, machine: Machine, load: Load, progress: Progress) -> None:
-    """Tell what is going to be simulated, and whether it is less than was asked for."""
+    """Tell what is going to be simulated, how much work that is, and whether it is less than was asked for."""
     missed = options.unheard(load.n_items)
     if missed is not None:
         progress.message(missed)
     size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
+    offered = find_setting(options.setting_name).offered_load(machine, load)
+    told = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
     progress.message(
-        f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}"
+        f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}{told}"
     )
+    if told and offered is not None and offered >= 1:
+        progress.message("the offered load is 1 or more: queues grow as long as jobs arrive")
 
 
 class _Clock:

@@ -15,7 +15,7 @@ from hdrl.learn.networks.layers import linear  # noqa: E402
 from hdrl.learn.networks.noisy import NoisyLinear, make_noisy, noise_in  # noqa: E402
 from hdrl.testing.toys import IdentityEnvs, ShortestRowEnvs  # noqa: E402
 
-ONE_NUMBER_EACH = ("dissertation_small", "dissertation_deep", "dissertation_large")
+ONE_NUMBER_EACH = tuple(f"dissertation_{name}" for name in ("small", "deep", "large", "attention"))
 SHAPES = {"sequence": (7,), **dict.fromkeys(ONE_NUMBER_EACH, (64,))}
 
 

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
 from hdrl.errors import LearningError  # noqa: E402
-from hdrl.learn.library import Expert, Switch, experts_of, nearest, with_experts  # noqa: E402
+from hdrl.learn.library import Specialist, Switch, nearest, specialists_of, with_specialists  # noqa: E402
 from hdrl.testing.toys import ShortestRowEnvs  # noqa: E402
 
 
@@ -26,9 +26,9 @@ def test_the_nearest_is_the_first_of_those_that_are_equally_near() -> None:
 
 def test_weights_change_when_another_configuration_is_in_force() -> None:
     one, other, playing = agent(1), agent(2), agent(3)
-    experts = [Expert((float(k),), made.state_dict()["modules"]) for k, made in enumerate((one, other))]
+    specialists = [Specialist((float(k),), made.state_dict()["modules"]) for k, made in enumerate((one, other))]
     place = [0.2]
-    switch = Switch(playing, experts, lambda: place, "m.pt")
+    switch = Switch(playing, specialists, lambda: place, "m.pt")
     switch()
     weights = [next(iter(made.network.parameters())) for made in (one, other, playing)]
     assert torch.equal(weights[2], weights[0])
@@ -42,11 +42,11 @@ def test_weights_change_when_another_configuration_is_in_force() -> None:
 
 
 def test_what_does_not_fit_is_told() -> None:
-    state = with_experts({}, [Expert((0.0,), {"network": {}})])
-    assert with_experts({"a": 1}, []) == {"a": 1}
-    assert experts_of({}, "m.pt") == []
+    state = with_specialists({}, [Specialist((0.0,), {"network": {}})])
+    assert with_specialists({"a": 1}, []) == {"a": 1}
+    assert specialists_of({}, "m.pt") == []
     with pytest.raises(LearningError, match=r"^m\.pt: configuration 0: the saved weights do not fit DQN"):
-        Switch(agent(1), experts_of(state, "m.pt"), lambda: (0.0,), "m.pt")()
+        Switch(agent(1), specialists_of(state, "m.pt"), lambda: (0.0,), "m.pt")()
     for damaged in ([{"point": ["far"], "modules": {}}], [{"modules": {}}], [{"point": [1.0], "modules": 3}], [7], 7):
         with pytest.raises(LearningError, match=r"^m\.pt: what it holds of configurations is damaged"):
-            experts_of({"configurations": damaged}, "m.pt")
+            specialists_of({"configurations": damaged}, "m.pt")
