@@ -3,7 +3,8 @@
 The policy is a job key, by requested or predicted times, or an index with weights, perhaps with a gate
 (`kernel.index`). What the index looks at is as it was at the first decision of an event, as in the kernel; whether the
 gate holds a job is looked at after every start. A gate needs actions that hold: *skip* where nothing else is left to
-start, *hold* otherwise.
+start, *hold* otherwise. Only jobs that have a row can be picked: where more than ``max_jobs`` wait, schedules may
+differ from the kernel's.
 """
 
 from __future__ import annotations

@@ -59,6 +59,14 @@ def test_choices_are_those_of_the_kernel(policy: str, arguments: dict[str, Any])
         assert (n_holds > 0) == ("gate" in policy)
 
 
+def test_choices_are_the_kernels_while_the_agent_sees_every_waiting_job() -> None:
+    # Up to 143 jobs wait under F4 here: with 128 rows, those that the agent does not see cannot overtake.
+    kernel, seen, _ = guided_starts("f4+easy_priority", ASKS | {"max_jobs": 143})
+    assert np.allclose(kernel, seen, atol=1e-3)
+    kernel, hidden, _ = guided_starts("f4+easy_priority", ASKS)
+    assert not np.allclose(kernel, hidden, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
