@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -81,7 +82,10 @@ def blame(error: BaseException, path: Path) -> AgentError | None:
         The file.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    lines = [str(frame.lineno) for frame in frames if frame.filename == str(path)]
+    if not lines:  # code that the file has made of text
+        made = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        lines = [readable(one.f_code.co_filename) for one in made if one.f_globals.get("__file__") == str(path)]
     if not lines:
         return None
     hint = ""
@@ -108,8 +112,8 @@ def one_line(error: BaseException) -> str:
 class blamed:
     """The boundary of a user's code: what it does instead of its work becomes one error with its file and line.
 
-    Neither ``sys.exit`` nor ``os._exit`` ends the process from there, since that would look like success. Ctrl-C and
-    errors without a part of the file in them pass.
+    Neither ``sys.exit`` nor ``os._exit`` ends the process from there, since that would look like success. Ctrl-C, where
+    it is not ignored, and errors without a part of the file in them pass.
 
     Parameters
     ----------
@@ -143,10 +147,14 @@ class blamed:
             told = _with_path(error, self._path)
             if told is not error:
                 raise told from None
-        elif error is not None and not isinstance(error, KeyboardInterrupt):
+        elif error is not None and not (isinstance(error, KeyboardInterrupt) and _hears_ctrl_c()):
             found = _found(error, self._path)
             if found is not None:
                 raise found from error
+
+
+def _hears_ctrl_c() -> bool:
+    return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
 def _refusing(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:

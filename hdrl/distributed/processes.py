@@ -11,7 +11,7 @@ import contextlib
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -19,6 +19,9 @@ from typing import Any
 
 from hdrl.distributed.attempts import Attempted, attempt, too_often
 from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult
+
+ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])})
+"""Signals that end a process."""
 
 PATIENCE_S = 5.0
 """How long a worker may take to end after it was told to."""
@@ -154,17 +157,17 @@ def _work(connection: Connection, function: Callable[[Any], Any]) -> None:
 def _without_ctrl_c() -> Iterator[None]:
     """Start a process that Ctrl-C does not reach before `_work` ignores it: it inherits what is blocked here.
 
-    A signal that comes meanwhile arrives here afterwards.
+    Nor does any other signal end us while we tell it what to do: it would complain about half of that. A signal that
+    comes meanwhile arrives here afterwards.
     """
     resource_tracker.ensure_running()  # when it starts within, it unblocks the signal
     before = _mask(signal.SIG_BLOCK)
     try:
         yield
     finally:
-        if signal.SIGINT not in before:
-            _mask(signal.SIG_UNBLOCK)
+        _mask(signal.SIG_SETMASK, before)
 
 
-def _mask(how: int) -> set[int]:
-    """Block or unblock Ctrl-C, where that can be done; return what was blocked."""
-    return set(signal.pthread_sigmask(how, {signal.SIGINT})) if hasattr(signal, "pthread_sigmask") else set()
+def _mask(how: int, signals: Iterable[int] = ENDING) -> set[int]:
+    """Block or unblock the signals that end a process, where that can be done; return what was blocked."""
+    return set(signal.pthread_sigmask(how, signals)) if hasattr(signal, "pthread_sigmask") else set()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.distributed import WorkerDied, check_place, default_workers, run_tasks
+from hdrl.distributed import WorkerDied, check_place, default_workers, processes, run_tasks
 from hdrl.distributed.attempts import TaskFailed
 from hdrl.errors import HdrlError, OptionsError
 
@@ -156,6 +156,21 @@ def test_ctrl_c_while_workers_start_is_silent(tmp_path: Path):
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=30)
     assert (output, errors) == ("interrupted\n", "")
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_no_signal_comes_while_a_worker_is_told_what_to_do(number: str):
+    """Half of what it is told would be a traceback of the worker's."""
+    told: list[int] = []
+    before = signal.signal(getattr(signal, number), lambda *_: told.append(1))
+    try:
+        with processes._without_ctrl_c():
+            os.kill(os.getpid(), getattr(signal, number))
+            time.sleep(0.01)
+            assert told == []
+        assert told == [1]
+    finally:
+        signal.signal(getattr(signal, number), before)
 
 
 def test_ray_says_what_is_missing(workers, monkeypatch: pytest.MonkeyPatch):

@@ -30,6 +30,17 @@ def test_numbers_come_back_as_they_were(tmp_path: Path):
     assert table.column("a") == values
 
 
+@pytest.mark.parametrize(
+    ("row", "told"), [("-,2", "row 2: a is '-', expected a number"), ("1,2,3", "row 2 has 3 columns, expected 2")]
+)
+def test_a_damaged_table_is_refused_before_a_training(tmp_path: Path, row: str, told: str):
+    (tmp_path / "t.csv").write_text(f"a,b\n1,\n{row}\n")
+    with pytest.raises(ReadError, match=told):
+        Table(tmp_path / "t.csv", n_rows=2)
+    assert text(tmp_path / "t.csv") == f"a,b\n1,\n{row}\n"
+    assert Table(tmp_path / "t.csv", n_rows=1).n_rows == 1
+
+
 def test_a_new_column_is_empty_in_older_rows(tmp_path: Path):
     table = Table(tmp_path / "t.csv")
     table.append([{"a": 1}])

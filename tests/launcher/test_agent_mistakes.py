@@ -60,6 +60,20 @@ def test_a_comparison_tells_what_a_policy_did_instead(small_world: Path, tmp_pat
     assert told(result, "hdrl", path).startswith(MISTAKES[text])
 
 
+def test_a_policy_may_be_made_of_text(small_world: Path, tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_text("exec('def policy(view):\\n    raise ValueError(1)')\n")
+    result = CliRunner().invoke(launch, [str(path), str(small_world), "--out", str(tmp_path / "out")])
+    assert told(result, "launch", path) == "mine.py:<string>: ValueError: 1"
+
+
+def test_ctrl_c_that_nobody_has_pressed(small_world: Path, tmp_path: Path):
+    path = written(tmp_path, "raise KeyboardInterrupt")
+    where = ["-p", "homogeneous:4", "-w", str(tmp_path / "jobs.swf"), "--windows", "1", "-j", "2"]
+    result = CliRunner().invoke(cli, ["compare", str(path), *where, "--out", str(tmp_path / "out")], prog_name="hdrl")
+    assert told(result, "hdrl", path) == "mine.py:2: KeyboardInterrupt: no message"
+
+
 @pytest.mark.parametrize("text", ["import sys; sys.exit(0)", "import os; os._exit(0)", "raise BaseException('bare')"])
 def test_a_file_that_ends_the_process_is_an_error(small_world: Path, tmp_path: Path, text: str):
     (tmp_path / "mine.py").write_text(f"{text}\n")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import MissingExtra, OutputError, ReadError
+from hdrl.errors import MissingExtra, OutputError, ReadError, readable
 from hdrl.experiment.train.decisions import write_lines
 from hdrl.files import atomic_write, read_text, write_json
 
@@ -43,7 +43,7 @@ class Table:
     Raises
     ------
     ReadError
-        If it holds fewer rows.
+        If it holds fewer rows, or something else than numbers.
     """
 
     def __init__(self, path: Path, n_rows: int = 0) -> None:
@@ -55,9 +55,23 @@ class Table:
             if len(lines) < n_rows + 1:
                 raise ReadError(path, f"has {max(len(lines) - 1, 0)} rows, expected at least {n_rows}")
             self.columns = lines[0].split(",")
+            for row in range(1, n_rows + 1):
+                self._check(lines[row], row)
             self._rewrite(lines[1 : n_rows + 1])
         else:
             path.unlink(missing_ok=True)
+
+    def _check(self, line: str, row: int) -> None:
+        """Refuse a row that does not hold a number, or nothing, for each column: before a training, not after it."""
+        cells = line.split(",")
+        if len(cells) != len(self.columns):
+            raise ReadError(self.path, f"row {row} has {len(cells)} columns, expected {len(self.columns)}")
+        for name, cell in zip(self.columns, cells, strict=True):
+            try:
+                float(cell or "nan")
+            except ValueError:
+                message = f"row {row}: {readable(name)} is {readable(repr(cell))}, expected a number"
+                raise ReadError(self.path, message) from None
 
     def append(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Add rows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
@@ -293,14 +294,15 @@ class GpuLoad:
         Raises
         ------
         WorkloadError
-            If the load has none, because all jobs come at once.
+            If the load has none, because all jobs come at once, or jobs would come later than numbers can tell.
         """
         now = self.offered(cluster)
-        if now is None or not offered_load > 0.0:
+        first = self.jobs["arrival_s"][0] if len(self.jobs) else 0.0
+        factor = float(now) / float(offered_load) if now is not None and offered_load > 0.0 else math.inf
+        if not math.isfinite(factor * float(self.jobs["arrival_s"].max(initial=0.0) - first)):
             raise WorkloadError(f"{self.name}: cannot be scaled to an offered load of {offered_load}")
         jobs = self.jobs.copy()
-        first = jobs["arrival_s"][0]
-        jobs["arrival_s"] = first + (jobs["arrival_s"] - first) * (now / offered_load)
+        jobs["arrival_s"] = first + (jobs["arrival_s"] - first) * factor
         jobs["deadline_s"] += jobs["arrival_s"] - self.jobs["arrival_s"]
         return replace(self, jobs=jobs, origin={**self.origin, "offered_load": offered_load})
 

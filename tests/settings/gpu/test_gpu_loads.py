@@ -37,6 +37,13 @@ def test_jobs_are_those_of_gavel(table: Throughputs, seed: int, multi: object, h
     assert load.jobs["arrival_s"][0] == 0.0
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_load_that_would_never_come_is_refused() -> None:
+    cluster = read_cluster("drl-gpu")
+    with pytest.raises(WorkloadError, match="cannot be scaled to an offered load of 1e-320"):
+        poisson_load(Poisson(), 20, 1).scaled(cluster, 1e-320)
+
+
 @needs_traces
 @pytest.mark.parametrize(("name", "offered"), [("heavy", 17.8), ("medium", 41.4), ("low", 0.012)])
 def test_the_cut_traces_offer_what_is_known(name: str, offered: float) -> None:
