@@ -10,6 +10,7 @@ import collections
 import contextlib
 import multiprocessing
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import resource_tracker
@@ -161,11 +162,30 @@ def _without_ctrl_c() -> Iterator[None]:
     comes meanwhile arrives here afterwards.
     """
     resource_tracker.ensure_running()  # when it starts within, it unblocks the signal
-    before = _mask(signal.SIG_BLOCK)
+    with _deferred():
+        before = _mask(signal.SIG_BLOCK)
+        try:
+            yield
+        finally:
+            _mask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _deferred() -> Iterator[None]:
+    """Let the signals that end a process wait, whichever thread takes them: Python answers in the main one alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    answered = [number for number in ENDING if callable(signal.getsignal(number))]
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in answered}
     try:
         yield
     finally:
-        _mask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _mask(how: int, signals: Iterable[int] = ENDING) -> set[int]:
