@@ -184,8 +184,8 @@ def _deferred() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for missed in came:
+            signal.raise_signal(missed)
 
 
 def _mask(how: int, signals: Iterable[int] = ENDING) -> set[int]:
