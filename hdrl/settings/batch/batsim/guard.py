@@ -35,14 +35,19 @@ def main(command: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"{command[0]}: cannot be started ({error.strerror or error})\n")
         return SIGNALLED - 2
-    threading.Thread(target=_end_with_starter, args=(child,), daemon=True).start()
+    ending = threading.Event()
+    watch = threading.Thread(target=_end_with_starter, args=(child, ending), daemon=True)
+    watch.start()
     code = child.wait()
+    if ending.is_set():
+        watch.join()  # it ends this process too, once nothing of the command is left
     return code if code >= 0 else SIGNALLED - code
 
 
-def _end_with_starter(child: subprocess.Popen[bytes]) -> None:
+def _end_with_starter(child: subprocess.Popen[bytes], ending: threading.Event) -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
+    ending.set()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(0, signal.SIGTERM)
     try:
