@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol, Self
 
@@ -213,3 +213,16 @@ class TaskTrace:
     signals: Mapping[str, Signal] = field(default_factory=dict)
     counts: Mapping[str, float] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive items.
+
+        Parameters
+        ----------
+        first, n_items
+            The first one, and how many.
+        """
+        last = first + n_items
+        stays = self.stays[(self.stays["task"] >= first) & (self.stays["task"] < last)].copy()
+        stays["task"] -= first
+        return replace(self, load=self.load.window(first, n_items), tasks=self.tasks[first:last], stays=stays)

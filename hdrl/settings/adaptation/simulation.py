@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,11 @@ class AdaptationTrace(TaskTrace):
     """
 
     outcomes: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTCOME_DTYPE))
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive jobs, see `hdrl.trace.TaskTrace.part`."""
+        found = TaskTrace.part(self, first, n_items)  # no super(): a class with slots is made twice
+        return replace(found, outcomes=self.outcomes[first : first + n_items])
 
 
 @dataclass

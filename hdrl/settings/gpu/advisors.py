@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,11 @@ class AdaptingTrace(TaskTrace):
     """
 
     outcomes: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTCOME_DTYPE))
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive jobs, see `hdrl.trace.TaskTrace.part`."""
+        found = TaskTrace.part(self, first, n_items)  # no super(): a class with slots is made twice
+        return replace(found, outcomes=self.outcomes[first : first + n_items])
 
 
 @dataclass(frozen=True, slots=True)
