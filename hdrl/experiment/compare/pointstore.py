@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from typing import IO, Any
 
 from hdrl.errors import MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare.points import PointResult
-from hdrl.files import atomic_write, atomic_write_bytes, read_json
+from hdrl.files import atomic_table, atomic_write_bytes, read_json
 
 POINTS_FILE = "points.jsonl"
 PROVENANCE_FILE = "provenance.json"
@@ -226,10 +225,9 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
         At least one row.
     """
     rows = list(rows)
-    with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(rows[0])
-        writer.writerows([_text(value) for value in row.values()] for row in rows)
+    with atomic_table(path, rows[0]) as write_row:
+        for row in rows:
+            write_row([_text(value) for value in row.values()])
 
 
 def _text(value: Any) -> str:

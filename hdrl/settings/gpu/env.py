@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import World, blank
@@ -61,7 +62,7 @@ STAYS_PER_JOB = 8
 """Room in the log of stays; where it is used up, no job gives way any more."""
 
 
-class GpuClusterVectorEnv(RowPickVectorEnv):
+class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     """A batch of GPU clusters in which waiting jobs are started, and running ones preempted.
 
     **Description.** Jobs arrive at a cluster of GPUs of several types; how long they take follows from the type, and
@@ -157,8 +158,6 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
     Version 0.
     """
 
-    _option_names: ClassVar[frozenset[str]] = frozenset()
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -211,22 +210,15 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         )
         self.order = _order_of(order, sees_durations=sees_durations)
         self.reference = None if reference is None else _reference_of(reference)
-        self.plan = plan_episodes(
-            [one.n_items for one in self.loads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.loads],
-        )
         n_rows = checked_count("max_jobs", max_jobs) * len(placements) + max_running
         layout = RowLayout(n_rows, acting.N_COLUMNS, (WAIT, NEXT_PAGE))
         super().__init__(num_envs, layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
+        self._plan_windows(self.loads, n_jobs, start, part)
         sizes = [max_jobs, max_running, len(placements), OBJECTIVES[objective], int(sees_durations)]
         sizes.append(np.iinfo(np.int64).max if max_pages is None else checked_count("max_pages", max_pages))
         sizes.append(int(may_wait))
         self._sizes = np.array(sizes, dtype=np.int64)
         self._placements = np.array([PLACEMENTS[name] for name in placements], dtype=np.int64)
-        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._units = np.ones(self.num_envs)
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
@@ -270,8 +262,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        window = self._next_window(row, episode, seed)
         first = sum(one.n_items for one in self.loads[: window.workload]) + window.start
         put_jobs(self._state, row, self._columns, first, window.n_jobs)
         self._state.random[row] = 1 + seed % 2147483645
@@ -327,21 +318,6 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
-    def window(self, row: int) -> Window:
-        """Return which jobs the episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
-
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the only row, which was made with ``records=True``.
 
@@ -352,7 +328,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         """
         if not self._records:
             raise OptionsError("stays were not recorded: make a batch of one row with records=True")
-        window = self.window(0)
+        window = self.window()
         return trace_of(self.machine, self.loads[window.workload].window(window.start, window.n_jobs), self._state)
 
 

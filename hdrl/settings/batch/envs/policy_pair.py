@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.own_objective import OwnObjective, OwnPay
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.settings.batch.envs.observations import job_limits, largest_fractions, pstate_shares
 from hdrl.settings.batch.envs.policy_pair_arguments import (
@@ -52,7 +53,7 @@ DEFAULT_PLATFORM = "gaia"
 DEFAULT_WORKLOAD = "lublin_gaia_1000"
 
 
-class PolicyPairVectorEnv(NativeVectorEnv):
+class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     """A batch of environments in which an agent chooses policy pairs.
 
     Description
@@ -190,20 +191,14 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
-        self._plan = plan_episodes(
-            [one.n_jobs for one in self.workloads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.workloads],
-        )
+        self._plan_windows(self.workloads, n_jobs, start, part)
         self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
         self._void = len(policies) if void else -1
         self._objective = read_objective(objective)
         self._rows = PairRows(
             self.platform,
             self.workloads,
-            self._plan,
+            self.plan,
             self.num_envs,
             self.n_threads,
             energy=energy,
@@ -216,7 +211,6 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             limits=limits,
             shares=pstate_shares(self.platform),
         )
-        self._windows = np.zeros((self.num_envs, 3), dtype=np.int64)
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
         self._results = np.zeros((self.num_envs, N_OBJECTIVES))
         self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
@@ -242,8 +236,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self._plan.window(episode, seed)
-        self._windows[row] = window.workload, window.start, window.n_jobs
+        window = self._next_window(row, episode, seed)
         self._policy_seeds[row] = seed
         if self._own_pay is not None:
             self._own_pay.value[row] = 0.0
@@ -308,21 +301,6 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         return own | self._rows.arrays()
 
     # ------------------------------------------------------------------ what happened
-
-    def window(self, row: int = 0) -> Window:
-        """Return which jobs the present episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
 
     def policy_seed(self, row: int = 0) -> int:
         """Return the seed of the random policies in the present episode of a row.
