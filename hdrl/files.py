@@ -122,11 +122,6 @@ class _Bounded(io.RawIOBase):
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to be read; a name that ends in ``.gz`` is decompressed piece by piece.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Yields
     ------
     IO[bytes]
@@ -158,11 +153,6 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file; a name that ends in ``.gz`` is decompressed.
-
-    Parameters
-    ----------
-    path
-        The file.
 
     Raises
     ------

@@ -40,11 +40,6 @@ class Windowed:
     def window(self, row: int = 0) -> Window:
         """Return which items the present episode of a row holds.
 
-        Parameters
-        ----------
-        row
-            Which row.
-
         Raises
         ------
         OptionsError

@@ -40,13 +40,7 @@ def run_folders(folder: str | Path, main_file: str) -> list[Path]:
 
 
 def distinct_names(folders: Sequence[Path]) -> list[str]:
-    """Return a short name per folder: as many last parts of the paths as it takes to tell them apart.
-
-    Parameters
-    ----------
-    folders
-        The folders.
-    """
+    """Return a short name per folder: as many last parts of the paths as it takes to tell them apart."""
     parts = [folder.resolve().parts for folder in folders]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(part[-depth:]) for part in parts]
@@ -57,11 +51,6 @@ def distinct_names(folders: Sequence[Path]) -> list[str]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file; an empty one if there is no such file.
-
-    Parameters
-    ----------
-    path
-        The file.
 
     Raises
     ------

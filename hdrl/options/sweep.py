@@ -284,15 +284,7 @@ def looks_like_file(text: str) -> bool:
 
 
 def from_here(key: str, value: Any) -> Any:
-    """Return a value from the command line that does not depend on the folder of a sweep file.
-
-    Parameters
-    ----------
-    key
-        The key.
-    value
-        Its value.
-    """
+    """Return a value from the command line that does not depend on the folder of a sweep file."""
     if key in ("platform", "baseline", "opponents", "setting"):
         return _relabelled(value, _from_here)
     if key in ("workloads", "candidates"):

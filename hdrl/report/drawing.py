@@ -54,13 +54,7 @@ GENERIC = {
 
 
 def figures_of(setting: Setting) -> Mapping[str, Figure]:
-    """Return the figures of a setting, and those that every setting has.
-
-    Parameters
-    ----------
-    setting
-        The setting.
-    """
+    """Return the figures of a setting, and those that every setting has."""
     own = setting.figures
     return {**own, **GENERIC, **own}  # a setting may better a generic figure
 

@@ -196,13 +196,7 @@ def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str
 
 
 def finished_identity(folder: Path) -> Mapping[str, Any] | None:
-    """Return the identity of the finished comparison in a folder; ``None`` if it holds none.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    """
+    """Return the identity of the finished comparison in a folder; ``None`` if it holds none."""
     path = folder / PROVENANCE_FILE
     if not path.is_file() or (folder / POINTS_FILE).exists():
         return None

@@ -52,13 +52,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 
 
 def compute_metrics(trace: AdaptationTrace) -> dict[str, float]:
-    """Return every metric of `METRICS`.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return every metric of `METRICS`."""
     tasks, outcomes = trace.tasks, trace.outcomes
     regret = outcomes["best"] - outcomes["expected"]
     budget_s = trace.tasks["requested_s"].mean()

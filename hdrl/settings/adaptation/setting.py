@@ -141,13 +141,7 @@ class _Asks:
         self._own = own
 
     def choose(self, job: Job) -> int:
-        """Return the sequence of a job.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
+        """Return the sequence of a job."""
         table = job.table
 
         def decide(state: int, actions: Sequence[int]) -> int:
@@ -158,13 +152,7 @@ class _Asks:
         return decide_step_by_step(table, decide)
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear nothing.
-
-        Parameters
-        ----------
-        job, chosen, validation
-            Not looked at.
-        """
+        """Hear nothing."""
 
 
 def _random(seed: int, load: Jobs) -> np.random.Generator:

@@ -115,13 +115,7 @@ class Advisor(Protocol):
     """What decides for one job after the other."""
 
     def choose(self, job: Job) -> int | str:
-        """Return the sequence of a job, or the name of a training rule without adaptation.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
+        """Return the sequence of a job, or the name of a training rule without adaptation."""
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
         """Hear what came of a job.
@@ -176,11 +170,6 @@ def simulate(
 
 def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
     """Return what becomes of a job under a sequence: a row of `OUTCOME_DTYPE`.
-
-    Parameters
-    ----------
-    job, sequence
-        The job and the sequence.
 
     Raises
     ------

@@ -82,13 +82,7 @@ class JobPickSpec(PlainEnvironment):
 
     @staticmethod
     def is_dissertation(arguments: Mapping[str, Any]) -> bool:
-        """Tell whether it is the environment of the dissertation.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Tell whether it is the environment of the dissertation."""
         return arguments.get("compatibility") == "dissertation"
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:

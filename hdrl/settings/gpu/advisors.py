@@ -132,13 +132,7 @@ _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 
 
 def is_advisor(text: str) -> bool:
-    """Tell whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action.
-
-    Parameters
-    ----------
-    text
-        The text.
-    """
+    """Tell whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
     return text in NAMES or _FIXED_NAME.fullmatch(text) is not None
 
 

@@ -42,13 +42,7 @@ class GpuClusterSpec(PlainEnvironment):
 
     @staticmethod
     def is_compatible(arguments: Mapping[str, Any]) -> bool:
-        """Tell whether it is the environment of the DRL scheduler for GPU clusters.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Tell whether it is the environment of the DRL scheduler for GPU clusters."""
         return arguments.get("compatibility") is not None
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:

@@ -126,13 +126,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 
 
 def compute_metrics(trace: TaskTrace) -> dict[str, float]:
-    """Return every metric of `METRICS`.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return every metric of `METRICS`."""
     tasks, load, cluster = trace.tasks, trace.load, trace.machine
     jobs = load.jobs  # type: ignore[attr-defined]
     finished = is_finished(tasks["state"])

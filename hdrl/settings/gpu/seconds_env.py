@@ -157,24 +157,13 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         return {**found, "windows": self._windows}
 
     def counts(self, row: int) -> tuple[int, ...]:
-        """Return how many jobs of a row have arrived, wait, run and are done.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return how many jobs of a row have arrived, wait, run and are done."""
         return tuple(self._state.counts[row].tolist())
 
     def skip(self, row: int) -> None:
         """Go to the second in which something happens next: for who would start nothing until then.
 
         Rewards of the seconds between are not paid.
-
-        Parameters
-        ----------
-        row
-            Which row.
         """
         kernel.skip(self._state, row)
 

@@ -265,25 +265,13 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
     def n_released(self, row: int = 0) -> int:
-        """Return how many instances of a row's episode have been released.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return how many instances of a row's episode have been released."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         return int(self._state.scalars["next_instance"][row, 0]) - first
 
     def outcomes(self, row: int = 0) -> NDArray[np.int8]:
-        """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         table = self._shared["instances"][first : first + window.n_jobs]
@@ -296,11 +284,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
 
     def trace(self, row: int = 0) -> PipelineTrace:
         """Return what happened in the last episode of a row that has ended.
-
-        Parameters
-        ----------
-        row
-            Which row.
 
         Raises
         ------

@@ -59,11 +59,6 @@ def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
     deadline, must fit. For deadlines at the ends of periods and tasks of one part that is Jeffay's condition, which is
     also necessary if releases may come at any date.
 
-    Parameters
-    ----------
-    tasks
-        The tasks.
-
     Returns
     -------
     bool

@@ -203,13 +203,6 @@ class PipelineLoad:
 def check_runs_on(load: PipelineLoad, machine: Units) -> None:
     """Refuse a load that a machine can never run.
 
-    Parameters
-    ----------
-    load
-        The load.
-    machine
-        The units.
-
     Raises
     ------
     WorkloadError
@@ -232,14 +225,6 @@ def check_runs_on(load: PipelineLoad, machine: Units) -> None:
 
 
 def best_latencies_us(load: PipelineLoad, machine: Units) -> NDArray[np.int64]:
-    """Return a time that instances of each pipeline take at the least, in microseconds, shape ``(n_pipelines,)``.
-
-    Parameters
-    ----------
-    load
-        The load.
-    machine
-        The units.
-    """
+    """Return a time that instances of each pipeline take at the least, in microseconds, shape ``(n_pipelines,)``."""
     kinds = tuple(sorted(set(machine.kinds)))
     return np.array([latency_us(one, kinds) for one in load.pipelines], dtype=np.int64)

@@ -154,13 +154,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
 
 
 def schedule_of(run: PipelineRun) -> Schedule:
-    """Return which kernels had which units when.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return which kernels had which units when."""
     late_s = np.maximum(run.end_us - run.deadline_us, 0)[run.run_instance] / 1e6
     owners = run.pipeline[run.run_instance]
     n = len(run.run_instance)

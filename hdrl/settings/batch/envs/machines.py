@@ -73,11 +73,6 @@ class PoolInputs:
     def with_logs(self, logs: Sequence[WorkloadLike]) -> PoolInputs:
         """Return the same and further logs, each on as many identical processors as its header says.
 
-        Parameters
-        ----------
-        logs
-            The logs.
-
         Raises
         ------
         HdrlError

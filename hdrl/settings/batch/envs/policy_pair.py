@@ -218,13 +218,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
-        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
-
-        Parameters
-        ----------
-        machine, load
-            The platform and the jobs.
-        """
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
         del load
         try:
             check_platform(machine, energy=False)
@@ -306,11 +300,6 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         """Return the seed of the random policies in the present episode of a row.
 
         ``hdrl.simulate`` with this seed makes the same draws.
-
-        Parameters
-        ----------
-        row
-            Which row.
         """
         return int(self._policy_seeds[row])
 
@@ -318,11 +307,6 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         """Return everything that happened in the last episode of a row that has ended.
 
         The episode is simulated again, by the actions that were taken, with all logs.
-
-        Parameters
-        ----------
-        row
-            Which row.
 
         Raises
         ------

@@ -72,13 +72,7 @@ def power(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None 
 
 
 def percent(run: RunData) -> Steps:
-    """Return the share of the cores that jobs hold in percent, over time.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return the share of the cores that jobs hold in percent, over time."""
     share = data.utilization(run)
     return Steps(share.edges_s, 100 * share.values)
 
