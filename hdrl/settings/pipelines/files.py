@@ -85,31 +85,6 @@ def write_history(trace: PipelineTrace, folder: Path) -> None:
             out.write(",".join(map(str, fields)) + "\n")
 
 
-def write_split(traces: Sequence[PipelineTrace], folder: Path) -> tuple[int, int]:
-    """Write histories as rlschedsim does: into ``Pos`` where every deadline was met, into ``Neg`` the others.
-
-    Parameters
-    ----------
-    traces
-        What happened, one for each configuration.
-    folder
-        The folder that gets both.
-
-    Returns
-    -------
-    tuple
-        How many were written into either.
-    """
-    counts = {"Pos": 0, "Neg": 0}
-    for number, trace in enumerate(traces):
-        kind = "Neg" if trace.is_missed.any() else "Pos"
-        counts[kind] += 1
-        place = folder / kind / f"configuration_{number}"
-        place.mkdir(parents=True, exist_ok=True)
-        write_history(trace, place)
-    return counts["Pos"], counts["Neg"]
-
-
 def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
 
