@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -24,8 +23,9 @@ from hdrl.settings.adaptation.inputs import find_tables
 from hdrl.settings.adaptation.load import Jobs, check_device, jobs_of
 from hdrl.settings.adaptation.machine import Device, read_device
 from hdrl.settings.adaptation.models import N_IDS
-from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, AdaptationTrace, Job, outcome, trace_of
+from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, Job, outcome, trace_of
 from hdrl.settings.adaptation.table import Table, n_states
+from hdrl.trace.model import OutcomeTrace
 
 REWARDS = ("tangent", "accuracy")
 """``tangent``: 100 tan(pi/2 accuracy), that of ChamiLamelas' advisor; ``accuracy``: the accuracy."""
@@ -203,7 +203,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         names = ("windows", "table", "draw", "sequence", "place", "validation")
         return {name: getattr(self, f"_{name}") for name in names}
 
-    def trace(self) -> AdaptationTrace:
+    def trace(self) -> OutcomeTrace:
         """Return what became of the jobs of the first row's episode, which must have ended.
 
         Raises
@@ -221,22 +221,10 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
 
 
 class AdaptationEnv(SingleEnv):
-    """One device: see `AdaptationVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `AdaptationVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One device: see `AdaptationVectorEnv`."""
 
     batch: AdaptationVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(AdaptationVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> AdaptationTrace:
-        """Return what became of the jobs of the episode: see `AdaptationVectorEnv.trace`."""
-        return self.batch.trace()
+    batch_class = AdaptationVectorEnv
 
 
 def loads_of(load: Loads) -> list[Jobs]:

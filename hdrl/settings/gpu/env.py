@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,14 +17,14 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.settings.gpu.env_loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import World, blank
-from hdrl.settings.gpu.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, Policy, read_policy
-from hdrl.settings.gpu.readers import read_trace
 from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
 from hdrl.settings.gpu.shares import SHARES
 from hdrl.settings.gpu.simulation import (
@@ -38,7 +37,6 @@ from hdrl.settings.gpu.simulation import (
     simulate,
     trace_of,
 )
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskTrace
 
 OBJECTIVES: Mapping[str, int] = MappingProxyType(
@@ -54,9 +52,6 @@ OBJECTIVES: Mapping[str, int] = MappingProxyType(
 
 WAIT, NEXT_PAGE = "wait", "next_page"
 """Extra actions."""
-
-N_DEFAULT_JOBS, DEFAULT_LOAD = 4096, 0.85
-"""Generated jobs, and their offered load, if no load is given."""
 
 STAYS_PER_JOB = 8
 """Room in the log of stays; where it is used up, no job gives way any more."""
@@ -226,7 +221,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
 
     def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
         """Return the columns of all jobs of all loads, and the world."""
-        cluster, whole = self.machine, _joined(self.loads)
+        cluster, whole = self.machine, joined(self.loads)
         _, rates = whole.profiles(cluster)
         columns = columns_of(cluster, whole)
         columns["arrival_s"] = np.concatenate([one.jobs["arrival_s"] for one in self.loads])  # each load's own dates
@@ -352,67 +347,8 @@ def _reference_of(text: str) -> Policy:
     return read_policy(text)
 
 
-def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:
-    """Return the loads that an environment is asked for, generated if none is.
-
-    Parameters
-    ----------
-    load, cluster
-        As users gave them.
-    check
-        What refuses a load that the cluster cannot run.
-
-    Raises
-    ------
-    HdrlError
-        If one cannot be read, does not fit on the cluster, or does not go together with the others.
-    """
-    if load is None:
-        return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]
-    given = [load] if isinstance(load, (GpuLoad, str, Path)) else list(load)
-    if not given:
-        raise OptionsError("load is empty, expected at least one")
-    found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
-    for one in found:
-        check(one, cluster)
-        if one.values is not None:
-            raise WorkloadError(f"{one.name}: no agent learns with jobs that adapt and end at their deadlines")
-        if (one.throughputs, one.speeds) != (found[0].throughputs, found[0].speeds):
-            raise OptionsError(f"{one.name} and {found[0].name} differ in throughputs or speeds: make two environments")
-    return found
-
-
-def _joined(loads: Sequence[GpuLoad]) -> GpuLoad:
-    """Return all jobs of several loads as one, so that kinds and constraints have the same numbers."""
-    if len(loads) == 1:
-        return loads[0]
-    kinds = tuple(dict.fromkeys(kind for load in loads for kind in load.kinds))
-    constraints = tuple(dict.fromkeys(types for load in loads for types in load.constraints))
-    tables, shift_s = [], 0.0
-    for load in loads:
-        jobs = load.jobs.copy()
-        jobs["arrival_s"] += shift_s - jobs["arrival_s"][0]
-        shift_s = float(jobs["arrival_s"][-1])
-        jobs["kind"] = np.array([*map(kinds.index, load.kinds), -1])[jobs["kind"]]
-        jobs["constraint"] = np.array([*map(constraints.index, load.constraints), -1])[jobs["constraint"]]
-        tables.append(jobs)
-    return replace(loads[0], jobs=np.concatenate(tables), kinds=kinds, constraints=constraints)
-
-
 class GpuClusterEnv(RowPickEnv):
-    """One GPU cluster: see `GpuClusterVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `GpuClusterVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One GPU cluster: see `GpuClusterVectorEnv`."""
 
     batch: GpuClusterVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(GpuClusterVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> TaskTrace:
-        """Return what has happened in the episode: see `GpuClusterVectorEnv.trace`."""
-        return self.batch.trace()
+    batch_class = GpuClusterVectorEnv

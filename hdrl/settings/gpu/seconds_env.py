@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -20,7 +19,7 @@ from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError, suggest
-from hdrl.settings.gpu.env import loads_of
+from hdrl.settings.gpu.env_loads import loads_of
 from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.load import GpuLoad
@@ -181,22 +180,10 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
 
 
 class GpuSecondsEnv(SingleEnv):
-    """One GPU cluster: see `GpuSecondsVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `GpuSecondsVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One GPU cluster: see `GpuSecondsVectorEnv`."""
 
     batch: GpuSecondsVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(GpuSecondsVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> TaskTrace:
-        """Return what has happened in the episode: see `GpuSecondsVectorEnv.trace`."""
-        return self.batch.trace()
+    batch_class = GpuSecondsVectorEnv
 
 
 def check_compatibility(compatibility: str | None) -> None:

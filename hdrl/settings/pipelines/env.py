@@ -349,19 +349,7 @@ def _loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[P
 
 
 class PipelinesEnv(RowPickEnv):
-    """One environment in which ready kernels are given to units: see `PipelinesVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `PipelinesVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One environment in which ready kernels are given to units: see `PipelinesVectorEnv`."""
 
     batch: PipelinesVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(PipelinesVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> PipelineTrace:
-        """Return what happened in the last episode that has ended: see `PipelinesVectorEnv.trace`."""
-        return self.batch.trace(0)
+    batch_class = PipelinesVectorEnv

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -330,27 +329,15 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
 
 
 class PolicyPairEnv(SingleEnv):
-    """One environment in which an agent chooses policy pairs: see `PolicyPairVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `PolicyPairVectorEnv`, but for ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One environment in which an agent chooses policy pairs: see `PolicyPairVectorEnv`."""
 
     batch: PolicyPairVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(PolicyPairVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+    batch_class = PolicyPairVectorEnv
 
     @property
     def actions(self) -> list[str]:
         """The names of the actions."""
         return self.batch.actions
-
-    def trace(self) -> Trace:
-        """Return everything that happened in the last episode that has ended: see `PolicyPairVectorEnv.trace`."""
-        return self.batch.trace(0)
 
 
 def warm_up(message: Callable[[str], None]) -> None:
