@@ -164,12 +164,8 @@ def busy_units(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int
 
     Parameters
     ----------
-    runs
-        The runs.
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
+    runs, ax, places
+        As in `queue_size`.
     """
     steps = [_busy(run) for run in runs]
     return over_time(runs, steps, title="Units in use", quantity="units in use", places=places, ax=ax)

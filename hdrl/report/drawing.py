@@ -81,11 +81,6 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
     **choices
         What the figure lets choose (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
-
     Raises
     ------
     UnknownName

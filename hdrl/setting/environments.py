@@ -166,6 +166,12 @@ class PlainEnvironment:
     policies run on, and its models can be played.
     """
 
+    given: frozenset[str] = frozenset(
+        (
+            *("machine", "load", "n_jobs", "start", "part"),
+            *("num_envs", "autoreset_mode", "copy", "render_mode"),
+        )
+    )
     physics: frozenset[str] = frozenset()
     file_arguments: Sequence[str] = ()
 

@@ -226,3 +226,21 @@ class TaskTrace:
         stays = self.stays[(self.stays["task"] >= first) & (self.stays["task"] < last)].copy()
         stays["task"] -= first
         return replace(self, load=self.load.window(first, n_items), tasks=self.tasks[first:last], stays=stays)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTrace(TaskTrace):
+    """A Trace that knows more of each task than all settings do: what was decided for it, and what came of that.
+
+    Attributes
+    ----------
+    outcomes
+        Of each task, array of a type of the setting.
+    """
+
+    outcomes: NDArray[np.void] = field(kw_only=True)
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive items, see `TaskTrace.part`."""
+        found = TaskTrace.part(self, first, n_items)  # no super(): a class with slots is made twice
+        return replace(found, outcomes=self.outcomes[first : first + n_items])

@@ -14,9 +14,6 @@ class AdaptationSpec(PlainEnvironment):
     """Deepening jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Adaptation-v0"
-    given = frozenset(
-        ("machine", "load", "n_jobs", "start", "part", "num_envs", "autoreset_mode", "copy", "render_mode")
-    )
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the validation accuracy, of which more is better."""

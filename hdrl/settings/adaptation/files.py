@@ -14,8 +14,9 @@ from hdrl.errors import ReadError
 from hdrl.figures.figure import Run
 from hdrl.figures.tables import TableRun, read_table_run
 from hdrl.files import atomic_table, read_table
-from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE, AdaptationTrace
+from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
+from hdrl.trace.model import OutcomeTrace
 
 JOBS_FILE = "adaptations.csv"
 SEQUENCES_FILE = "sequences.csv"
@@ -25,7 +26,7 @@ COLUMNS = ("job", "table", "draw", "sequence", "actions", *_NUMBERS)
 """Columns of the file; ``actions`` are a digit for each decision."""
 
 
-def write_adaptations(trace: AdaptationTrace, folder: Path) -> None:
+def write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
     """Write what was done to each job and what came of it.
 
     Parameters
@@ -49,7 +50,7 @@ SEQUENCE_COLUMNS = ("table", "actions", "rank", "n_ties", "validation", "test", 
 """Columns of the file of sequences: means over the trainings of a table, and the standard deviation of one."""
 
 
-def write_sequences(trace: AdaptationTrace, folder: Path) -> None:
+def write_sequences(trace: OutcomeTrace, folder: Path) -> None:
     """Write what each sequence of each table is worth, the best one first.
 
     Parameters

@@ -23,7 +23,8 @@ from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 from hdrl.settings.adaptation.policies import make_advisor
 from hdrl.settings.adaptation.policybook import AdaptationPolicies, Own, Situation
 from hdrl.settings.adaptation.protocols import PROTOCOLS
-from hdrl.settings.adaptation.simulation import AdaptationTrace, Job, decide_step_by_step, simulate
+from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simulate
+from hdrl.trace.model import OutcomeTrace
 
 FEW_DRAWS = 10
 """Trainings of each sequence below which its mean says little."""
@@ -92,13 +93,13 @@ class AdaptationSetting(PlainSetting):
         options: Any = None,
         progress: Callable[[int, int], None] | None = None,
         folder: Path | None = None,
-    ) -> AdaptationTrace:
+    ) -> OutcomeTrace:
         """Run jobs as a policy says."""
         del options, folder
         advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(policy, _random(seed, load))
         return simulate(machine, load, advisor, progress)
 
-    def measure(self, trace: AdaptationTrace) -> dict[str, float]:
+    def measure(self, trace: OutcomeTrace) -> dict[str, float]:
         """Return every metric of a simulation."""
         return compute_metrics(trace)
 

@@ -16,12 +16,7 @@ class GpuClusterSpec(PlainEnvironment):
 
     id = "hdrl/GpuCluster-v0"
     physics = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
-    given = physics | frozenset(
-        (
-            *("machine", "load", "n_jobs", "start", "part", "records", "seed_of_rules"),
-            *("num_envs", "autoreset_mode", "copy", "render_mode"),
-        )
-    )
+    given = PlainEnvironment.given | physics | {"records", "seed_of_rules"}
 
     def arguments(self, options: Any) -> dict[str, Any]:
         """Return the rules by which jobs are simulated; the compatibility mode has none."""

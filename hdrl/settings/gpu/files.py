@@ -9,9 +9,8 @@ import numpy as np
 from hdrl.files import atomic_table
 from hdrl.metrics.formulas import summary
 from hdrl.metrics.tasks import is_finished
-from hdrl.settings.gpu.advisors import AdaptingTrace
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
-from hdrl.trace.model import TaskTrace
+from hdrl.trace.model import OutcomeTrace, TaskTrace
 
 JOBS_FILE, PRIORITY_FILE, VALUES_FILE = "jobs.csv", "per_priority.csv", "values.csv"
 
@@ -88,7 +87,7 @@ def write_values(trace: TaskTrace, folder: Path) -> None:
     folder
         The folder that gets ``values.csv``.
     """
-    if not isinstance(trace, AdaptingTrace):
+    if not isinstance(trace, OutcomeTrace):
         return
     values = trace.load.values  # type: ignore[attr-defined]
     with atomic_table(folder / VALUES_FILE, VALUE_COLUMNS) as write_row:

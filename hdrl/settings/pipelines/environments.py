@@ -25,12 +25,7 @@ class PipelinesSpec(PlainEnvironment):
     """Giving ready kernels to units, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Pipelines-v0"
-    given = frozenset(
-        (
-            *("machine", "load", "n_jobs", "start", "part", "redraw"),
-            *("num_envs", "autoreset_mode", "copy", "render_mode"),
-        )
-    )
+    given = PlainEnvironment.given | {"redraw"}
 
     def arguments(self, options: Any) -> dict[str, Any]:
         """Return that of several generated sets all sizes are seen that any set of the model could have.
