@@ -283,7 +283,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
 
 
 @contextlib.contextmanager
-def atomic_table(path: str | Path, columns: Sequence[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
+def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
     """Write a CSV file so that it appears whole or not at all; floats have as many digits as they need.
 
     Parameters

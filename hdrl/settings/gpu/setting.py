@@ -53,7 +53,7 @@ class GpuSetting(PlainSetting):
     figures = FIGURES
 
     @property
-    def protocols(self) -> Registry[ReproduceProtocol]:
+    def protocols(self) -> Registry[ReproduceProtocol]:  # type: ignore[override]
         """Claimed experiments that are more than one comparison."""
         import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
         from hdrl.settings.gpu.protocols import PROTOCOLS
