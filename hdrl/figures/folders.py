@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import ReadError
 from hdrl.files import read_json
 
-OPTIONS_FILE, PROVENANCE_FILE = "options.resolved.json", "provenance.json"
+OPTIONS_FILE, PROVENANCE_FILE, NUMBERS_FILE = "options.resolved.json", "provenance.json", "metrics.json"
 
 
 def run_folders(folder: str | Path, main_file: str) -> list[Path]:
@@ -63,3 +64,21 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ReadError(path, "must be a JSON object")
     return value
+
+
+def read_numbers(folder: Path) -> dict[str, float]:
+    """Return the metrics of a run by name, NaN where there is no number; none if it has no file of them.
+
+    Raises
+    ------
+    ReadError
+        If the file is damaged.
+    """
+    told = read_object(folder / NUMBERS_FILE)
+    return {key: math.nan if value is None else float(value) for key, value in told.items()}
+
+
+def block_of(provenance: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a block of the provenance of a run; an empty one if it has none."""
+    block = provenance.get(name)
+    return block if isinstance(block, Mapping) else {}

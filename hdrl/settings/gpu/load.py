@@ -301,11 +301,6 @@ def new_jobs(n: int) -> NDArray[np.void]:
 def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
     """Refuse loads with a job that a cluster can never run.
 
-    Parameters
-    ----------
-    load, cluster
-        The two.
-
     Raises
     ------
     WorkloadError
@@ -332,11 +327,6 @@ def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
 
 def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     """Return a load without the jobs that a cluster can never run, and with a line that says how many there were.
-
-    Parameters
-    ----------
-    load, cluster
-        The two.
 
     Raises
     ------

@@ -225,11 +225,6 @@ def why_not_pool(platform: Platform, workload: Workload) -> str | None:
 
     A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;
     what could matter counts.
-
-    Parameters
-    ----------
-    platform, workload
-        The two.
     """
     if len(np.unique(platform.peak_flops)) > 1:
         return f"the cores of {platform.name} differ in speed"
