@@ -111,9 +111,10 @@ def test_traces_answer_what_all_traces_answer(tmp_path: Path):
     schedule = found.schedule()
     assert (schedule.ids[1], schedule.numbers[0].values[1]) == ("a 1: 0", pytest.approx(8e-6))
     assert (tmp_path / "task_set_history.stats").read_text().splitlines()[1] == "1,0,0,cpu,0,0.01,0.02,1"
-    (tmp_path / "runs.csv").write_text("a,b\n")
-    with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
-        SETTING.read(tmp_path)
+    for text in ("a,b\n", ""):
+        (tmp_path / "runs.csv").write_text(text)
+        with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
+            SETTING.read(tmp_path)
     with pytest.raises(ReadError, match="no such file"):
         SETTING.read(tmp_path / "nothing")
 
