@@ -152,11 +152,6 @@ def run_experiment(
 def check_experiment(options: OptionsFile) -> OptionsFile:
     """Read everything that an experiment needs, and refuse what `run_experiment` would, but run and write nothing.
 
-    Parameters
-    ----------
-    options
-        The options.
-
     Returns
     -------
     OptionsFile

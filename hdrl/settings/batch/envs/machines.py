@@ -73,11 +73,6 @@ class PoolInputs:
     def with_logs(self, logs: Sequence[WorkloadLike]) -> PoolInputs:
         """Return the same and further logs, each on as many identical processors as its header says.
 
-        Parameters
-        ----------
-        logs
-            The logs.
-
         Raises
         ------
         HdrlError
@@ -230,11 +225,6 @@ def why_not_pool(platform: Platform, workload: Workload) -> str | None:
 
     A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;
     what could matter counts.
-
-    Parameters
-    ----------
-    platform, workload
-        The two.
     """
     if len(np.unique(platform.peak_flops)) > 1:
         return f"the cores of {platform.name} differ in speed"

@@ -209,13 +209,7 @@ def _curves(kinds: list[ProcessorType], rules: PStateRules) -> FloatArray:
 
 
 def frozen(array: FloatArray) -> FloatArray:
-    """Return an array of doubles after making it read-only.
-
-    Parameters
-    ----------
-    array
-        The array.
-    """
+    """Return an array of doubles after making it read-only."""
     array = np.ascontiguousarray(array, dtype=np.float64)
     array.flags.writeable = False
     return array

@@ -56,13 +56,7 @@ def looks_at_times(policy: Any) -> bool:
 
 
 def lacks_estimates(workload: Workload) -> bool:
-    """Tell whether a workload comes from a log without requested times, where the true run times stand for them.
-
-    Parameters
-    ----------
-    workload
-        The workload.
-    """
+    """Tell whether a workload comes from a log without requested times, where the true run times stand for them."""
     history = workload.history
     if history is None or not len(history.run_s):
         return False

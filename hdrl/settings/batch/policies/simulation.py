@@ -54,13 +54,7 @@ def is_conservative(policy: object) -> bool:
 
 
 def start_nothing(view: View) -> list[Decision]:
-    """Start nothing: the void policy.
-
-    Parameters
-    ----------
-    view
-        Not looked at.
-    """
+    """Start nothing: the void policy."""
     del view
     return []
 

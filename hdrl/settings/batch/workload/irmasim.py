@@ -29,7 +29,7 @@ from hdrl.errors import OptionsError, ReadError
 from hdrl.files import read_text
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.batsim_json import is_number
+from hdrl.settings.batch.workload.batsim_profiles import is_number
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
 
 _OWN_KEYS = ("req_ops", "ipc", "mem_vol")
