@@ -31,8 +31,11 @@ def dump(value: Any) -> str:
     BatsimError
         If a number needs more characters than Batsim has room for.
     """
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return _text(value)
+    if kind is float:
+        return _double(value)
     if isinstance(value, dict):
         members = [f"{_text(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
         return "{" + ",".join(members) + "}"
