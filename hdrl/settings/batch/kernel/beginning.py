@@ -165,6 +165,6 @@ def scalars(
     rows["off_pstate"], rows["down_pstate"], rows["up_pstate"] = off, down, up
     rows["node_rule"], rows["off_after_s"] = rule.node_rule, rule.off_after_s
     rows["n_wanted_on"] = round(rule.share_on * platform.n_nodes)
-    rows["call_s"], rows["blocked_job"] = np.inf, -1
+    rows["blocked_job"] = -1
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0
     return rows

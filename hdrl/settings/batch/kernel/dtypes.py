@@ -122,11 +122,10 @@ SCALAR_DTYPE = record_dtype(
         ("news", np.int8),
         ("no_more_jobs", np.int8),
         ("n_decisions", np.int64),
-        # who switches nodes, after how long without a job, how many are to be on, the next call that is asked for
+        # who switches nodes, after how long without a job, how many are to be on
         ("node_rule", np.int8),
         ("off_after_s", np.float64),
         ("n_wanted_on", np.int64),
-        ("call_s", np.float64),
         ("blocked_job", np.int64),
         ("decides_idle", np.int8),
         # what went wrong

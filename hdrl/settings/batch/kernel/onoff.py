@@ -24,6 +24,7 @@ from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.mail import add_op
+from hdrl.settings.batch.kernel.refusal import refuse
 
 NOBODY = -2
 """Owner of a core that is not on: no job holds it, and none can have it."""
@@ -144,9 +145,29 @@ def note_idle(state, node):
 @jit
 def hear_call(state):
     """Take in that a date has come at which the scheduler wanted to be asked."""
-    s = state.scalars[0]
-    if s.message_s >= s.call_s - _DATE_PRECISION_S:
-        s.call_s = np.inf
+    for i in range(len(state.calls_s)):
+        if state.scalars[0].message_s >= state.calls_s[i] - _DATE_PRECISION_S:
+            state.calls_s[i] = np.inf
+
+
+@jit
+def _call_at(state, date_s):
+    """Ask to be called at a date, unless a call is due by then: what is left to do is looked at again at each.
+
+    Of one timeout, the dates at which nodes will have been without jobs for long enough only rise. So no more calls
+    are due at one time than there are timeouts, each earlier than those asked for before.
+    """
+    place = -1
+    for i in range(len(state.calls_s)):
+        if state.calls_s[i] <= date_s:
+            return
+        if state.calls_s[i] == np.inf:
+            place = i
+    if place < 0:
+        refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
+        return
+    state.calls_s[place] = date_s
+    add_op(state, codes.CALL, 0, 0, 0, date_s)
 
 
 @jit
@@ -281,9 +302,8 @@ def _by_timeout(state, spare_cores, spare_room):
         else:
             spare_cores, spare_room = _spare(state, node, spare_cores, spare_room)
     is_over = s.no_more_jobs == 1 and s.n_queue == 0
-    if next_s < s.call_s and not is_over:
-        s.call_s = next_s
-        add_op(state, codes.CALL, 0, 0, 0, next_s)
+    if next_s < np.inf and not is_over:
+        _call_at(state, next_s)
 
 
 @jit
