@@ -77,13 +77,17 @@ class RequestSocket:
             If the other side goes away, or says what is no reply.
         """
         self._deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        stream = self._stream or self._connect()
-        if timeout_s is not None:
-            stream.settimeout(self._left_s())
-        stream.sendall(_DELIMITER + _frame(request))
-        delimiter, *parts = self._message()
-        if delimiter:
-            raise ConnectionError("a reply without an empty delimiter in front")
+        try:
+            stream = self._stream or self._connect()
+            if timeout_s is not None:
+                stream.settimeout(self._left_s())
+            stream.sendall(_DELIMITER + _frame(request))
+            delimiter, *parts = self._message()
+            if delimiter:
+                raise ConnectionError("a reply without an empty delimiter in front")
+        except OSError:
+            self.close()  # whatever else comes would answer this request
+            raise
         return parts
 
     def _connect(self) -> socket.socket:
