@@ -98,6 +98,7 @@ def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
     _, down, up = platform.switch_pstates
     first = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
     rows = np.zeros(platform.n_nodes, dtype=NODE_POWER_DTYPE)
+    rows["leader"] = -1
     rows["on_pstate"] = platform.initial_pstate[first]
     # a node is off, or on, with the last of its cores
     rows["shutdown_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, down], first)

@@ -232,6 +232,7 @@ NODE_POWER_DTYPE = record_dtype(
     [
         ("status", np.int8),
         ("on_pstate", np.int16),
+        ("leader", np.int32),
         ("n_switching", np.int32),
         ("boot_s", np.float64),
         ("shutdown_s", np.float64),
@@ -242,7 +243,9 @@ NODE_POWER_DTYPE = record_dtype(
 """A node that can be switched off, as the decision system knows it.
 
 ``status`` is one of ``NODE_*`` of `kernel.codes`; ``on_pstate`` the P-state that its cores have after booting;
-``n_switching`` how many of its hosts have not told yet that they are off, or on; ``ready_s`` when that is expected;
+``leader`` the first node of those that are being switched off, or on, by one request, -1 if it is not; of the leader,
+``n_switching`` is how many hosts of the request have not told yet that they are off, or on; ``ready_s`` when that is
+expected;
 ``idle_since_s`` the date of the message since which no job has held a core of it.
 """
 
