@@ -405,3 +405,13 @@ def test_the_page_tells_every_key_and_what_was_claimed():
     for name, *numbers in ratios:
         for metric, number in zip(("energy_j", "wasted_energy_j", "mean_wait_s"), numbers, strict=True):
             assert f"{float(claimed[name, f'ratio of {metric}']):.2f}" == number
+
+
+def test_no_job_starts_on_a_node_that_is_off():
+    def policy(view):
+        if view.now_s == 0 and not len(view.waiting):
+            return [SwitchOff([1])]
+        return [Start(int(job), [1]) for job in view.waiting]
+
+    with pytest.raises(DecisionError, match="core 1 is not free"):
+        simulate(two_nodes().platform, small_workload(Job(50.0, 1, 10.0)), policy)
