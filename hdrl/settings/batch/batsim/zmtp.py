@@ -1,7 +1,6 @@
 """A ZeroMQ REQ socket on one plain stream: ZMTP 3.0 (https://rfc.zeromq.org/spec/23) with the NULL mechanism.
 
-libzmq hands every message from thread to thread, and loading it takes as long as two thousand messages; whoever does
-nothing but ask and wait for the answer needs neither.
+libzmq hands every message from thread to thread; whoever does nothing but ask and wait for the answer needs none of it.
 """
 
 from __future__ import annotations
