@@ -25,6 +25,7 @@ from hdrl.settings.batch.envs.policy_pair_arguments import (
     Actions,
     action_names,
     observation_space,
+    off_after_s,
     pair_numbers,
     platform_of,
     watch_scalars,
@@ -65,6 +66,8 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         ``Discrete(n)``: the policies of `actions` in their order, HDeepRM's 36 pairs by default, and *void* last if it
         is on: start nothing and wait for news. Void is legal as long as news can come: while a job runs, or while
         jobs are still to be submitted; the mask says so. (In the compatibility mode void counts as action 0 otherwise.)
+        Where nodes can be switched off, policies may also say how many are on (``fcfs+easy~on0.5``) or after which time
+        without a job they are switched off (``fcfs+easy~off600``), until another one says something else.
 
     Observation Space
         ``Box(0, 1, (size,), float32)``; see `observation_names` for every value, in order. Of each node its free
@@ -206,6 +209,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
                 self._void, observation, self._objective, reward, queue_sensitivity, compatibility, energy
             ),
             pairs=pair_numbers(policies, self.platform),
+            off_after_s=off_after_s(policies),
             switches=self._switches,
             limits=limits,
             shares=pstate_shares(self.platform),

@@ -98,6 +98,7 @@ def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
     _, down, up = platform.switch_pstates
     first = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
     rows = np.zeros(platform.n_nodes, dtype=NODE_POWER_DTYPE)
+    rows["leader"] = -1
     rows["on_pstate"] = platform.initial_pstate[first]
     # a node is off, or on, with the last of its cores
     rows["shutdown_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, down], first)
@@ -165,6 +166,6 @@ def scalars(
     rows["off_pstate"], rows["down_pstate"], rows["up_pstate"] = off, down, up
     rows["node_rule"], rows["off_after_s"] = rule.node_rule, rule.off_after_s
     rows["n_wanted_on"] = round(rule.share_on * platform.n_nodes)
-    rows["call_s"], rows["blocked_job"] = np.inf, -1
+    rows["blocked_job"] = -1
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0
     return rows

@@ -122,11 +122,10 @@ SCALAR_DTYPE = record_dtype(
         ("news", np.int8),
         ("no_more_jobs", np.int8),
         ("n_decisions", np.int64),
-        # who switches nodes, after how long without a job, how many are to be on, the next call that is asked for
+        # who switches nodes, after how long without a job, how many are to be on
         ("node_rule", np.int8),
         ("off_after_s", np.float64),
         ("n_wanted_on", np.int64),
-        ("call_s", np.float64),
         ("blocked_job", np.int64),
         ("decides_idle", np.int8),
         # what went wrong
@@ -233,6 +232,7 @@ NODE_POWER_DTYPE = record_dtype(
     [
         ("status", np.int8),
         ("on_pstate", np.int16),
+        ("leader", np.int32),
         ("n_switching", np.int32),
         ("boot_s", np.float64),
         ("shutdown_s", np.float64),
@@ -243,7 +243,9 @@ NODE_POWER_DTYPE = record_dtype(
 """A node that can be switched off, as the decision system knows it.
 
 ``status`` is one of ``NODE_*`` of `kernel.codes`; ``on_pstate`` the P-state that its cores have after booting;
-``n_switching`` how many of its hosts have not told yet that they are off, or on; ``ready_s`` when that is expected;
+``leader`` the first node of those that are being switched off, or on, by one request, -1 if it is not; of the leader,
+``n_switching`` is how many hosts of the request have not told yet that they are off, or on; ``ready_s`` when that is
+expected;
 ``idle_since_s`` the date of the message since which no job has held a core of it.
 """
 

@@ -64,6 +64,8 @@ Bits: TypeAlias = NDArray[np.uint64]
 N_TIMER_SLOTS = 256
 """Calls (timers) that may be pending at one time."""
 
+MOST_TIMEOUTS = 8
+"""Times without a job after which nodes are switched off, of which a decision system may choose one or the other."""
 
 _LEAST_BLOCK = 64
 """Events that a block of a plan has place for, at least."""
@@ -110,6 +112,8 @@ class State(NamedTuple):
     node_power: Annotated[Rows, own(NODE_POWER_DTYPE, "n_switchable", is_restored=True)]
     boot_order: Annotated[Ints, shared(np.int32, "n_switchable")]
     coming: Annotated[Ints, scratch(np.int32, "n_switchable")]
+    # When the calls are due that were asked for to switch nodes off, infinite where there is none: one of each timeout
+    calls_s: Annotated[Floats, own(np.float64, "n_calls", is_restored=True)]
     overcommitments: Annotated[Rows, own(OVERCOMMITMENT_DTYPE, "n_processors")]
     contention: Annotated[Floats, shared(np.float64, "n_levels")]  # contended speeds, falling fractions of the peak
     # Where contention follows curves instead: those of the processors, and the speed of each core as a fraction of that
@@ -238,6 +242,7 @@ def sizes_of(
         "n_processor_words": len(bits.none_of(platform.n_processors)),
         "n_nodes": platform.n_nodes,
         "n_switchable": n_switchable,
+        "n_calls": MOST_TIMEOUTS if n_switchable else 0,
         "n_groups": max(platform.n_processors, platform.n_nodes),
         "n_levels": 0 if platform.rules is None else len(platform.rules.contention.speed_factors),
         "n_curves": len(platform.curves),
@@ -358,7 +363,7 @@ def new_state(
         "twister": np.array(twister, dtype=np.uint32),
     }
     sizes = sizes_of(platform, workload, len(rungs), ruled, energy=energy, logging=logging)
-    return new_arrays(State, sizes, given | ruled)
+    return new_arrays(State, sizes, given | ruled | {"calls_s": np.full(sizes["n_calls"], np.inf)})
 
 
 def small_state() -> State:
