@@ -5,9 +5,10 @@ IRMaSim                                here
 =====================================  =================================================================================
 ``platform_file``, ``platform_name``   ``platform_file_path``: ``"file.json#name"``
 ``workload_file``                      ``workload_file_path``
-``workload_manager.type``              ``Minimal``: ``first-first``; ``Heuristic``: its two selections; ``Backfill``:
-                                       ``fcfs+easy-<resource selection>``; ``Duplex``: ``duplex``, ``min_min`` or
-                                       ``max_min``; ``Policy``: an agent that learns, or its only action
+``workload_manager.type``              ``Minimal``: ``first-first``; ``Heuristic``: ``<job selection>-node_<resource
+                                       selection>``; ``Backfill``: ``fcfs+easy-node_<resource selection>``;
+                                       ``Duplex``: ``duplex``, ``min_min`` or ``max_min``; ``Policy``: an agent that
+                                       learns, or its only action
 ``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
 ``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
 ``nbtrajectories``                     ``learning.n_envs``: simulations of one update
@@ -128,8 +129,8 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if policy not in DUPLEX:
             raise OptionsError(f"workload_manager.scheduling_option is {shown(policy)}; {suggest(str(policy), DUPLEX)}")
     else:
-        jobs = {"Minimal": "first", "Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}[kind]
-        policy = f"{jobs}-{'first' if kind == 'Minimal' else resources}"
+        jobs = {"Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}.get(kind)
+        policy = "first-first" if jobs is None else f"{jobs}-node_{resources}"
     return {}, {"type": "CLASSIC", "policy_pair": policy}
 
 

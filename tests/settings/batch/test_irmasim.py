@@ -251,6 +251,8 @@ def test_jobs_are_read_in_every_form(tmp_path: Path):
     assert workload.job_ids == ("job0", "b", "job2")
     assert jobs["cores"].tolist() == [2, 3, 6]
     assert workload.steps["amount"].tolist() == [21e9, 2e9, 10]
+    assert workload.nodes is not None
+    assert workload.nodes.tolist() == [1, 1, 2]
     assert jobs["requested_time_s"].tolist() == [5, 7, -1]
     assert jobs["memory_mib"].tolist() == [1000, 5, 0]
     # 1 TB in the 5.25 s that the operations take at the mean speed of 4 Gflop/s
@@ -266,6 +268,11 @@ def test_tables_are_read(tmp_path: Path):
     assert workload.job_ids == ("job_0", "b")
     assert workload.jobs["submit_s"].tolist() == [3, 4.5]
     assert workload.jobs["cores"].tolist() == [1, 4]
+    assert workload.nodes.tolist() == [1, 1]
+    path.write_text("subtime,ntasks,ntasks_per_node,req_ops\n0,5,2,7\n")
+    assert read_workload(path).nodes.tolist() == [3], "as many nodes as tasks need"
+    path.write_text("subtime,ntasks,req_ops\n0,5,7\n")
+    assert read_workload(path).nodes.tolist() == [5], "one task on each node"
     path.write_text("id,subtime\n")
     with pytest.raises(ReadError, match="holds no jobs"):
         read_workload(path)
@@ -312,9 +319,12 @@ def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) 
     [
         (None, "first-first"),
         ({"type": "Minimal"}, "first-first"),
-        ({"type": "Heuristic"}, "first-first"),
-        ({"type": "Heuristic", "job_selection": "longest", "resource_selection": "low_cores"}, "longest-low_cores"),
-        ({"type": "Backfill", "resource_selection": "low_power"}, "fcfs+easy-low_power"),
+        ({"type": "Heuristic"}, "first-node_first"),
+        (
+            {"type": "Heuristic", "job_selection": "longest", "resource_selection": "low_cores"},
+            "longest-node_low_cores",
+        ),
+        ({"type": "Backfill", "resource_selection": "low_power"}, "fcfs+easy-node_low_power"),
         ({"type": "Duplex"}, "duplex"),
         ({"type": "Duplex", "scheduling_option": "max_min"}, "max_min"),
         ({**LEARNS, "environment": {"actions": {"selection": [{"first": ["high_mem"]}]}}}, "first-high_mem"),

@@ -14,6 +14,7 @@ from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.on_nodes import NodePolicy
 from hdrl.settings.batch.policies.pairs import VOID
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -135,6 +136,8 @@ def simulate(
     """
     check_fits(workload, platform)
     chosen_policy = _policy(policy)
+    if isinstance(chosen_policy, NodePolicy):
+        chosen_policy.seed = seed
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     if isinstance(chosen_policy, PolicyPair) and chosen_policy.rule != NO_RULE:

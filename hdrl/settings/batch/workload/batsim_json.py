@@ -422,6 +422,7 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         extra["jobs"] += described if isinstance(described, list) else [{}] * part.n_jobs
     first_step = np.concatenate(first_steps)
     first_step.flags.writeable = False
+    nodes = [np.ones(part.n_jobs, np.int32) if part.nodes is None else part.nodes for part in parts]
     dropped = {f"{part.name}: {reason}": n for part in parts for reason, n in part.n_dropped.items()}
     return Workload(
         name="+".join(part.name for part in parts),
@@ -434,6 +435,7 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         n_dropped=dropped,
         origin={"parts": [part.origin for part in parts]},
         extra=extra if any(part.extra for part in parts) else {},
+        nodes=None if all(part.nodes is None for part in parts) else np.concatenate(nodes),
     )
 
 

@@ -11,8 +11,9 @@ A job has an ``id`` (or the number of its row), ``subtime``, either ``res`` or t
 ``mem_vol``   MB that each task moves to and from memory while it runs (default 0)
 ============  ======================================================================
 
-A task is a core here. Tasks go to any cores, as under IRMaSim's managers Policy and Minimal; on which nodes they are to
-be is read and not obeyed. ``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the
+A task is a core here. On how many nodes tasks are to be is obeyed by the policies that choose nodes
+(`policies.on_nodes`: IRMaSim's managers Heuristic and Backfill); others give them any cores, as its managers Policy
+and Minimal do. ``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the
 platform's mean speed.
 """
 
@@ -24,6 +25,9 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, ReadError
 from hdrl.files import read_text
@@ -123,6 +127,28 @@ def batsim_document(content: Mapping[str, Any], path: Path, platform: Platform |
             {"id": job["id"], "subtime": job.get("subtime"), "res": _n_tasks(job, path, where), "profile": name}
         )
     return {"jobs": jobs, "profiles": profiles}
+
+
+def nodes_of_jobs(content: Mapping[str, Any]) -> NDArray[np.int32]:
+    """Return on how many nodes the tasks of each job of a workload are to be.
+
+    Jobs that say ``res`` are to be on one node, others on ``nodes``, or on as many as ``ntasks`` with
+    ``ntasks_per_node`` on each (1 by default) need; none on more than it has tasks.
+
+    Parameters
+    ----------
+    content
+        What the file holds; `batsim_document` has found it good.
+    """
+    nodes = []
+    for job in content["jobs"]:
+        res, wanted, tasks = (job.get(key) for key in ("res", "nodes", "ntasks"))
+        if wanted is None:
+            wanted = 1 if res is not None else math.ceil(tasks / (job.get("ntasks_per_node") or 1))
+        nodes.append(wanted if tasks is None else min(wanted, tasks))
+    found = np.array(nodes, dtype=np.int32)
+    found.flags.writeable = False
+    return found
 
 
 def _n_tasks(job: Mapping[str, Any], path: Path, where: str) -> int:
