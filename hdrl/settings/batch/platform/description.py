@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from hdrl.options.problems import problem_of
+from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
+from hdrl.settings.batch.platform.model import FittedCurve
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound="Strict")
@@ -61,12 +63,19 @@ MB_PER_GB = 1000
 
 CURVE_KEYS = ("b", "c", "da", "db", "dc", "dd")
 
+FIT_KEYS = (
+    *("aaa", "aab", "aba", "abb", "baa", "bab", "bba", "bbb", "caa", "cab", "cba", "cbb", "cca", "ccb"),
+    *("daa", "dab", "dba", "dbb", "pidle", "p00", "p01", "p02", "p10", "p11", "p20"),
+)
+"""Keys of IRMaSim's modelV2, in the order of `platform.model.FittedCurve`."""
+
 
 class ProcessorEntry(Strict):
     """A processor type: numbers as in `platform.ProcessorType`, under HDeepRM's keys and IRMaSim's.
 
     IRMaSim's come in groups: ``static_power``, ``dynamic_power`` and ``min_power`` stand for ``power``, and ``b`` to
-    ``dd`` may stand for ``mem_bw``, which is then the demand ``c`` at which contention begins.
+    ``dd`` may stand for ``mem_bw``, which is then the demand ``c`` at which contention begins. ``aaa`` to ``p20``, of
+    its modelV2, stand for ``power`` and ``mem_bw``, which it does not limit.
     """
 
     type: Name = "CPU"
@@ -88,6 +97,31 @@ class ProcessorEntry(Strict):
     db: Parameter | None = None
     dc: Positive | None = None
     dd: NotNegative | None = None
+    aaa: Parameter | None = None
+    aab: Parameter | None = None
+    aba: Parameter | None = None
+    abb: Parameter | None = None
+    baa: Parameter | None = None
+    bab: Parameter | None = None
+    bba: Parameter | None = None
+    bbb: Parameter | None = None
+    caa: Parameter | None = None
+    cab: Parameter | None = None
+    cba: Parameter | None = None
+    cbb: Parameter | None = None
+    cca: Parameter | None = None
+    ccb: Parameter | None = None
+    daa: Parameter | None = None
+    dab: Parameter | None = None
+    dba: Parameter | None = None
+    dbb: Parameter | None = None
+    pidle: NotNegative | None = None
+    p00: Parameter | None = None
+    p01: Parameter | None = None
+    p02: Parameter | None = None
+    p10: Parameter | None = None
+    p11: Parameter | None = None
+    p20: Parameter | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -101,11 +135,15 @@ class ProcessorEntry(Strict):
             told["power"] = static + cores * dynamic
         if _is_number(told.get("c")):
             told.setdefault("mem_bw", told["c"] / MB_PER_GB)
+        if any(key in told for key in FIT_KEYS):
+            is_whole = _is_number(cores) and all(_is_number(told.get(key)) for key in FIT_KEYS)
+            told["power"] = FittedCurve(*(told[key] for key in FIT_KEYS)).serving_w(cores) if is_whole else 0.0
+            told.setdefault("mem_bw", ENDLESS_GBPS)
         return told
 
     @model_validator(mode="after")
     def _groups_are_whole(self) -> Self:
-        for keys in (POWER_KEYS, CURVE_KEYS):
+        for keys in (POWER_KEYS, CURVE_KEYS, FIT_KEYS):
             lacking = [key for key in keys if getattr(self, key) is None]
             if 0 < len(lacking) < len(keys):
                 raise _told(f"{lacking[0]} is missing, {', '.join(keys)} belong together")

@@ -17,13 +17,14 @@ from hdrl.files import read_json
 from hdrl.options.problems import place
 from hdrl.settings.batch.platform.description import (
     CURVE_KEYS,
+    FIT_KEYS,
     POWER_KEYS,
     NodeEntry,
     ProcessorEntry,
     Types,
     validated,
 )
-from hdrl.settings.batch.platform.model import NodeType, ProcessorType, SpeedCurve, SplitPower
+from hdrl.settings.batch.platform.model import FittedCurve, NodeType, ProcessorType, SpeedCurve, SplitPower
 from hdrl.settings.batch.platform.quantities import gbit_per_s
 
 P = TypeVar("P", SplitPower, SpeedCurve)
@@ -139,6 +140,7 @@ def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
         source=entry.source,
         split_power=_part(SplitPower, entry, POWER_KEYS),
         curve=_part(SpeedCurve, entry, CURVE_KEYS),
+        fit=_part(FittedCurve, entry, FIT_KEYS),
     )
 
 
