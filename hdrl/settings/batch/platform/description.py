@@ -70,6 +70,16 @@ FIT_KEYS = (
 """Keys of IRMaSim's modelV2, in the order of `platform.model.FittedCurve`."""
 
 
+def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[str, Any]:
+    """Return what a processor has by its fit; one field for all of it, since each costs time whenever hdrl starts."""
+    lacking = [key for key in FIT_KEYS if key not in fit]
+    if lacking:
+        raise _told(f"{lacking[0]} is missing, {', '.join(FIT_KEYS)} belong together")
+    is_known = _is_number(cores) and all(map(_is_number, fit.values()))
+    power_w = FittedCurve(**fit).serving_w(cores) if is_known else 0.0
+    return {"fit": fit, "power": power_w, "mem_bw": ENDLESS_GBPS if bandwidth_gbps is None else bandwidth_gbps}
+
+
 class ProcessorEntry(Strict):
     """A processor type: numbers as in `platform.ProcessorType`, under HDeepRM's keys and IRMaSim's.
 
@@ -97,31 +107,7 @@ class ProcessorEntry(Strict):
     db: Parameter | None = None
     dc: Positive | None = None
     dd: NotNegative | None = None
-    aaa: Parameter | None = None
-    aab: Parameter | None = None
-    aba: Parameter | None = None
-    abb: Parameter | None = None
-    baa: Parameter | None = None
-    bab: Parameter | None = None
-    bba: Parameter | None = None
-    bbb: Parameter | None = None
-    caa: Parameter | None = None
-    cab: Parameter | None = None
-    cba: Parameter | None = None
-    cbb: Parameter | None = None
-    cca: Parameter | None = None
-    ccb: Parameter | None = None
-    daa: Parameter | None = None
-    dab: Parameter | None = None
-    dba: Parameter | None = None
-    dbb: Parameter | None = None
-    pidle: NotNegative | None = None
-    p00: Parameter | None = None
-    p01: Parameter | None = None
-    p02: Parameter | None = None
-    p10: Parameter | None = None
-    p11: Parameter | None = None
-    p20: Parameter | None = None
+    fit: dict[str, Parameter] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -129,6 +115,8 @@ class ProcessorEntry(Strict):
         """Take the power of the whole processor, and its bandwidth, from IRMaSim's keys."""
         if not isinstance(value, dict):
             return value
+        if "fit" in value:
+            raise _told("fit is no key, its numbers stand beside the others")
         told = dict(value)
         static, dynamic, cores = (told.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
@@ -136,14 +124,12 @@ class ProcessorEntry(Strict):
         if _is_number(told.get("c")):
             told.setdefault("mem_bw", told["c"] / MB_PER_GB)
         if any(key in told for key in FIT_KEYS):
-            is_whole = _is_number(cores) and all(_is_number(told.get(key)) for key in FIT_KEYS)
-            told["power"] = FittedCurve(*(told[key] for key in FIT_KEYS)).serving_w(cores) if is_whole else 0.0
-            told.setdefault("mem_bw", ENDLESS_GBPS)
+            told |= _fitted({key: told.pop(key) for key in FIT_KEYS if key in told}, cores, told.get("mem_bw"))
         return told
 
     @model_validator(mode="after")
     def _groups_are_whole(self) -> Self:
-        for keys in (POWER_KEYS, CURVE_KEYS, FIT_KEYS):
+        for keys in (POWER_KEYS, CURVE_KEYS):
             lacking = [key for key in keys if getattr(self, key) is None]
             if 0 < len(lacking) < len(keys):
                 raise _told(f"{lacking[0]} is missing, {', '.join(keys)} belong together")

@@ -17,7 +17,6 @@ from hdrl.files import read_json
 from hdrl.options.problems import place
 from hdrl.settings.batch.platform.description import (
     CURVE_KEYS,
-    FIT_KEYS,
     POWER_KEYS,
     NodeEntry,
     ProcessorEntry,
@@ -140,7 +139,7 @@ def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
         source=entry.source,
         split_power=_part(SplitPower, entry, POWER_KEYS),
         curve=_part(SpeedCurve, entry, CURVE_KEYS),
-        fit=_part(FittedCurve, entry, FIT_KEYS),
+        fit=None if entry.fit is None else FittedCurve(**{key: float(value) for key, value in entry.fit.items()}),
     )
 
 

@@ -39,12 +39,10 @@ from hdrl.errors import DecisionError, UnknownName
 from hdrl.seeding import stream
 from hdrl.settings.batch.policies.backfilling import Backfilling
 from hdrl.settings.batch.policies.choices import OTHER_JOB_SELECTIONS
+from hdrl.settings.batch.policies.in_python import NODE
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.policies.priorities import WaitingJob
 from hdrl.settings.batch.simulation.view import View
-
-NODE = "-node_"
-"""What a name of these policies holds between its job selection and its node selection."""
 
 BACKFILLING = "fcfs+easy"
 """The job selection of the manager that backfills."""
@@ -69,24 +67,15 @@ TIMED = frozenset({"shortest", "longest", BACKFILLING})
 NODE_SELECTIONS = (RANDOM, "first", "high_gflops", "high_cores", "low_cores", "high_mem", "high_mem_bw", "low_power")
 
 
-def is_on_nodes(name: str) -> bool:
-    """Tell whether the name of a policy has the form of these.
-
-    Parameters
-    ----------
-    name
-        For instance ``"shortest-node_low_power"``.
-    """
-    return NODE in name
-
-
-def read_on_nodes(name: str) -> NodePolicy:
+def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
     """Return a policy that chooses nodes by its name.
 
     Parameters
     ----------
     name
         ``<job selection>-node_<node selection>``; names of IRMaSim are understood.
+    seed
+        Seed of what is drawn.
 
     Raises
     ------
@@ -100,7 +89,7 @@ def read_on_nodes(name: str) -> NodePolicy:
         raise UnknownName("job selection of a policy that chooses nodes", job, known)
     if node not in NODE_SELECTIONS:
         raise UnknownName("node selection", f"node_{node}", [f"node_{one}" for one in NODE_SELECTIONS])
-    return NodeEasy(node) if today == BACKFILLING else NodeHeuristic(today, node)
+    return NodeEasy(node, seed=seed) if today == BACKFILLING else NodeHeuristic(today, node, seed=seed)
 
 
 class NodePolicy(Backfilling):
@@ -112,18 +101,17 @@ class NodePolicy(Backfilling):
         A name of `JOB_KEYS`, or `RANDOM`.
     node_selection
         A name of `NODE_SELECTIONS`.
+    seed
+        Seed of what is drawn.
 
     Attributes
     ----------
-    job_selection, node_selection
+    job_selection, node_selection, seed
         As given.
-    seed
-        Seed of what is drawn; set it before the simulation begins.
     """
 
-    def __init__(self, job_selection: str, node_selection: str) -> None:
-        self.job_selection, self.node_selection = job_selection, node_selection
-        self.seed = 0
+    def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:
+        self.job_selection, self.node_selection, self.seed = job_selection, node_selection, seed
         super().__init__(self._key)
 
     @property
@@ -228,10 +216,12 @@ class NodeEasy(NodePolicy):
     ----------
     node_selection
         A name of `NODE_SELECTIONS`.
+    seed
+        Seed of what is drawn.
     """
 
-    def __init__(self, node_selection: str) -> None:
-        super().__init__(BACKFILLING, node_selection)
+    def __init__(self, node_selection: str, *, seed: int = 0) -> None:
+        super().__init__(BACKFILLING, node_selection, seed=seed)
 
     def _key(self, job: WaitingJob, now_s: float) -> float:
         del job, now_s
