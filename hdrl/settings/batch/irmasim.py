@@ -7,8 +7,9 @@ IRMaSim                                here
 ``workload_file``                      ``workload_file_path``
 ``workload_manager.type``              ``Minimal`` and ``NodeWM``: ``first-first``; ``Heuristic``: ``<job
                                        selection>-node_<resource selection>``; ``Backfill``:
-                                       ``fcfs+easy-node_<resource selection>``; ``Duplex``: ``duplex``, ``min_min`` or
-                                       ``max_min``; ``Policy``: an agent that learns, or its only action
+                                       ``fcfs+easy-node_<resource selection>``; ``EnergyHeuristic``: a policy of
+                                       `policies.on_nodes_energy`; ``Duplex``: ``duplex``, ``min_min`` or ``max_min``;
+                                       ``Policy``: an agent that learns, or its only action
 ``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
 ``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
 ``nbtrajectories``                     ``learning.n_envs``: simulations of one update
@@ -43,10 +44,9 @@ PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "log_
 CSV_SUFFIXES = (".csv", ".csv.gz")
 """Endings of the names of tables of jobs."""
 
-MANAGERS = ("Minimal", "NodeWM", "Heuristic", "Backfill", "Duplex", "Policy")
+MANAGERS = ("Minimal", "NodeWM", "Heuristic", "EnergyHeuristic", "Backfill", "Duplex", "Policy")
 
 ELSEWHERE = {
-    "EnergyHeuristic": "users' estimates of energy are not read; nearest: Heuristic with resource_selection low_power",
     **dict.fromkeys(
         ("HBackfill", "HBackfillR", "BackfillFit", "BackfillBestFit", "BackfillMPI"), "nearest: Backfill, or sjf+easy"
     ),
@@ -61,6 +61,7 @@ MODELS = ("modelV1", "modelV2")
 
 PHASES = {"train": "train", "eval": "test"}
 DUPLEX = ("duplex", "min_min", "max_min")
+ENERGY_METRICS = ("energy", "edp", "timetasks")
 RANDOM = "random"
 
 
@@ -152,10 +153,21 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         policy = manager.get("scheduling_option", DUPLEX[0])
         if policy not in DUPLEX:
             raise OptionsError(f"workload_manager.scheduling_option is {shown(policy)}; {suggest(str(policy), DUPLEX)}")
+    elif kind == "EnergyHeuristic":
+        policy = _by_energy(manager)
     else:
         jobs = {"Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}.get(kind)
         policy = "first-first" if jobs is None else f"{jobs}-node_{resources}"
     return {}, {"type": "CLASSIC", "policy_pair": policy}
+
+
+def _by_energy(manager: Mapping[str, Any]) -> str:
+    """Return the policy that goes by energies."""
+    metric = manager.get("metric", ENERGY_METRICS[0])
+    if metric not in ENERGY_METRICS:
+        raise OptionsError(f"workload_manager.metric is {shown(metric)}; {suggest(str(metric), ENERGY_METRICS)}")
+    job, node = (manager.get(f"{what}_selection", "lowest") for what in ("job", "resource"))
+    return f"{metric}_{job}+skip-node_{'energy' if metric == 'timetasks' else metric}_{node}"
 
 
 def _learner(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

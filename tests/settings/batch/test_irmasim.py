@@ -376,6 +376,13 @@ def test_jobs_are_read_in_every_form(tmp_path: Path):
     assert workload.steps["amount"].tolist() == [21e9, 2e9, 10]
     assert workload.nodes is not None
     assert workload.nodes.tolist() == [1, 1, 2]
+    assert workload.requested_energy_j is None
+    asked = [{**job, "req_energy": 5 + place} for place, job in enumerate(JOBS)]
+    profiles = {"A": {**PROFILES["A"], "req_energy": 50}}
+    workload = read_jobs(tmp_path, {"jobs": asked, "profiles": profiles}, platform)
+    assert workload.requested_energy_j is not None
+    assert workload.requested_energy_j.tolist() == [50, 6, 7]
+    assert workload.take(np.array([2])).requested_energy_j.tolist() == [7]
     assert jobs["requested_time_s"].tolist() == [5, 7, -1]
     assert jobs["memory_mib"].tolist() == [1000, 5, 0]
     # 1 TB in the 5.25 s that the operations take at the mean speed of 4 Gflop/s
@@ -449,6 +456,11 @@ def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) 
             "longest-node_low_cores",
         ),
         ({"type": "Backfill", "resource_selection": "low_power"}, "fcfs+easy-node_low_power"),
+        ({"type": "EnergyHeuristic"}, "energy_lowest+skip-node_energy_lowest"),
+        (
+            {"type": "EnergyHeuristic", "metric": "timetasks", "job_selection": "highest"},
+            "timetasks_highest+skip-node_energy_lowest",
+        ),
         ({"type": "Duplex"}, "duplex"),
         ({"type": "Duplex", "scheduling_option": "max_min"}, "max_min"),
         ({**LEARNS, "environment": {"actions": {"selection": [{"first": ["high_mem"]}]}}}, "first-high_mem"),
@@ -489,7 +501,7 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
     [
         ({"type": "NodeWn"}, {}, "workload_manager.type is 'NodeWn', .* did you mean 'NodeWM'"),
         ({"type": "HBackfill"}, {}, "'HBackfill', which is not simulated here; nearest: Backfill"),
-        ({"type": "EnergyHeuristic"}, {}, "users' estimates of energy are not read; nearest: Heuristic"),
+        ({"type": "EnergyHeuristic", "metric": "ed"}, {}, "workload_manager.metric is 'ed'; did you mean 'edp'"),
         (
             {"type": "Duplex", "scheduling_option": "min"},
             {},

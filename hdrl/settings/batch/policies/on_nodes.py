@@ -21,6 +21,8 @@ its cores are dealt out among them, one to each in turn; nothing overtakes a job
 a job is kept on one node, and each node backfills by itself: until the date on which the head of the queue would fit
 there, jobs that are expected to end by then may start there.
 
+A third kind is in `on_nodes_energy`.
+
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
 memory is respected, a job that fits nowhere is an error, and three selections do what their names say (IRMaSim's
 Heuristic takes the node that draws *most* for ``low_power`` and the one whose memory is *fullest* for ``high_mem``).
@@ -83,6 +85,8 @@ def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
         If there is no such job selection or node selection.
     """
     job, _, node = name.partition(NODE)
+    if job.endswith("+skip"):
+        return _energetic(job.removesuffix("+skip"), node)
     today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)
     known = (RANDOM, *JOB_KEYS, BACKFILLING)
     if today not in known:
@@ -90,6 +94,16 @@ def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
     if node not in NODE_SELECTIONS:
         raise UnknownName("node selection", f"node_{node}", [f"node_{one}" for one in NODE_SELECTIONS])
     return NodeEasy(node, seed=seed) if today == BACKFILLING else NodeHeuristic(today, node, seed=seed)
+
+
+def _energetic(job: str, node: str) -> NodePolicy:
+    from hdrl.settings.batch.policies.on_nodes_energy import JOBS, NODES, NodeEnergy
+
+    if job not in JOBS:
+        raise UnknownName("job selection of a policy that goes by energies", job, JOBS)
+    if node not in NODES:
+        raise UnknownName("node selection by energies", f"node_{node}", [f"node_{one}" for one in NODES])
+    return NodeEnergy(job, node)
 
 
 class NodePolicy(Backfilling):
@@ -114,10 +128,13 @@ class NodePolicy(Backfilling):
         self.job_selection, self.node_selection, self.seed = job_selection, node_selection, seed
         super().__init__(self._key)
 
+    rule = ""
+    """What its name holds behind the job selection."""
+
     @property
     def name(self) -> str:
         """Its name."""
-        return f"{self.job_selection}{NODE}{self.node_selection}"
+        return f"{self.job_selection}{self.rule}{NODE}{self.node_selection}"
 
     @property
     def looks_at_times(self) -> bool:
@@ -169,18 +186,43 @@ class NodePolicy(Backfilling):
         if self.node_selection == "low_power":
             cores = np.diff(platform.first_core_of_processor)
             return np.bincount(platform.node_of_processor, platform.peak_power_w * cores, n_nodes)
-        free = _free_cores(machine).astype(np.float64)
+        free = free_cores(machine).astype(np.float64)
         return -free if self.node_selection == "high_cores" else free
 
-    def _start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
-        """Start a job on so many cores of each node, the free ones with the lowest ids."""
+    def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
+        """Start a job on so many cores of each node, the free ones with the lowest ids.
+
+        Parameters
+        ----------
+        machine
+            What is free.
+        job
+            Index of the job.
+        counts
+            How many cores of which node.
+        """
         free = np.flatnonzero(machine.free)
         node_of_free = machine.tables.node_of_core[free]
         cores = np.sort(np.concatenate([free[node_of_free == node][:count] for node, count in counts.items()]))
         self._running[job] = (machine.start(job, cores), machine.cores_per_node(cores))
 
-    def _check(self, machine: MachinePicture, job: int, n_nodes: int, each: int) -> None:
-        """Refuse a job for which there will never be nodes enough."""
+    def check(self, machine: MachinePicture, job: int, n_nodes: int, each: int) -> None:
+        """Refuse a job for which there will never be nodes enough.
+
+        Parameters
+        ----------
+        machine
+            What there is.
+        job
+            Index of the job.
+        n_nodes, each
+            How many nodes it wants, and how many cores on each.
+
+        Raises
+        ------
+        DecisionError
+            If the platform has not so many.
+        """
         whole = np.bincount(machine.tables.node_of_core, minlength=len(machine.free_memory_mib))
         able = machine.room(job, whole, machine.tables.platform.memory_mib) >= each
         if np.count_nonzero(able) < n_nodes:
@@ -200,13 +242,13 @@ class NodeHeuristic(NodePolicy):
             wanted = int(machine.jobs["cores"][job])
             n_nodes = 1 if self._nodes is None else int(self._nodes[job])
             each = math.ceil(wanted / n_nodes)
-            self._check(machine, job, n_nodes, each)
-            room = machine.room(job, _free_cores(machine), machine.free_memory_mib)
+            self.check(machine, job, n_nodes, each)
+            room = machine.room(job, free_cores(machine), machine.free_memory_mib)
             nodes = self._ordered(machine, np.flatnonzero(room >= each))[:n_nodes].tolist()
             if len(nodes) < n_nodes:
                 return
             shares = {node: len(range(place, wanted, n_nodes)) for place, node in enumerate(nodes)}
-            self._start(machine, job, shares)
+            self.start(machine, job, shares)
 
 
 class NodeEasy(NodePolicy):
@@ -234,32 +276,32 @@ class NodeEasy(NodePolicy):
         if len(queue) < 2:
             return
         head = queue[0]
-        for node in self._ordered(machine, np.flatnonzero(_free_cores(machine) > 0)).tolist():
+        for node in self._ordered(machine, np.flatnonzero(free_cores(machine) > 0)).tolist():
             shadow_s = self._fits_at_s(machine, head, node)
             if shadow_s is None:
                 continue
             for job in queue[1:]:
                 gflops = float(machine.tables.gflops_of_node[node])
                 if machine.now_s + machine.duration_at(job, gflops) <= shadow_s and self._fits(machine, job, node):
-                    self._start(machine, job, {node: int(machine.jobs["cores"][job])})
+                    self.start(machine, job, {node: int(machine.jobs["cores"][job])})
                     queue.remove(job)
 
     def _fits(self, machine: MachinePicture, job: int, node: int) -> bool:
-        room = machine.room(job, _free_cores(machine), machine.free_memory_mib)
+        room = machine.room(job, free_cores(machine), machine.free_memory_mib)
         return bool(room[node] >= machine.jobs["cores"][job])
 
     def _start_somewhere(self, machine: MachinePicture, job: int) -> bool:
         wanted = int(machine.jobs["cores"][job])
-        self._check(machine, job, 1, wanted)
-        room = machine.room(job, _free_cores(machine), machine.free_memory_mib)
+        self.check(machine, job, 1, wanted)
+        room = machine.room(job, free_cores(machine), machine.free_memory_mib)
         nodes = self._ordered(machine, np.flatnonzero(room >= wanted))
         if len(nodes):
-            self._start(machine, job, {int(nodes[0]): wanted})
+            self.start(machine, job, {int(nodes[0]): wanted})
         return len(nodes) > 0
 
     def _fits_at_s(self, machine: MachinePicture, head: int, node: int) -> float | None:
         """Return when the head of the queue is expected to fit on a node; ``None``: it never does."""
-        cores, memory_mib = _free_cores(machine).copy(), machine.free_memory_mib.copy()
+        cores, memory_mib = free_cores(machine).copy(), machine.free_memory_mib.copy()
         for job, (end_s, taken) in sorted(self._running.items(), key=lambda item: item[1][0]):
             if not taken[node]:
                 continue
@@ -270,6 +312,12 @@ class NodeEasy(NodePolicy):
         return None
 
 
-def _free_cores(machine: MachinePicture) -> NDArray[np.int64]:
-    """Return how many cores of each node are free, shape ``(n_nodes,)``."""
+def free_cores(machine: MachinePicture) -> NDArray[np.int64]:
+    """Return how many cores of each node are free, shape ``(n_nodes,)``.
+
+    Parameters
+    ----------
+    machine
+        What is free.
+    """
     return machine.cores_per_node(np.flatnonzero(machine.free))

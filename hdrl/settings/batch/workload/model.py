@@ -91,6 +91,9 @@ class Workload:
     nodes
         On how many nodes the cores of each job are to be, shape ``(n_jobs,)``; ``None`` where the workload does not
         say. Only policies that choose nodes obey (`policies.on_nodes`).
+    requested_energy_j
+        The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
+        workload does not say. Only policies that go by energies look at it (`policies.on_nodes_energy`).
     """
 
     name: str
@@ -106,6 +109,7 @@ class Workload:
     history: LogHistory | None = None
     places: NDArray[np.int64] | None = None
     nodes: NDArray[np.int32] | None = None
+    requested_energy_j: NDArray[np.float64] | None = None
 
     @property
     def n_jobs(self) -> int:
@@ -120,8 +124,9 @@ class Workload:
     def sha256(self) -> str:
         """Return the SHA-256 of the jobs and profiles; the name and the origin do not count."""
         arrays = [*columns(self.jobs), *columns(self.steps), ("first_step", self.first_step)]
-        if self.nodes is not None:  # what is not there must not change the hashes of workloads without it
-            arrays.append(("nodes", self.nodes))
+        # What is not there must not change the hashes of workloads without it.
+        wishes = (("nodes", self.nodes), ("requested_energy_j", self.requested_energy_j))
+        arrays += [(name, wish) for name, wish in wishes if wish is not None]
         return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 
     def submission_order(self) -> NDArray[np.int64]:
@@ -153,7 +158,10 @@ class Workload:
         ids = tuple(self.job_ids[i] for i in indices)
         places = None if self.places is None else self.places[indices]
         nodes = None if self.nodes is None else self.nodes[indices]
-        return replace(self, jobs=jobs, job_ids=ids, extra=extra, places=places, nodes=nodes)
+        energy_j = None if self.requested_energy_j is None else self.requested_energy_j[indices]
+        return replace(
+            self, jobs=jobs, job_ids=ids, extra=extra, places=places, nodes=nodes, requested_energy_j=energy_j
+        )
 
     def window(self, start: int, n_jobs: int, *, shift: bool = True) -> Workload:
         """Return consecutive jobs, in the order of submission.

@@ -16,6 +16,7 @@ from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
 from hdrl.settings.batch.workload.irmasim import (
     batsim_document,
+    energies_of_jobs,
     is_irmasim_workload,
     nodes_of_jobs,
     read_irmasim_csv,
@@ -155,7 +156,7 @@ def _from_json(path: Path, platform: Platform | None, source: str) -> Workload:
 
 def _from_irmasim(content: Mapping[str, Any], path: Path, platform: Platform | None, source: str) -> Workload:
     workload = workload_of_document(batsim_document(content, path, platform), path, source)
-    return replace(workload, nodes=nodes_of_jobs(content))
+    return replace(workload, nodes=nodes_of_jobs(content), requested_energy_j=energies_of_jobs(content, path))
 
 
 def _needed(platform: Platform | None, path: str | Path) -> Platform:

@@ -12,6 +12,9 @@ import pytest
 import hdrl
 from hdrl.errors import DecisionError, UnknownName
 from hdrl.policies import is_clairvoyant, normalise_policy_name
+from hdrl.settings.batch.platform import pstate_rules
+from hdrl.settings.batch.platform.build import platform_from_tree
+from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, ProcessorType, SplitPower
 from hdrl.settings.batch.policies.on_nodes import NODE_SELECTIONS
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.workload.batsim_json import merge
@@ -151,7 +154,9 @@ def test_schedules_are_those_of_a_plain_reading(policy: str, kind: str):
         assert order != sorted(order), "some jobs overtake"
 
 
-@pytest.mark.parametrize("policy", ["random-node_random", "low_mem-node_high_mem", "fcfs+easy-node_low_power"])
+@pytest.mark.parametrize(
+    "policy", ["random-node_random", "fcfs+easy-node_low_power", "timetasks_lowest+skip-node_edp_lowest"]
+)
 def test_they_are_policies_like_others(policy: str):
     check_policy(policy)
 
@@ -201,6 +206,88 @@ def test_nodes_go_with_their_jobs():
     assert asked.sha256() != plain.sha256()
     assert merge([asked, plain]).nodes.tolist() == [1, 2, 3, 4, 1, 1, 1, 1]
     assert merge([plain, plain]).nodes is None
+    wishes = replace(plain, requested_energy_j=np.arange(4.0))
+    assert merge([wishes, wishes]).requested_energy_j.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert merge([wishes, plain]).requested_energy_j is None
+    assert wishes.sha256() != plain.sha256()
     assert math.isclose(
         hdrl.simulate(PLATFORM, asked, "first-first").end_s, hdrl.simulate(PLATFORM, plain, "first-first").end_s
     )
+
+
+# ------------------------------------------------------------------ by energies
+
+# The fast node draws 12 W without a job on it and 3 W for each serving core, the slow one 2 W and 4 W.
+FAST = ProcessorType("fast", "CPU", "", 4, 4.0, 1.0, 50.0, 24.0, split_power=SplitPower(12.0, 3.0, 0.1))
+SLOW = ProcessorType("slow", "CPU", "", 4, 2.0, 1.0, 50.0, 18.0, split_power=SplitPower(2.0, 4.0, 0.1))
+LINK = Link("wire", 10.0, 0.0)
+TWO_KINDS = platform_from_tree(
+    "two",
+    (Cluster("c", tuple(NodeGroup(NodeType(one.name, ((one, 1),), 8.0), 1) for one in (FAST, SLOW)), LINK),),
+    LINK,
+    pstate_rules("none"),
+)
+
+
+def energetic(policy: str, *jobs: Job, energy_j: tuple[float, ...] = ()) -> list[tuple[float, int]]:
+    workload = small_workload(*jobs)
+    if energy_j:
+        workload = replace(workload, requested_energy_j=np.array(energy_j))
+    trace = hdrl.simulate(TWO_KINDS, workload, policy)
+    return [
+        (round(float(trace.records["start_s"][job]), 3), int(trace.cores_of(job)[0]) // 4) for job in range(len(jobs))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "nodes"),
+    [
+        # At 3 Gflop/s 4 s: 3 s on the fast node, 6 s on the slow one. One core: 3 (3 + 12) = 45 J and 6 (4 + 2) = 36 J;
+        # a second job shares the static power: 36 J stay on the slow node beside nobody, 6 (4 + 1) = 30 J beside one.
+        ("energy_lowest", [1, 1]),
+        ("energy_highest", [0, 1]),  # then 3 (3 + 6) = 27 J on the fast node, 36 J on the slow one
+        ("edp_lowest", [0, 0]),  # 135 and 216 Js, then 81 and 216 Js
+        ("edp_highest", [1, 1]),  # then 135 and 180 Js
+    ],
+)
+def test_a_job_goes_where_it_needs_the_least_or_the_most(selection: str, nodes: list[int]):
+    jobs = [Job(gflop=12.0, requested_time_s=4.0) for _ in range(2)]
+    found = energetic(f"timetasks_lowest+skip-node_{selection}", *jobs)
+    assert [node for _, node in found] == nodes
+
+
+def test_whatever_fits_starts_and_who_has_waited_a_minute_comes_first():
+    long = Job(0.0, 4, gflop=400.0, requested_time_s=100.0)
+    blocked = Job(1.0, 4, gflop=4.0, requested_time_s=1.0)
+    small = [Job(2.0, 2, gflop=4.0, requested_time_s=1.0)]
+    busy = [Job(0.0, 3, gflop=400.0, requested_time_s=90.0), long]
+    # Three cores of one node and all of the other are taken: nothing of four or two cores fits until one ends.
+    found = energetic("timetasks_lowest+skip-node_energy_lowest", *busy, blocked, *small, Job(3.0, 1, gflop=4.0))
+    assert found[4][0] == pytest.approx(3.0, abs=0.01), "one core is free: who wants one overtakes"
+    assert found[2][0] > 60
+    late = Job(61.5, 4, gflop=4.0, requested_time_s=0.1)
+    aged = energetic("timetasks_lowest+skip-node_energy_lowest", *busy, blocked, late)
+    assert aged[2][0] < aged[3][0], "although the other one is shorter"
+
+
+def test_the_order_of_jobs_by_what_their_users_ask_for():
+    jobs = [
+        Job(0.0, 4, gflop=8.0),
+        Job(0.0, 4, gflop=8.0),
+        Job(0.1, 4, requested_time_s=1.0),
+        Job(0.1, 4, requested_time_s=3.0),
+    ]
+    energy_j = (1.0, 1.0, 9.0, 5.0)
+    first = {}
+    for order in ("energy_lowest", "energy_highest", "edp_lowest"):
+        found = energetic(f"{order}+skip-node_energy_lowest", *jobs, energy_j=energy_j)
+        first[order] = 2 if found[2][0] < found[3][0] else 3
+    assert first == {"energy_lowest": 3, "energy_highest": 2, "edp_lowest": 2}, "9 J for 1 s or 5 J for 3 s"
+    with pytest.raises(DecisionError, match="the jobs of small have no 'req_energy', which they are ordered by"):
+        energetic("energy_lowest+skip-node_energy_lowest", *jobs)
+    for wrong, says in (
+        ("energy_low+skip-node_edp_lowest", "did you mean"),
+        ("energy_lowest+skip-node_first", "no node selection by energies 'node_first'"),
+    ):
+        with pytest.raises(UnknownName, match=says):
+            normalise_policy_name(wrong)
