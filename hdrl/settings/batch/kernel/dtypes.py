@@ -223,7 +223,7 @@ PROCESSOR_DTYPE = record_dtype(
 CURVE_DTYPE = record_dtype([(name, np.float64) for name in ("b", "c", "da", "db", "dc", "dd")])
 """How the cores of a processor slow each other down: `platform.model.SpeedCurve`."""
 
-FIT_DTYPE = record_dtype([(one.name, np.float64) for one in fields(FittedCurve)] + [("lost", np.float64)])
+FIT_DTYPE = record_dtype([(name, np.float64) for name in (*(one.name for one in fields(FittedCurve)), "lost")])
 """The same, and the power of a node, by a fit: `platform.model.FittedCurve`; ``lost``: the share of what is lost."""
 
 DUE_PSTATE_DTYPE = record_dtype([("serving", np.int16), ("unused", np.int16)])

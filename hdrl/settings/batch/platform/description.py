@@ -75,8 +75,9 @@ def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[
     lacking = [key for key in FIT_KEYS if key not in fit]
     if lacking:
         raise _told(f"{lacking[0]} is missing, {', '.join(FIT_KEYS)} belong together")
-    is_known = _is_number(cores) and all(map(_is_number, fit.values()))
-    power_w = FittedCurve(**fit).serving_w(cores) if is_known else 0.0
+    power_w = 0.0  # of what is wrong, which is told later
+    if isinstance(cores, int) and all(map(_is_number, fit.values())):
+        power_w = FittedCurve(**fit).serving_w(cores)
     return {"fit": fit, "power": power_w, "mem_bw": ENDLESS_GBPS if bandwidth_gbps is None else bandwidth_gbps}
 
 

@@ -179,13 +179,14 @@ class NodePolicy(Backfilling):
         if self.node_selection == "high_mem":
             return -machine.free_memory_mib
         if self.node_selection == "high_mem_bw":
-            left_gbps = np.bincount(platform.node_of_processor, platform.bandwidth_gbps, n_nodes)
+            left_gbps = np.bincount(platform.node_of_processor, platform.bandwidth_gbps, n_nodes).astype(np.float64)
             for job, (_, cores) in self._running.items():
                 left_gbps -= cores * float(machine.jobs["bandwidth_gbps"][job])
             return -left_gbps
         if self.node_selection == "low_power":
             cores = np.diff(platform.first_core_of_processor)
-            return np.bincount(platform.node_of_processor, platform.peak_power_w * cores, n_nodes)
+            power_w = np.bincount(platform.node_of_processor, platform.peak_power_w * cores, n_nodes)
+            return power_w.astype(np.float64)
         free = free_cores(machine).astype(np.float64)
         return -free if self.node_selection == "high_cores" else free
 

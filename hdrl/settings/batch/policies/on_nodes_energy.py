@@ -58,6 +58,10 @@ class NodeEnergy(NodePolicy):
         return True
 
     def _machine(self, view: View) -> MachinePicture:
+        if view.platform.rules is None:
+            raise DecisionError(
+                f"{self.name}: what the cores of {view.platform.name} draw while they are free is unknown"
+            )
         self._energy_j = view.workload.requested_energy_j
         if self._energy_j is None and not self.job_selection.startswith("timetasks"):
             raise DecisionError(
@@ -102,7 +106,9 @@ class NodeEnergy(NodePolicy):
         static_w = platform.full_w[:, FREE]
         of_node_w = np.bincount(machine.tables.node_of_core, static_w, platform.n_nodes)
         of_core_w = platform.full_w[first_core, SERVING] - static_w[first_core]
-        n_running = np.sum([cores > 0 for _, cores in self._running.values()] or [[0]], axis=0)
+        n_running = np.zeros(platform.n_nodes)
+        for _, cores in self._running.values():
+            n_running += cores > 0
         duration_s = machine.duration_at(job, 1.0) / machine.tables.gflops_of_node
         energy_j = duration_s * (of_core_w * float(machine.jobs["cores"][job]) + of_node_w / (n_running + 1.0))
         return np.asarray(energy_j * duration_s if is_edp else energy_j)
