@@ -3,18 +3,18 @@
 The name of a *node selection* stands where that of a core selection would, with ``node_`` before it:
 ``shortest-node_low_power``, ``fcfs+easy-node_high_gflops``.
 
-==================  ==========================================================================================
-node selection      the next node is one with enough free cores and memory,
-==================  ==========================================================================================
-``node_random``     any
-``node_first``      that comes first in the platform
+====================  ======================================================================
+node selection        the next node is one with enough free cores and memory,
+====================  ======================================================================
+``node_random``       any
+``node_first``        that comes first in the platform
 ``node_high_gflops``  with the highest speed of its slowest core
-``node_high_cores``  with the most free cores
-``node_low_cores``  with the fewest free cores
-``node_high_mem``   with the most free memory
+``node_high_cores``   with the most free cores
+``node_low_cores``    with the fewest free cores
+``node_high_mem``     with the most free memory
 ``node_high_mem_bw``  with the most memory bandwidth that its running jobs do not demand
-``node_low_power``  that draws the least when all its cores serve
-==================  ==========================================================================================
+``node_low_power``    that draws the least when all its cores serve
+====================  ======================================================================
 
 Without backfilling, a job is given as many nodes as its workload says (`Workload.nodes`; one if it says nothing), and
 its cores are dealt out among them, one to each in turn; nothing overtakes a job that does not fit. With ``fcfs+easy``,
@@ -24,7 +24,7 @@ there, jobs that are expected to end by then may start there.
 A third kind is in `on_nodes_energy`.
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
-memory is respected, a job that fits nowhere is an error, and three selections do what their names say (IRMaSim's
+memory is respected, a job that fits nowhere is an error, and selections do what their names say (IRMaSim's
 Heuristic takes the node that draws *most* for ``low_power`` and the one whose memory is *fullest* for ``high_mem``).
 """
 
