@@ -218,7 +218,10 @@ def test_nodes_of_a_fit_come_back(tmp_path: Path):
     with pytest.raises(PlatformError, match=r"'p' has no aaa \.\.\. p20, which contention 'modelV2' needs"):
         read(tmp_path, {"platform": TWO, **TYPES}, "#one", rules=rules)
     del content_of(older)["p11"]
-    with pytest.raises(PlatformError, match=r"p11 is missing, aaa, aab, .* belong together"):
+    with pytest.raises(PlatformError, match="p11 is missing, aaa to dbb, pidle and p00 to p20 belong together"):
+        read(tmp_path, older, rules=rules)
+    content_of(older).update(p11=0, pidle=-1)
+    with pytest.raises(PlatformError, match="pidle is -1, expected at least 0"):
         read(tmp_path, older, rules=rules)
 
 

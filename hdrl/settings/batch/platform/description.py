@@ -74,7 +74,9 @@ def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[
     """Return what a processor has by its fit; one field for all of it, since each costs time whenever hdrl starts."""
     lacking = [key for key in FIT_KEYS if key not in fit]
     if lacking:
-        raise _told(f"{lacking[0]} is missing, {', '.join(FIT_KEYS)} belong together")
+        raise _told(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
+    if _is_number(fit["pidle"]) and fit["pidle"] < 0:
+        raise _told(f"pidle is {fit['pidle']:g}, expected at least 0")
     power_w = 0.0  # of what is wrong, which is told later
     if isinstance(cores, int) and all(map(_is_number, fit.values())):
         power_w = FittedCurve(**fit).serving_w(cores)
