@@ -24,8 +24,9 @@ there, jobs that are expected to end by then may start there.
 A third kind is in `on_nodes_energy`.
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
-memory is respected, a job that fits nowhere is an error, and selections do what their names say (IRMaSim's
-Heuristic takes the node that draws *most* for ``low_power`` and the one whose memory is *fullest* for ``high_mem``).
+memory is respected, a job that fits nowhere is an error, and selections do what their names say
+(published versions of Heuristic take the node that draws *most* for ``low_power`` and the one whose memory is
+*fullest* for ``high_mem``; the last one was not seen).
 """
 
 from __future__ import annotations
