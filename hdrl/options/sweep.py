@@ -251,7 +251,7 @@ def from_here(key: str, value: Any) -> Any:
     """Return a value from the command line that does not depend on the folder of a sweep file."""
     if key in ("platform", "baseline", "opponents", "setting"):
         return _relabelled(value, _from_here)
-    if key in ("workloads", "candidates"):
+    if key in ("workloads", "candidates") and isinstance(value, list):
         return [_relabelled(text, _from_here) for text in value]
     return value
 

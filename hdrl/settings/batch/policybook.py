@@ -44,14 +44,14 @@ class BatchPolicies:
     def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
         """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none."""
         from hdrl.settings.batch.policies import VOID
-        from hdrl.settings.batch.policies.completion import MAPPINGS
+        from hdrl.settings.batch.policies.in_python import is_in_python
         from hdrl.settings.batch.policies.pairs import read_pair
         from hdrl.settings.batch.predict.predictors import PREDICTORS
 
         if not isinstance(knows, str):
             is_index = knows.get("id") == "hdrl/JobIndex-v0"
             predictor = str(knows.get("arguments", {}).get("predictor", "geo")) if is_index else ""
-        elif knows == VOID or knows in MAPPINGS:
+        elif knows == VOID or is_in_python(knows):
             return None
         else:
             if self.files(knows):

@@ -11,7 +11,7 @@ from hdrl.files import expanded
 from hdrl.setting import PlainSetting
 from hdrl.settings.pipelines.environments import PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
-from hdrl.settings.pipelines.inputs import generated_load, generated_loads, in_a_row, load_of
+from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
@@ -154,7 +154,7 @@ def _set(text: str, folder: Path, options: LoadOptions) -> Any:
     from hdrl.settings.pipelines.readers import read_set
 
     graphs = None if options.graphs is None else folder / expanded(options.graphs)
-    return read_set(folder / expanded(text), graphs=graphs, unit=options.times_in)
+    return read_set(file_of(text, folder), graphs=graphs, unit=options.times_in)
 
 
 def _model(options: LoadOptions, machine: Units, utilization: float | None = None) -> Any:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
+    CURVE_DTYPE,
+    FIT_DTYPE,
     JOB_STATE_DTYPE,
     NODE_DTYPE,
     NODE_POWER_DTYPE,
@@ -77,6 +79,14 @@ def processors(platform: Platform) -> NDArray[np.void]:
     rows["peak_gflops"] = platform.peak_flops / 1e9
     rows["peak_power_w"] = platform.peak_power_w
     return rows
+
+
+def curves(platform: Platform) -> dict[str, NDArray[Any]]:
+    """Return the curves of processors, or their fits, and what cores draw by them."""
+    rows = np.array(platform.curves).reshape(-1)
+    if not platform.is_fitted:
+        return {"curves": rows.view(CURVE_DTYPE)}
+    return {"fits": rows.view(FIT_DTYPE), "watts": np.array(platform.idle_w[:, 0])}
 
 
 def nodes(platform: Platform) -> NDArray[np.void]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from hdrl.compiled.records import record_dtype
+from hdrl.settings.batch.platform.model import FittedCurve
 from hdrl.settings.batch.workload.model import STEP_DTYPE as _WORKLOAD_STEP_DTYPE
 
 STEP_DTYPE = record_dtype(_WORKLOAD_STEP_DTYPE)
@@ -218,6 +221,9 @@ PROCESSOR_DTYPE = record_dtype(
 
 CURVE_DTYPE = record_dtype([(name, np.float64) for name in ("b", "c", "da", "db", "dc", "dd")])
 """How the cores of a processor slow each other down: `platform.model.SpeedCurve`."""
+
+FIT_DTYPE = record_dtype([(name, np.float64) for name in (*(one.name for one in fields(FittedCurve)), "lost")])
+"""The same, and the power of a node, by a fit: `platform.model.FittedCurve`; ``lost``: the share of what is lost."""
 
 DUE_PSTATE_DTYPE = record_dtype([("serving", np.int16), ("unused", np.int16)])
 """Of a processor: the P-states of cores that serve a job and of those that do not, as found when last looked for."""

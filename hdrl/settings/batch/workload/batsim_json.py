@@ -296,6 +296,8 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         extra["jobs"] += described if isinstance(described, list) else [{}] * part.n_jobs
     first_step = np.concatenate(first_steps)
     first_step.flags.writeable = False
+    nodes = [np.ones(part.n_jobs, np.int32) if part.nodes is None else part.nodes for part in parts]
+    energies_j = [part.requested_energy_j for part in parts if part.requested_energy_j is not None]
     dropped = {f"{part.name}: {reason}": n for part in parts for reason, n in part.n_dropped.items()}
     return Workload(
         name="+".join(part.name for part in parts),
@@ -308,6 +310,8 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         n_dropped=dropped,
         origin={"parts": [part.origin for part in parts]},
         extra=extra if any(part.extra for part in parts) else {},
+        nodes=None if all(part.nodes is None for part in parts) else np.concatenate(nodes),
+        requested_energy_j=np.concatenate(energies_j) if len(energies_j) == len(parts) else None,
     )
 
 
