@@ -19,8 +19,12 @@ from hdrl.metrics.catalogue import MetricInfo
 from hdrl.pyfiles import is_policy_file, run_file
 from hdrl.trace.files import TraceFile
 from hdrl.trace.model import Load, Machine, Trace
+from hdrl.windows import Places
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hdrl.figures.figure import Figure, Run
     from hdrl.options.file import OptionsFile
     from hdrl.options.sweep import Sweep
@@ -51,6 +55,9 @@ Progress = Callable[[int, int], None]
 Policy = Any
 """What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
 
+
+LoadPart = tuple[Machine, Load, Places]
+"""A load with the machine that it is for, and which of its items are meant."""
 
 Place = tuple[str, str]
 """Row and column of a number that is claimed."""
@@ -306,6 +313,34 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
+    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return what is learned from besides the load of the options, each with the items that are learned from.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        part
+            The shares of items of the load of the options that are learned from.
+
+        Raises
+        ------
+        HdrlError
+            If something cannot be read.
+        """
+
+    def marks(self, machine: Machine, load: Load) -> NDArray[np.int64] | None:
+        """Return what each item is as one number, in the order of release, so that a model's items are known again.
+
+        Items that ask for and take the same have equal marks, whatever the dates and the file that they come from.
+        ``None`` where only the hash of a whole load tells.
+
+        Parameters
+        ----------
+        machine, load
+            The load, and a machine that it is for.
+        """
+
     def configurations(self, load: Load) -> Sequence[int]:
         """Return where the configurations of a load begin: places of first items, the first of which is 0.
 
@@ -465,6 +500,28 @@ class PlainEnvironment:
         """
         del arguments
         return False
+
+    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return nothing: all is learned from the load of the options.
+
+        Parameters
+        ----------
+        arguments, part
+            Not looked at.
+        """
+        del arguments, part
+        return ()
+
+    def marks(self, machine: Any, load: Any) -> NDArray[np.int64] | None:
+        """Return ``None``: only the hash of a whole load tells what it is.
+
+        Parameters
+        ----------
+        machine, load
+            Not looked at.
+        """
+        del machine, load
+        return None
 
 
 class Simulated(Protocol):

@@ -19,7 +19,7 @@ from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
-from hdrl.experiment.compare.knowledge import deciders_of_files, rival_groups, see_too_much, trained_on
+from hdrl.experiment.compare.knowledge import JudgingWindows, deciders_of_files, rival_groups, see_too_much, trained_on
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import (
     PointStore,
@@ -40,7 +40,7 @@ from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Setting, find_setting, place_of_setting
+from hdrl.setting import Load, Setting, find_setting, place_of_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -153,6 +153,16 @@ class _Plan:
     def cases(self) -> tuple[Case, ...]:
         """The cases that candidates are judged by."""
         return self.runner.cases[: self.n_test]
+
+    @property
+    def judging(self) -> JudgingWindows:
+        """These cases, as models may know them."""
+        runner = self.runner
+
+        def generate(case: Case) -> Load:
+            return case.items(self.setting, runner.machine, runner.workloads, runner.sweep)
+
+        return JudgingWindows(self.cases, runner.workloads, runner.machine, generate)
 
     @property
     def n_rivals(self) -> int:
@@ -298,7 +308,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         candidates=candidates,
         clairvoyant=see_too_much(plan.deciders, candidates, plan.setting),
         exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
-        trained_on=trained_on(plan.deciders, plan.cases, plan.runner.workloads),
+        trained_on=trained_on(plan.deciders, plan.judging),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         of_setting=plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
