@@ -313,6 +313,15 @@ class EnvironmentSpec(Protocol):
             Its arguments.
         """
 
+    def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return what readers of a comparison must know of models of such an environment: kinds, and what models do.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+
     def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return what is learned from besides the load of the options, each with the items that are learned from.
 
@@ -500,6 +509,17 @@ class PlainEnvironment:
         """
         del arguments
         return False
+
+    def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return nothing: what models do needs no warning.
+
+        Parameters
+        ----------
+        arguments
+            Not looked at.
+        """
+        del arguments
+        return ()
 
     def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return nothing: all is learned from the load of the options.

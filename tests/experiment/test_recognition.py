@@ -170,3 +170,18 @@ def test_a_training_of_an_older_version_goes_on(folder: Path, tmp_path: Path):
             check_same_training(options, now, changed, tmp_path)
     with pytest.raises(OptionsError, match="have changed"):
         check_same_training(options, now, {"options": options.portable()}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"order": "f2"}, "learned with f2 (order) of dates from the beginning of its log"),
+        ({"reward": "relative"}, "learned with f4 (reference) of dates from the beginning of its log"),
+        ({"reward": "relative", "reference": "f4_relative"}, None),
+        ({"reference": "f1"}, None),
+        ({"order": "sjf"}, None),
+    ],
+)
+def test_models_that_learned_with_other_dates_than_those_of_windows_are_told(arguments: dict, text: str | None):
+    told = SPEC.cautions(arguments)
+    assert (len(told), text is None or text in told[0][1]) == (int(text is not None), True)

@@ -19,21 +19,18 @@ from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
-from hdrl.experiment.compare.knowledge import JudgingWindows, deciders_of_files, rival_groups, see_too_much, trained_on
+from hdrl.experiment.compare.knowledge import (
+    JudgingWindows,
+    cautions_of_models,
+    deciders_of_files,
+    rival_groups,
+    see_too_much,
+    trained_on,
+)
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
-from hdrl.experiment.compare.pointstore import (
-    PointStore,
-    check_identity,
-    finished_identity,
-)
+from hdrl.experiment.compare.pointstore import PointStore, check_identity, finished_identity
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
-from hdrl.experiment.compare.summary import (
-    Measured,
-    deciding_rows,
-    headline,
-    summarise,
-    verdict,
-)
+from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
 from hdrl.experiment.decider import Decider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
@@ -311,7 +308,10 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         trained_on=trained_on(plan.deciders, plan.judging),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
-        of_setting=plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
+        of_setting=[
+            *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
+            *cautions_of_models(plan.deciders),
+        ],
     )
     comparison = Comparison(
         folder=out,

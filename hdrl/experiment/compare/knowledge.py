@@ -172,6 +172,24 @@ def trained_on(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindow
     return found
 
 
+def cautions_of_models(deciders: Mapping[str, Sequence[Decider]]) -> list[tuple[str, str]]:
+    """Return what readers must know of how models were trained: kinds and sentences, each once.
+
+    Parameters
+    ----------
+    deciders
+        What the files of candidates hold.
+    """
+    found = [
+        (kind, f"{name} {what}")
+        for name, those in deciders.items()
+        for one in those
+        if isinstance(one, ModelDecider)
+        for kind, what in one.model.spec.cautions(one.model.environment["arguments"])
+    ]
+    return list(dict.fromkeys(found))
+
+
 def rival_groups(
     deciders: Mapping[str, Sequence[Decider]], candidates: Sequence[Candidate], setting: Setting
 ) -> dict[str, list[str]]:

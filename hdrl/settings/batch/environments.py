@@ -26,6 +26,9 @@ GIVEN = frozenset(
 )
 """Arguments that other options amount to."""
 
+OF_DATES = ("f1", "f2", "f3", "f4")
+"""Priorities that depend on the date from which dates are counted."""
+
 SECONDS_BITS = 32
 """Of the mark of a job, the bits that hold its run time."""
 
@@ -238,6 +241,26 @@ class JobPickSpec(_BatchEnvironment):
             Its arguments.
         """
         return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
+
+    def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return that F1 to F4 of dates from the beginning of a log are other orders than those of windows.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        concerned = ["order"] + (["reference"] if arguments.get("reward") == "relative" else [])
+        defaults = {"order": "fcfs", "reference": "f4"}
+        return [
+            (
+                "dates",
+                f"learned with {name} ({key}) of dates from the beginning of its log; here they count from that of "
+                f"each window, which is another order: {name}_relative is the same in both",
+            )
+            for key in concerned
+            if (name := str(arguments.get(key, defaults[key]))) in OF_DATES
+        ]
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if it can.
