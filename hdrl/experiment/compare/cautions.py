@@ -33,8 +33,8 @@ class Caution:
     ----------
     kind
         ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
-        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``, ``best-of-many``, or one
-        of the setting.
+        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``, ``best-of-many``, or
+        one of the setting.
     text
         A sentence.
     """
