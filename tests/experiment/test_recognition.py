@@ -185,3 +185,21 @@ def test_a_training_of_an_older_version_goes_on(folder: Path, tmp_path: Path):
 def test_models_that_learned_with_other_dates_than_those_of_windows_are_told(arguments: dict, text: str | None):
     told = SPEC.cautions(arguments)
     assert (len(told), text is None or text in told[0][1]) == (int(text is not None), True)
+
+
+def test_places_in_the_same_log_tell_exactly_and_its_name_tells_probably(folder: Path):
+    judged = windows(folder, "first.swf", windows={"length": 50, "starts": [100]})
+    sha256 = judged.workloads[0].sha256()
+
+    def words(**record) -> str:
+        known = {"workload": "first", "workload_sha256": sha256, "first_job": 0, "last_job": 99, **record}
+        return judged.words(known, SPEC)
+
+    assert words() == ""
+    assert words(last_job=100) == "jobs of 1 of the 1 windows that judge it (first): it knows them"
+    assert words(first_job=149, last_job=300).startswith("jobs of 1")
+    assert words(first_job=150, last_job=300) == ""
+    assert words(last_job=100, workload_sha256="b").startswith("first, made otherwise: probably jobs of 1 of")
+    assert words(last_job=100, workload_sha256="b", workload="other") == ""
+    assert judged.words({}, SPEC).startswith("jobs that its file does not tell")
+    assert judged.words({"further": [{}]}, SPEC).startswith("jobs that its file does not tell")

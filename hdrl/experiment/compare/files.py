@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +25,10 @@ from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.problems import problem_of
 
 SUMMARY_FILE = "summary.json"
+RESULTS_FILE = "results.csv"
 
 FILES = (
-    *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", "results.csv", "results.parquet", "selection.csv"),
+    *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", RESULTS_FILE, "results.parquet", "selection.csv"),
     *("provenance.json", "timing.json"),
 )
 """What a comparison writes."""
@@ -131,6 +134,56 @@ def read_comparison(folder: str | Path) -> Comparison:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A candidate that could not be simulated to the end everywhere.
+
+    Attributes
+    ----------
+    candidate
+        Its name.
+    n_failed, n_points
+        How many of its simulations failed, and how many there are.
+    first
+        The first of them: which window, and why.
+    """
+
+    candidate: str
+    n_failed: int
+    n_points: int
+    first: str
+
+
+def failures_in(folder: str | Path) -> list[Failure]:
+    """Return the candidates of a finished comparison that failed somewhere, in the order of its files.
+
+    Parameters
+    ----------
+    folder
+        Its folder.
+
+    Raises
+    ------
+    ReadError
+        If its results cannot be read.
+    """
+    path = Path(folder) / RESULTS_FILE
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        n_points = Counter(row["candidate"] for row in rows)
+        failed = [row for row in rows if row["problem"]]
+        n_failed = Counter(row["candidate"] for row in failed)
+        first = {
+            row["candidate"]: f"window {row['window']} of {row['workload']}: {row['problem']}" for row in failed[::-1]
+        }
+    except OSError as error:
+        raise ReadError(path, error.strerror or "cannot be read") from None
+    except (KeyError, UnicodeDecodeError, csv.Error):
+        raise ReadError(path, "is no table of results of a comparison") from None
+    return [Failure(name, n, n_points[name], first[name]) for name, n in n_failed.items()]
+
+
 def _number(value: object) -> object:
     """Return NaN for what JSON has no number for."""
     return math.nan if value is None else value
@@ -220,7 +273,7 @@ def write_comparison(
         row |= {"seed": sweep.seed + point.seed}
         row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
         table.append(row)
-    write_csv(out / "results.csv", table)
+    write_csv(out / RESULTS_FILE, table)
     try:
         write_parquet(out / "results.parquet", table)
     except MissingExtra:
