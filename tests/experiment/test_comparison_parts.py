@@ -113,9 +113,12 @@ def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
 
 
 def test_a_sweep_is_the_same_wherever_its_files_are(tmp_path: Path):
-    asked = {"candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy"], "workloads": ["log.swf", "lublin_gaia_1000"]}
+    asked = {
+        "candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@m/n.json~gate"],
+        "workloads": ["log.swf", "lublin_gaia_1000"],
+    }
     one = sweep(tmp_path / "in", **asked)
-    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy"]
+    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@n.json~gate"]
     for name in ("out", "far/away"):
         (tmp_path / name).mkdir(parents=True)
         write_sweep(tmp_path / name, one)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, WorkloadError, quoted, suggest
+from hdrl.files import read_json
 from hdrl.settings.gpu.machine import Cluster
 
 Profile: TypeAlias = tuple[str, int]
@@ -142,13 +142,7 @@ def read_throughputs(path: Path) -> Throughputs:
     ReadError
         If it cannot be read, or is of another form.
     """
-    try:
-        packed = path.read_bytes()
-        data = json.loads(gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed)
-    except OSError as error:
-        raise ReadError(path, error.strerror or "cannot be read") from None
-    except ValueError as error:
-        raise ReadError(path, f"is no JSON: {error}") from None
+    data = read_json(path)
     alone: dict[str, dict[Profile, float]] = {}
     spread: dict[str, dict[Profile, float]] = {}
     pairs: dict[str, dict[tuple[Profile, Profile], tuple[float, float]]] = {}
