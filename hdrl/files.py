@@ -122,13 +122,15 @@ class _Bounded(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     """Open a file to be read; what gzip has packed, or has a name that ends in ``.gz``, is decompressed piece by piece.
 
     Parameters
     ----------
     path
         The file.
+    by_content
+        Whether a name that ends in ``.gz`` means nothing: some download tools unpack what they fetch.
 
     Yields
     ------
@@ -142,7 +144,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """
     try:
         with path.open("rb") as file:
-            if path.suffix != ".gz" and file.peek(2)[:2] != _GZIP_BEGINS:
+            if (path.suffix != ".gz" or by_content) and file.peek(2)[:2] != _GZIP_BEGINS:
                 yield file
                 return
             with (
@@ -239,15 +241,16 @@ _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 def _check_writable(path: str | Path, text: str, data: Any) -> None:
     """Refuse what no file in UTF-8 can hold, in any text or key of what JSON holds."""
-    left = [] if _SURROGATE.search(text) is None else [data]
+    left: list[tuple[str, Any]] = [] if _SURROGATE.search(text) is None else [("", data)]
     while left:
-        one = left.pop()
+        place, one = left.pop()
         if isinstance(one, str) and _HALF.search(one) is not None:
-            raise ReadError(path, f"holds {readable(repr(one))}: half of a surrogate pair is no character")
+            raise ReadError(path, f"{readable(place) or 'it'} holds {readable(repr(one))}, expected valid Unicode")
         if isinstance(one, dict):
-            left += [*one, *one.values()]
+            left += [("a key" + (f" of {place}" if place else ""), key) for key in one]
+            left += [(f"{place}.{key}".lstrip("."), value) for key, value in one.items()]
         elif isinstance(one, list):
-            left += one
+            left += [(f"{place}[{number}]", value) for number, value in enumerate(one)]
 
 
 @contextlib.contextmanager

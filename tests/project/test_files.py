@@ -99,7 +99,7 @@ def test_what_gzip_has_packed_needs_no_name_that_says_so(tmp_path: Path, monkeyp
 def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path, text: str):
     path = tmp_path / "a.json"
     path.write_text(text)
-    with pytest.raises(ReadError, match="half of a surrogate pair is no character") as caught:
+    with pytest.raises(ReadError, match=r"(a\[0\]|a key|it) holds .*, expected valid Unicode") as caught:
         read_json(path)
     assert str(caught.value).isascii()
     path.write_text(r'["\ud83d\ude00", "\udcff", "d800"]')

@@ -45,7 +45,7 @@ def read_trace(
         If no job is left.
     """
     try:
-        with open_bytes(path) as file:
+        with open_bytes(path, by_content=True) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ReadError(path, "is no text in UTF-8") from None

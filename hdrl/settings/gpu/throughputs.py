@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, WorkloadError, quoted, suggest
-from hdrl.files import read_json
+from hdrl.files import open_bytes
 from hdrl.settings.gpu.machine import Cluster
 
 Profile: TypeAlias = tuple[str, int]
@@ -142,7 +142,11 @@ def read_throughputs(path: Path) -> Throughputs:
     ReadError
         If it cannot be read, or is of another form.
     """
-    data = read_json(path)
+    try:
+        with open_bytes(path, by_content=True) as file:
+            data = json.loads(file.read())
+    except ValueError as error:
+        raise ReadError(path, f"is no JSON: {error}") from None
     alone: dict[str, dict[Profile, float]] = {}
     spread: dict[str, dict[Profile, float]] = {}
     pairs: dict[str, dict[tuple[Profile, Profile], tuple[float, float]]] = {}
