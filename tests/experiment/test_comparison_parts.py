@@ -15,7 +15,7 @@ from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_c
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
+from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, is_better, summarise, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
@@ -384,6 +384,28 @@ def test_a_verdict():
         "mine cannot be compared with base by its mean bounded slowdown over 8 windows; "
         "but it left 100 of 800 jobs unrun."
     )
+
+
+def test_a_mean_that_a_few_windows_make_against_most_is_no_verdict():
+    ratios = np.concatenate([np.linspace(1.01, 1.011, 85), np.full(15, 0.5)])
+    numbers = measured(base=np.full(100, 20.0), mine=20 * ratios)
+    (row,) = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
+    assert (row.ratio_high < 1, row.p_holm < 0.05, row.is_contested) == (True, True, True)
+    assert is_better(row, METRICS[row.metric]) is None
+    assert sentence(numbers).endswith(
+        "): no difference shown (a few windows make the mean, and p speaks for the other side)."
+    )
+    plain = rows_of(measured(base=BASE, mine=BASE * 0.5 * WAVE))
+    assert [one.is_contested for one in plain] == [False, False]
+
+
+def test_what_windows_can_show_depends_on_how_many_candidates_there_are():
+    numbers = measured(base=BASE[:6], a=BASE[:6] * WAVE[:6], b=BASE[:6] * WAVE[::-1][:6])
+    rows = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
+    info = METRICS["mean_bounded_slowdown"]
+    assert verdict(rows[0], "base", info, n_tests=2).endswith("(so few windows cannot show any).")
+    assert "so few windows cannot show any" in headline(rows, "base", info, ())
+    assert verdict(rows[0], "base", info).endswith("(so many windows show changes of 33% or more).")
 
 
 def test_holm_is_applied_across_candidates():

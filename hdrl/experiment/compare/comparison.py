@@ -187,7 +187,7 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     workloads = read_loads(sweep, setting, machine)
     cases = test_cases(sweep, workloads)
     training = train_cases(sweep, workloads, shares) if shares is not None else []
-    deciders = deciders_of_files(candidates, setting)
+    deciders = deciders_of_files([*candidates, *opponents], setting)
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
     rivals = {group: tuple(read_candidates(sweep, [(chosen or {}).get(group, group)])) for group in knowing}
@@ -295,6 +295,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     metric = metrics[0]
     deciding = deciding_rows(rows, metric)
     info = plan.setting.metrics[metric]
+    deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
     found = cautions(
         measured,
@@ -303,14 +304,14 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         cases=plan.cases,
         loads=case_loads,
         candidates=candidates,
-        clairvoyant=see_too_much(plan.deciders, candidates, plan.setting),
+        clairvoyant=see_too_much(deciders, candidates, plan.setting),
         exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
-        trained_on=trained_on(plan.deciders, plan.judging),
+        trained_on=trained_on(deciders, plan.judging),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         of_setting=[
             *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
-            *cautions_of_models(plan.deciders),
+            *cautions_of_models(deciders),
         ],
     )
     comparison = Comparison(
@@ -318,7 +319,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         baseline=baseline,
         metric=metric,
         verdict=headline(deciding, baseline, info, {one.name for one in candidates if one.is_model}),
-        verdicts=tuple(verdict(row, baseline, info) for row in deciding),
+        verdicts=tuple(verdict(row, baseline, info, n_tests=len(deciding)) for row in deciding),
         cautions=tuple(found),
         rows=tuple(rows),
         n_points=len(results),
@@ -341,8 +342,9 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, metric: str
     sweep, info = plan.sweep, plan.setting.metrics[metric]
     against = dataclasses.replace(measured, baseline=name)
     rows = summarise(against, [metric], seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
-    ours = [row for row in deciding_rows(rows, metric) if row.candidate in plan.knowing[group]]
-    return Rival(name, group, tuple(ours), tuple(verdict(row, name, info) for row in ours))
+    deciding = deciding_rows(rows, metric)
+    ours = [row for row in deciding if row.candidate in plan.knowing[group]]
+    return Rival(name, group, tuple(ours), tuple(verdict(row, name, info, n_tests=len(deciding)) for row in ours))
 
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -280,7 +280,7 @@ def write_comparison(
         (out / "results.parquet").unlink(missing_ok=True)
     if selection is not None:
         write_csv(out / "selection.csv", selection.rows())
-    rows = [dataclasses.asdict(row) for row in comparison.rows]
+    rows = _as_json(comparison.rows)
     write_csv(out / "summary.csv", rows)
     write_json(
         out / SUMMARY_FILE,
@@ -293,7 +293,7 @@ def write_comparison(
             "confidence": sweep.confidence,
             "n_points": comparison.n_points,
             "chosen_by": None if selection is None else selection.words(),
-            "rows": [{name: _finite(value) for name, value in row.items()} for row in rows],
+            "rows": [_without_nan(row) for row in rows],
             **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
         },
     )
@@ -301,8 +301,20 @@ def write_comparison(
 
 
 def _rival_as_json(rival: Rival) -> dict[str, Any]:
-    data = dataclasses.asdict(rival)
-    return data | {"rows": [{name: _finite(value) for name, value in row.items()} for row in data["rows"]]}
+    return dataclasses.asdict(rival) | {"rows": [_without_nan(row) for row in _as_json(rival.rows)]}
+
+
+def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
+    """Return the rows of a table; the seldom column is there if it says anything."""
+    data = [dataclasses.asdict(row) for row in rows]
+    if not any(row.is_contested for row in rows):
+        for one in data:
+            del one["is_contested"]
+    return data
+
+
+def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _finite(value) for name, value in row.items()}
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
