@@ -155,12 +155,13 @@ class PolicyPairSpec(_BatchEnvironment):
         Parameters
         ----------
         machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`; the arguments say whether energy is accounted for.
+            See `hdrl.setting.EnvironmentSpec.player`; energy is accounted for where options or the arguments say so.
         """
         from hdrl.envs import PolicyPairEnv
 
-        del options
-        return PolicyPairEnv(platform=machine, workload=load, **arguments)
+        # A model whose training did without it is measured like all others.
+        asked = {"energy": True} if options is not None and options.energy else {}
+        return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
 
 
 class JobPickSpec(_BatchEnvironment):
