@@ -171,8 +171,8 @@ def _differences(values: ArrayLike, reference: ArrayLike) -> FloatArray | None:
         return None
     if np.all(ours > 0) and np.all(theirs > 0):
         ours, theirs = np.log(ours), np.log(theirs)
-    differences: FloatArray = ours.mean(axis=1) - theirs.mean(axis=1)
-    return differences[differences != 0]
+    differences = ours.mean(axis=1) - theirs.mean(axis=1)
+    return np.asarray(differences[differences != 0])
 
 
 _MOST_COUNTED, _MOST_COUNTED_IF_EQUAL = 50, 13
