@@ -9,6 +9,8 @@ Source: A. Z. Broder, "On the resemblance and containment of documents", SEQUENC
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,14 +23,16 @@ LENGTH = 8
 FEWEST_KINDS = 4
 """Different marks of a run at least: a user's jobs of one kind, submitted together, look alike in all logs."""
 
-SIZE = 512
-"""Hashes that are kept."""
+SIZE = 2048
+"""Hashes that are kept, 24 kB in a model file: of up to 50,000 jobs all windows of 256 are known again, of 116,000 jobs
+(SDSC BLUE) 99 % and of 224,000 (RICC) 84 % of them."""
 
 DIGITS = 12
 """Hexadecimal digits of a hash in a sketch: two of a million different runs agree once in some thousand sketches."""
 
-KNOWN_SHARE = 0.05
-"""Share of the runs of a window from which on it counts as known: single ones are alike by chance."""
+KNOWN_SHARE = 0.1
+"""Share of the runs of a window from which on it counts as known. By chance it is below 0.03 in each window of 256 jobs
+of the second halves of nine public logs, for what was trained on the first one."""
 
 _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -70,11 +74,15 @@ def known_share(sketch: str, marks: Marks) -> float:
     marks
         Marks of the items.
     """
-    known = np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
-    runs = _hashes(marks)
+    known, runs = _read(sketch), _hashes(marks)
     if len(known) >= SIZE:  # larger ones were left out
         runs = runs[runs <= known.max()]
     return float(np.isin(runs, known).mean()) if len(runs) else 0.0
+
+
+@functools.lru_cache(maxsize=64)
+def _read(sketch: str) -> NDArray[np.uint64]:
+    return np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
 
 
 def _hashes(marks: Marks) -> NDArray[np.uint64]:

@@ -97,7 +97,7 @@ class JudgingWindows:
             return f"jobs of {self._counted(same)}: it knows them"
         alike = self._that(lambda case: any(self._is_alike(case, one, environment) for one in parts))
         if alike:
-            return f"jobs of {self._counted(alike)}, with other dates or in another file: it knows them"
+            return f"jobs of at least {self._counted(alike)}, with other dates or in another file: it knows them"
         # The same log with other run times has other hashes, but its jobs have the same places.
         namesakes = self._that(lambda case: any(self._is_namesake(case, one) for one in parts))
         if namesakes:
