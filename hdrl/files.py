@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,6 +97,9 @@ def max_unpacked_bytes() -> int:
     return int(text) * 2**20
 
 
+_GZIP_BEGINS = b"\x1f\x8b"
+
+
 class _Bounded(io.RawIOBase):
     """What is in a compressed file, up to a bound."""
 
@@ -119,8 +123,13 @@ class _Bounded(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to be read; a name that ends in ``.gz`` is decompressed piece by piece.
+def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file to be read; what gzip has packed, or has a name that ends in ``.gz``, is decompressed piece by piece.
+
+    Parameters
+    ----------
+    by_content
+        Whether a name that ends in ``.gz`` means nothing: some download tools unpack what they fetch.
 
     Yields
     ------
@@ -133,11 +142,14 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         If the file is missing, no file, unreadable, truncated, or too large when decompressed or for the memory.
     """
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as content, io.BufferedReader(_Bounded(path, content), _CHUNK_BYTES) as stream:
-                yield stream
-        else:
-            with path.open("rb") as stream:
+        with path.open("rb") as file:
+            if (path.suffix != ".gz" or by_content) and file.peek(2)[:2] != _GZIP_BEGINS:
+                yield file
+                return
+            with (
+                gzip.GzipFile(fileobj=file) as content,
+                io.BufferedReader(_Bounded(path, content), _CHUNK_BYTES) as stream,
+            ):
                 yield stream
     except (FileNotFoundError, NotADirectoryError):
         raise ReadError(path, "no such file") from None
@@ -180,7 +192,8 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
     Raises
     ------
     ReadError
-        If it cannot be read, is no JSON, repeats a key within an object, or holds NaN or an infinity.
+        If it cannot be read, is no JSON, repeats a key within an object, or holds NaN, an infinity or a text that
+        cannot be written again.
     """
     text = read_text(path)
     if not text.strip():
@@ -204,13 +217,34 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
         return result
 
     try:
-        return json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates)
+        data = json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
         raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno) from None
     except (RecursionError, MemoryError):
         raise ReadError(path, "is nested too deeply, or does not fit into the memory") from None
     except ValueError as error:  # an integer of thousands of digits
         raise ReadError(path, f"is no usable JSON: {error}") from None
+    _check_writable(path, text, data)
+    return data
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Halves of surrogate pairs, but for those by which Python tells bytes of file names that are not UTF-8."""
+
+
+def _check_writable(path: str | Path, text: str, data: Any) -> None:
+    """Refuse what no file in UTF-8 can hold, in any text or key of what JSON holds."""
+    left: list[tuple[str, Any]] = [] if _SURROGATE.search(text) is None else [("", data)]
+    while left:
+        place, one = left.pop()
+        if isinstance(one, str) and _HALF.search(one) is not None:
+            raise ReadError(path, f"{readable(place) or 'it'} holds {readable(repr(one))}, expected valid Unicode")
+        if isinstance(one, dict):
+            left += [("a key" + (f" of {place}" if place else ""), key) for key in one]
+            left += [(f"{place}.{key}".lstrip("."), value) for key, value in one.items()]
+        elif isinstance(one, list):
+            left += [(f"{place}[{number}]", value) for number, value in enumerate(one)]
 
 
 @contextlib.contextmanager

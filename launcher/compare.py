@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdrl.errors import OptionsError
-from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.errors import CleanErrors, OneLine
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
@@ -76,16 +76,21 @@ def compare(
     (NAME='models/*.pt': the trainings of one method), or a sweep file (*.json), alone,
     that says everything.
 
-    The same command continues what was interrupted.
+    The same command continues what was interrupted. The exit code is 0, or 1 where a
+    candidate could not be simulated to the end, or 2 if something that is asked for is
+    wrong.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)
     folder = out if out is not None else _default_folder(sweep)
     if protocol == "held-out":
+        from hdrl.experiment.compare.held_out import PROTOCOLS
+
         with _progress(quiet=quiet) as progress:
             whole = _held_out(sweep, folder, n_workers, on, progress)
         _show_held_out(whole)
+        _answer([folder / name for name in PROTOCOLS])
         return
     if protocol is not None:
         from hdrl.experiment.compare.held_out import by_protocol
@@ -94,6 +99,7 @@ def compare(
     with _progress(quiet=quiet) as progress:
         result = _compare(sweep, folder, n_workers, on, progress)
     _show(result, quiet=quiet)
+    _answer([result.folder])
 
 
 def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progress: CompareProgress) -> Comparison:
@@ -114,6 +120,22 @@ def _held_out(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progre
     except KeyboardInterrupt:
         click.echo("what finished is kept: the same command with the same --out continues it", err=True)
         raise
+
+
+def _answer(folders: Sequence[Path]) -> None:
+    """End with 1 and a line if a candidate failed: its place in the table is empty, which scripts do not see."""
+    from hdrl.experiment.compare.files import failures_in
+
+    failures = [failure for folder in folders for failure in failures_in(folder)]
+    if failures:
+        one = failures[0]
+        others = len({failure.candidate for failure in failures}) - 1
+        more = f", and {others} more candidate{'' if others == 1 else 's'} failed" if others else ""
+        raise OneLine(
+            "hdrl",
+            f"{one.candidate} failed in {one.n_failed} of {one.n_points} simulations{more}; the first: {one.first}",
+            exit_code=1,
+        )
 
 
 def _default_folder(sweep: Sweep) -> Path:

@@ -6,6 +6,7 @@ processors on one node; asking for many tasks or nodes would run the same comman
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ TASK, EACH = "{task}", "{each}"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Variables that say how many threads the libraries of hdrl start; else one for each core of a node."""
 
+_COUNT = re.compile(r"\d{1,6}", re.ASCII)
 _TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d(:\d\d)?)?", re.ASCII)
 _ARRAY = re.compile(r"\d+(-\d+(:[1-9]\d*)?)?(,\d+(-\d+(:[1-9]\d*)?)?)*(%[1-9]\d*)?", re.ASCII)
 _WORD = re.compile(r"[\w.:@%+/=,-]+", re.ASCII)
@@ -183,16 +185,19 @@ def _directives(job: SlurmJob, site: Site) -> dict[str, str]:
 
 def _check(job: SlurmJob, site: Site, directives: dict[str, str]) -> None:
     _check_command(job)
-    cpus = job.cpus or site.cpus
-    if cpus < 1 or (site.most_cpus is not None and cpus > site.most_cpus):
-        raise OptionsError(f"{cpus} processors: expected 1 to {site.most_cpus or 'those of a node'} on {job.site}")
-    if _TIME.fullmatch(job.time) is None:
+    # Whatever they come from: --directive replaces what other options and sites say.
+    cpus, time, array = directives["cpus-per-task"], directives["time"], directives.get("array")
+    most = math.inf if site.most_cpus is None else site.most_cpus
+    if _COUNT.fullmatch(cpus) is None or not 1 <= int(cpus) <= most:
         raise OptionsError(
-            f"time is {job.time!r}, expected minutes, hours:minutes:seconds or days-hours:minutes:seconds"
+            f"cpus-per-task is {cpus!r}, expected 1 to {site.most_cpus or 'the processors of a node'} on {job.site}"
         )
-    if job.array is not None and (job.each or _ARRAY.fullmatch(job.array) is None):
-        wrong = "and values for each task exclude each other" if job.each else "expected numbers such as 0-9 or 0-99%4"
-        raise OptionsError(f"array is {job.array!r}: {wrong}")
+    if _TIME.fullmatch(time) is None:
+        raise OptionsError(f"time is {time!r}, expected minutes, hours:minutes:seconds or days-hours:minutes:seconds")
+    if job.array is not None and job.each:
+        raise OptionsError(f"array is {job.array!r}: and values for each task exclude each other")
+    if array is not None and _ARRAY.fullmatch(array) is None:
+        raise OptionsError(f"array is {array!r}: expected numbers such as 0-9 or 0-99%4")
     if site.needs_account and "account" not in directives:
         raise OptionsError(f"{job.site} runs no job without an account (--account CODE)")
     for name, value in directives.items():

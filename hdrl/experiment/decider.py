@@ -11,7 +11,7 @@ from hdrl.errors import OptionsError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
-from hdrl.setting import Load, Machine, Policy, Progress, Setting, find_setting
+from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setting, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.modeluse import Model
@@ -29,11 +29,14 @@ class Knowledge:
         On which items it was trained, as a model file says it; empty for what was not trained, or if nobody knows.
     is_trained
         Whether it was trained at all.
+    environment
+        The environment of its training, which tells what items are; ``None`` if there is none.
     """
 
     sees_too_much: bool = False
     trained_on: Mapping[str, Any] = field(default_factory=dict)
     is_trained: bool = False
+    environment: EnvironmentSpec | None = None
 
 
 class Decider(Protocol):
@@ -146,6 +149,7 @@ class ModelDecider:
             sees_too_much=self.model.knows_too_much,
             trained_on=record if isinstance(record, Mapping) else {},
             is_trained=True,
+            environment=self.model.spec,
         )
 
 

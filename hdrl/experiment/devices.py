@@ -213,7 +213,8 @@ def _name_of(device: str) -> str:
         return "Apple GPU"
     import platform
 
-    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+    n_threads = torch.get_num_threads()
+    return f"{platform.machine()}, {n_threads} thread{'' if n_threads == 1 else 's'}"
 
 
 def _torch() -> Any:

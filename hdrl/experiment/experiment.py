@@ -19,6 +19,7 @@ from hdrl.experiment.run.folder import check_free, new_folder
 from hdrl.experiment.run.insights import insights, tell_run
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
+from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine, Setting, find_setting
@@ -202,6 +203,10 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
         clock.lap("compile_s")
         if progress is not None:
             _tell(options, "simulating", machine, load, progress)
+            left_out = [name for name in DECISION_FILES if name in options.also_write_names]
+            if left_out and agent.kind is AgentKind.POLICY:
+                name = agent.policy if isinstance(agent.policy, str) else agent.name
+                progress.message(f"no {' and no '.join(left_out)} (also_write): {name} is no agent with actions")
         told = progress.jobs if progress is not None else None
         trace = decider_of(options, agent).play(machine, load, seed=options.seed, progress=told, folder=folder)
         simulation_s = clock.lap("simulate_s")

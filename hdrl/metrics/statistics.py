@@ -121,13 +121,9 @@ def wilcoxon_p(values: ArrayLike, reference: ArrayLike) -> float:
     ----------
     Wilcoxon, "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1(6), 1945.
     """
-    ours, theirs = _paired(values, reference)
-    if len(ours) == 0:
+    differences = _differences(values, reference)
+    if differences is None:
         return math.nan
-    if np.all(ours > 0) and np.all(theirs > 0):
-        ours, theirs = np.log(ours), np.log(theirs)
-    differences = ours.mean(axis=1) - theirs.mean(axis=1)
-    differences = differences[differences != 0]
     if len(differences) == 0:
         return 1.0
     exact = _exact_p(differences)
@@ -140,6 +136,45 @@ def wilcoxon_p(values: ArrayLike, reference: ArrayLike) -> float:
     return float(stats.wilcoxon(differences).pvalue)
 
 
+def rank_direction(values: ArrayLike, reference: ArrayLike) -> int:
+    """Return which side the signed ranks of `wilcoxon_p` favour: -1 if values are the lower ones, 1 the higher, else 0.
+
+    A mean may say the opposite, where a few windows differ much and many a little.
+
+    Parameters
+    ----------
+    values, reference
+        One table each, with the same windows.
+
+    Raises
+    ------
+    ValueError
+        If they have different windows.
+    """
+    differences = _differences(values, reference)
+    if differences is None or len(differences) == 0:
+        return 0
+    ranks, _ = _ranks(differences)
+    return int(np.sign(np.sum(np.sign(differences) * ranks)))
+
+
+def _ranks(differences: FloatArray) -> tuple[NDArray[np.int64], int]:
+    """Return twice the rank of the size of each difference (halves where some are equal), and how many are equal."""
+    _, place, n_equal = np.unique(np.abs(differences), return_inverse=True, return_counts=True)
+    return (2 * np.cumsum(n_equal) - n_equal + 1)[place], int(n_equal.max())
+
+
+def _differences(values: ArrayLike, reference: ArrayLike) -> FloatArray | None:
+    """Return the differences that Wilcoxon's test ranks, those of zero left out; ``None`` without any pair."""
+    ours, theirs = _paired(values, reference)
+    if len(ours) == 0:
+        return None
+    if np.all(ours > 0) and np.all(theirs > 0):
+        ours, theirs = np.log(ours), np.log(theirs)
+    differences = ours.mean(axis=1) - theirs.mean(axis=1)
+    return np.asarray(differences[differences != 0])
+
+
 _MOST_COUNTED, _MOST_COUNTED_IF_EQUAL = 50, 13
 """Up to how many differences all signs are counted, as SciPy does; to load its statistics takes 0.6 s."""
 
@@ -149,10 +184,9 @@ def _exact_p(differences: FloatArray) -> float | None:
 
     All probabilities are whole multiples of two to the power of minus their number, and the sums exact.
     """
-    _, place, n_equal = np.unique(np.abs(differences), return_inverse=True, return_counts=True)
-    if len(differences) > (_MOST_COUNTED_IF_EQUAL if n_equal.max() > 1 else _MOST_COUNTED):
+    ranks, most_equal = _ranks(differences)
+    if len(differences) > (_MOST_COUNTED_IF_EQUAL if most_equal > 1 else _MOST_COUNTED):
         return None
-    ranks = (2 * np.cumsum(n_equal) - n_equal + 1)[place]  # twice the ranks, which are halves where some are equal
     shares = np.ones(1)  # of all signs, by the sum of the ranks of positive differences
     for rank in ranks.tolist():
         before, shares = shares, np.zeros(len(shares) + rank)

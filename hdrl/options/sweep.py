@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
@@ -260,9 +261,15 @@ def _from_here(text: str) -> str:
     return str(expanded(text).absolute()) if looks_like_file(text) else text
 
 
+_POLICY_OF_FILE = re.compile(r"[\w+]+@(?=[^@]*\.json)", re.ASCII)
+"""What stands before the file in the name of a policy that reads one: ``sjf+easy@`` of ``sjf+easy@nets/my.json``."""
+
+
 def _relabelled(text: str, change: Any) -> str:
     label, equals, rest = text.rpartition("=")
-    return f"{label}{equals}{change(rest)}"
+    policy = _POLICY_OF_FILE.match(rest)
+    before = "" if policy is None else policy[0]
+    return f"{label}{equals}{before}{change(rest.removeprefix(before))}"
 
 
 def _names_only(value: Any) -> Any:

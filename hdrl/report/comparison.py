@@ -109,7 +109,8 @@ class Compared:
     def is_better(self, row: SummaryRow) -> bool | None:
         """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
 
-        It was shown if the interval of the ratio excludes 1 and the adjusted p-value is below 5 %.
+        It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the
+        same side.
 
         Parameters
         ----------

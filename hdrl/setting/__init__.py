@@ -7,7 +7,7 @@ own is a Python file that defines ``SETTING``; it works wherever a name does. `P
 """
 
 from hdrl.setting.claims import Place, Playable, ReproduceProtocol
-from hdrl.setting.environments import EnvironmentSpec, PlainEnvironment
+from hdrl.setting.environments import EnvironmentSpec, LoadPart, PlainEnvironment
 from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, place_of_setting
 from hdrl.setting.policies import PlainPolicies, Policy, PolicyBook
 from hdrl.setting.questions import Message, PlainSetting, Progress, Setting
@@ -18,6 +18,7 @@ __all__ = [
     "SETTINGS",
     "EnvironmentSpec",
     "Load",
+    "LoadPart",
     "Machine",
     "Message",
     "Place",

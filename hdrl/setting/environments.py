@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hdrl.trace.model import Load, Machine
+from hdrl.windows import Places
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hdrl.options.file import OptionsFile
+
+LoadPart = tuple[Machine, Load, Places]
+"""A load with the machine that it is for, and which of its items are meant."""
 
 
 class EnvironmentSpec(Protocol):
@@ -105,6 +112,43 @@ class EnvironmentSpec(Protocol):
         ----------
         arguments
             Its arguments.
+        """
+
+    def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return what readers of a comparison must know of models of such an environment: kinds, and what models do.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+
+    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return what is learned from besides the load of the options, each with the items that are learned from.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        part
+            The shares of items of the load of the options that are learned from.
+
+        Raises
+        ------
+        HdrlError
+            If something cannot be read.
+        """
+
+    def marks(self, machine: Machine, load: Load) -> NDArray[np.int64] | None:
+        """Return what each item is as one number, in the order of release, so that a model's items are known again.
+
+        Items that ask for and take the same have equal marks, whatever the dates and the file that they come from.
+        ``None`` where only the hash of a whole load tells.
+
+        Parameters
+        ----------
+        machine, load
+            The load, and a machine that it is for.
         """
 
     def configurations(self, load: Load) -> Sequence[int]:
@@ -222,3 +266,18 @@ class PlainEnvironment:
         """Return that they do not."""
         del arguments
         return False
+
+    def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return nothing: what models do needs no warning."""
+        del arguments
+        return ()
+
+    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return nothing: all is learned from the load of the options."""
+        del arguments, part
+        return ()
+
+    def marks(self, machine: Any, load: Any) -> NDArray[np.int64] | None:
+        """Return ``None``: only the hash of a whole load tells what it is."""
+        del machine, load
+        return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.errors import HdrlError
-from hdrl.setting import Load, Machine, Setting
+from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 from hdrl.trace.model import TaskState
 
 
@@ -152,6 +152,7 @@ def _check_environments(setting: Setting, machine: Machine, load: Load) -> None:
         metric, sign = spec.goal({})
         _require(metric in setting.metrics or metric == "return", what + f"its goal {metric!r} is no metric")
         _require(sign in (-1, 1), what + "the sign of its goal is neither 1 nor -1")
+        _check_marks(what, spec, machine, load)
         if spec.refuses(machine, load, {}) is not None or spec.unplayable({}) is not None:
             continue
         env = spec.player(machine, load, {})
@@ -165,6 +166,15 @@ def _check_environments(setting: Setting, machine: Machine, load: Load) -> None:
         _require("objective" in info["episode"], what + "an episode's end does not tell its objective")
         _require(len(env.trace().tasks) == load.n_items, what + "its trace has another number of items")
         env.close()
+
+
+def _check_marks(what: str, spec: EnvironmentSpec, machine: Machine, load: Load) -> None:
+    whole = spec.marks(machine, load)
+    if whole is None:
+        return
+    _require(whole.shape == (load.n_items,) and whole.dtype == np.int64, what + "its marks are not one int64 an item")
+    part = spec.marks(machine, load.window(1, load.n_items - 1))
+    _require(part is not None and np.array_equal(part, whole[1:]), what + "marks of a window differ from those before")
 
 
 def _hear(message: str) -> None:

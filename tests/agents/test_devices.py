@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
 from hdrl.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment import Progress  # noqa: E402
+from hdrl.experiment import devices as measured  # noqa: E402
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import Trainer, checkpoint_of, evaluate, save_checkpoint  # noqa: E402
 from hdrl.learn import device as devices  # noqa: E402
@@ -133,6 +134,9 @@ def test_auto_takes_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
         devices.find_device("gpu")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H100")
     assert devices.name_of(torch.device("cuda")) == "cuda (NVIDIA H100)"
+    for n_threads, words in ((1, ", 1 thread"), (4, ", 4 threads")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda n_threads=n_threads: n_threads)
+        assert measured._name_of("cpu").endswith(words)
 
 
 def test_agents_that_have_no_networks_stay_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.learn import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
 
 
-def saved(path: Path, weights: list[float], jobs: str = "a") -> str:
+def saved(path: Path, weights: list[float], jobs: str = "a", **more: str) -> str:
     agent = CMAES(spaces.Box(0, 1, (1,)), spaces.Box(-9, 9, (len(weights),)))
     agent.load_weights({"weights": np.array(weights)})
-    notes: dict[str, Any] = {"trained_on": {"workload_sha256": jobs}, "seed": 1}
+    notes: dict[str, Any] = {"trained_on": {"workload_sha256": jobs, **more}, "seed": 1}
     save_checkpoint(path, checkpoint_of(agent, "file:mine.py", environment={"id": "x"}, notes=notes))
     return str(path)
 
@@ -39,6 +39,13 @@ def test_the_mean_is_written_once(tmp_path: Path) -> None:
     again = run(first, second, "-o", str(out))
     assert (again.exit_code, "--force" in again.stderr) == (2, True)
     assert run(first, second, "--force", "-o", str(out)).exit_code == 0
+
+
+def test_models_of_older_versions_say_less_of_their_jobs(tmp_path: Path) -> None:
+    older, newer = saved(tmp_path / "1.pt", [1, 2]), saved(tmp_path / "2.pt", [2, 4], sketch="0" * 12)
+    assert run(older, newer, "-o", str(tmp_path / "mean.pt")).exit_code == 0
+    known = load_checkpoint(tmp_path / "mean.pt").notes["trained_on"]
+    assert known == {"workload_sha256": "a", "sketch": "0" * 12}
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "learning": {
                     "algorithm": "reinforce",
                     "environment": "job_pick",
+                    "arguments": {"order": "f2"},
                     "episodes": {"n_jobs": 20, "train": [0.0, 0.5], "test": [0.5, 1.0]},
                     "tensorboard": False,
                 },
@@ -71,6 +72,7 @@ def test_several_trainings_are_the_seeds_of_one_candidate(folder: Path, tmp_path
     kinds = {caution.kind: caution.text for caution in result.cautions}
     assert "mine is the result of 2 trainings" in kinds["few-trainings"]
     assert "trained-on" not in kinds, "it was trained on the other half"
+    assert kinds["dates"].startswith("mine learned with f2 (order) of dates from the beginning of its log")
 
 
 def test_windows_that_a_model_was_trained_on_are_told(folder: Path, tmp_path: Path):

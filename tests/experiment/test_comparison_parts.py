@@ -15,7 +15,7 @@ from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_c
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
+from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, is_better, summarise, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
@@ -113,9 +113,12 @@ def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
 
 
 def test_a_sweep_is_the_same_wherever_its_files_are(tmp_path: Path):
-    asked = {"candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy"], "workloads": ["log.swf", "lublin_gaia_1000"]}
+    asked = {
+        "candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@m/n.json~gate"],
+        "workloads": ["log.swf", "lublin_gaia_1000"],
+    }
     one = sweep(tmp_path / "in", **asked)
-    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy"]
+    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@n.json~gate"]
     for name in ("out", "far/away"):
         (tmp_path / name).mkdir(parents=True)
         write_sweep(tmp_path / name, one)
@@ -386,6 +389,28 @@ def test_a_verdict():
     assert sentence(measured(base=BASE * 0, mine=BASE)).endswith(
         "over 8 windows: ratios need numbers above 0 on both sides, see the means."
     )
+
+
+def test_a_mean_that_a_few_windows_make_against_most_is_no_verdict():
+    ratios = np.concatenate([np.linspace(1.01, 1.011, 85), np.full(15, 0.5)])
+    numbers = measured(base=np.full(100, 20.0), mine=20 * ratios)
+    (row,) = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
+    assert (row.ratio_high < 1, row.p_holm < 0.05, row.is_contested) == (True, True, True)
+    assert is_better(row, METRICS[row.metric]) is None
+    assert sentence(numbers).endswith(
+        "): no difference shown (a few windows make the mean, and p speaks for the other side)."
+    )
+    plain = rows_of(measured(base=BASE, mine=BASE * 0.5 * WAVE))
+    assert [one.is_contested for one in plain] == [False, False]
+
+
+def test_what_windows_can_show_depends_on_how_many_candidates_there_are():
+    numbers = measured(base=BASE[:6], a=BASE[:6] * WAVE[:6], b=BASE[:6] * WAVE[::-1][:6])
+    rows = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
+    info = METRICS["mean_bounded_slowdown"]
+    assert verdict(rows[0], "base", info, n_tests=2).endswith("(so few windows cannot show any).")
+    assert "so few windows cannot show any" in headline(rows, "base", info, ())
+    assert verdict(rows[0], "base", info).endswith("(so many windows show changes of 33% or more).")
 
 
 def test_holm_is_applied_across_candidates():

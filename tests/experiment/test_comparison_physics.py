@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hdrl.experiment import run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.modeluse import Model
+from hdrl.setting import find_setting
 from hdrl.settings.batch.workload import lublin_log, write_swf
 
 MEMORY_KB = int(0.9 * 1024 * 1024)
@@ -145,3 +147,21 @@ def test_models_of_a_mode_of_its_own_are_not_compared_but_can_be_played_as_train
     jobs = hdrl.read_workload(folder / "log.swf", platform, bandwidth="none", n_jobs=20)
     trace = Model(tmp_path / "run" / "model.pt").play(platform, jobs, as_trained=True)
     assert trace.info["simulator"] == "pool"
+
+
+def test_a_model_whose_training_did_without_energy_is_measured_like_all_others():
+    setting = find_setting("batch")
+    data = {"platform": "gaia", "candidates": ["fcfs"], "workloads": ["lublin_gaia_1000"], "nb_jobs": 20}
+    for accounts in (True, False):
+        asked = make_sweep({**data, "energy": accounts})
+        machine = setting.machine(asked)
+        (load,) = setting.loads(asked, machine)
+        arguments = {"objective": "makespan", "actions": ["first-high_gflops"], "void": False, "energy": False}
+        env = setting.environments["policy_pair"].player(machine, load, arguments, asked)
+        env.reset(seed=0)
+        while not env.step(0)[2]:
+            pass
+        policy = setting.measure(setting.simulate(machine, load, "first-high_gflops", seed=0, options=asked))
+        model = setting.measure(env.trace())
+        assert math.isnan(policy["energy_j"]) is not accounts
+        assert (str(model["energy_j"]), model["mean_wait_s"]) == (str(policy["energy_j"]), policy["mean_wait_s"])

@@ -99,8 +99,13 @@ def test_all_three_protocols_stand_in_one_table(log: Path, tmp_path: Path):
         assert 0 < row.tail["user_fairness"] <= 1
     stored = json.loads((tmp_path / "out" / "held_out.json").read_text())
     assert [row["candidate"] for row in stored["rows"]] == [row.candidate for row in result.rows]
-    for caution in result.cautions:
-        assert "wins by its mean" in caution
+    assert stored["warnings"] == list(result.cautions)
+    warned = {
+        caution.text for name in ("windows", "padded") for caution in read_comparison(tmp_path / "out" / name).cautions
+    }
+    told = [text.removeprefix("windows, padded: ").removeprefix("windows: ") for text in result.cautions]
+    assert {text.removeprefix("padded: ") for text in told} >= warned, "what each comparison warns of is told"
+    assert len(set(result.cautions)) == len(result.cautions)
     # The same call finds everything there.
     assert run_held_out(sweep(log, range=[0.0, 1.0]), out=tmp_path / "out", n_workers=1).cautions == result.cautions
 
@@ -138,3 +143,25 @@ def test_the_command_takes_the_best_classic_as_opponent(log: Path, tmp_path: Pat
     assert baseline in done.output
     wrong = CliRunner().invoke(cli, [*words[:2], "-p", "homogeneous:16", "-w", str(log), "--protocol", "all"])
     assert wrong.exit_code == 2
+
+
+def test_a_log_without_users_has_no_fairness_and_what_sees_too_much_is_told(log: Path, tmp_path: Path):
+    jobs = read_swf(log)
+    jobs.rows["user"] = -1
+    write_swf(jobs, tmp_path / "nobody.swf")
+    seer = tmp_path / "seer.py"
+    seer.write_text("clairvoyant = True\ndef priority(job, now_s):\n    return job.cores\n")
+    asked = sweep(tmp_path / "nobody.swf", candidates=[str(seer)], baseline="fcfs+easy")
+    result = run_held_out(asked, out=tmp_path / "out", n_workers=1)
+    stored = json.loads((tmp_path / "out" / "held_out.json").read_text())
+    assert [row["tail"]["user_fairness"] for row in stored["rows"]] == [None] * 6
+    assert "seer.py sees true run times, which no real scheduler knows, and the others do not" in result.cautions
+    assert not any(text.startswith("continuous: one window cannot") for text in result.cautions)
+
+
+def test_opponents_may_be_files_and_what_the_chosen_one_knows_is_told(log: Path, tmp_path: Path):
+    seer = tmp_path / "seer.py"
+    seer.write_text("clairvoyant = True\ndef priority(job, now_s):\n    return job.cores\n")
+    result = run_comparison(sweep(log, candidates=["sjf+easy"], opponents=str(seer)), out=tmp_path / "out", n_workers=1)
+    assert result.baseline == "seer.py"
+    assert "seer.py sees true run times" in next(one.text for one in result.cautions if one.kind == "clairvoyant")

@@ -129,6 +129,8 @@ def changed_header(path: Path, *keys: str, value: Any) -> Path:
         (("notes",), None, "notes is null"),
         (("notes", "trained_on"), 3, "notes: trained_on is 3"),
         (("notes", "trained_on", "first_job"), "x", "notes: trained_on.first_job is 'x', expected a whole number"),
+        (("notes", "trained_on", "sketch"), "xyz", "notes: sketch is 'xyz', expected hexadecimal digits"),
+        (("notes", "trained_on", "further"), [{"last_job": "x"}], r"trained_on.further\[0\].last_job is 'x'"),
         (("environment",), "x", "environment is 'x'"),
         (("environment", "id"), "CartPole-v1", "environment: id is 'CartPole-v1', expected hdrl/PolicyPair-v0"),
         (("environment", "arguments", "actions"), [1, 2], "arguments: actions is a list, expected a list of texts"),

@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.errors import HdrlError, LearningError, OptionsError
-from hdrl.experiment import resumed_options, run_experiment
+from hdrl.experiment import Progress, resumed_options, run_experiment
+from hdrl.experiment.run.choice import choose_agent
 from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.train.modeluse import Model
+from hdrl.experiment.train.run import TrainingRun
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.learn.checkpoint import load_checkpoint, save_checkpoint
 from hdrl.learn.library import Specialist, specialists_of, with_specialists
@@ -188,6 +190,12 @@ def test_a_test_of_a_model_with_an_agent_for_each_configuration_plays_as_the_tra
     )
     run_experiment(test, out=tmp_path / "again")
     assert (tmp_path / "again" / "runs.csv").read_bytes() == (tmp_path / "out" / "runs.csv").read_bytes()
+    # A training that begins with it begins with one of its agents.
+    told: list[str] = []
+    from_it = test.with_agent(run="train")
+    TrainingRun(from_it, choose_agent(from_it), tmp_path / "new", progress=Progress(told.append, lambda *_: None))
+    (line,) = [text for text in told if "model.pt holds" in text]
+    assert line.endswith("for 4 configurations, each for itself: this training begins with what was learned last")
 
 
 def test_an_interrupted_training_on_configurations_leaves_the_same_files(tmp_path: Path) -> None:

@@ -64,6 +64,14 @@ def test_files_that_options_ask_for_are_written_too(small_world: Path, stand_in,
     assert "out_schedule.trace" in plan.files
 
 
+def test_files_of_decisions_that_nobody_makes_are_told(small_world: Path, stand_in, tmp_path: Path):
+    told: list[str] = []
+    options = read_options(small_world, overrides=['also_write=["actions.log", "log_probs.log", "platform.xml"]'])
+    result = run_experiment(options, out=tmp_path / "out", progress=Progress(told.append, lambda *_: None))
+    assert "no actions.log and no log_probs.log (also_write): first-high_gflops is no agent with actions" in told
+    assert {path.name for path in result.folder.iterdir()} == FILES | {"platform.xml"}
+
+
 def test_insights_tell_what_happened(small_world: Path, stand_in, tmp_path: Path):
     run_experiment(read_options(small_world, overrides=["pybatsim.log_level=INFO"]), out=tmp_path / "out")
     lines = (tmp_path / "out" / "insights.log").read_text().splitlines()

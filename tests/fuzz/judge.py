@@ -65,9 +65,10 @@ def _problem_of(result: Any, caught: Sequence[warnings.WarningMessage]) -> str:
         return f"warning: {caught[0].message} ({caught[0].filename}:{caught[0].lineno})"
     if "Traceback" in result.stderr + result.stdout:
         return f"traceback: {result.stderr[-500:]}"
-    if result.exit_code not in (0, 2):
+    has_failed = result.exit_code == 1 and " failed in " in result.stderr  # a candidate of a comparison
+    if result.exit_code not in (0, 2) and not has_failed:
         return f"exit code {result.exit_code}: {result.stderr[-300:]}"
-    if result.exit_code == 2 and len(told) != 1:
+    if result.exit_code and len(told) != 1:
         return f"{len(told)} lines of errors: {result.stderr[-300:]}"
     if any(len(line) > MAX_LINE for line in told):
         return f"a line of {max(map(len, told))} characters: {told[0][:200]}"

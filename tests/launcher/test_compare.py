@@ -200,29 +200,6 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
         assert (folder / "out" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
 
 
-def test_a_model_knows_windows_that_it_was_trained_on(folder: Path):
-    pytest.importorskip("torch", reason="torch is not installed (extra learn)")
-    from hdrl.experiment.compare.cases import Case
-    from hdrl.experiment.compare.knowledge import _words
-
-    case = Case("log", 0, 0, 100, 50)
-
-    class Jobs:
-        name = "log"
-
-    def words(**record):
-        known = {"workload": "log", "workload_sha256": "a", "first_job": 0, "last_job": 99, **record}
-        return _words(known, [case], [Jobs()], ["a"])
-
-    assert words() == ""
-    assert words(last_job=100) == "jobs of 1 of the 1 windows that judge it (log): it knows them"
-    assert words(first_job=149, last_job=300).startswith("jobs of 1")
-    assert words(first_job=150, last_job=300) == ""
-    assert words(last_job=100, workload_sha256="b").startswith("log, made otherwise: probably jobs of 1 of")
-    assert words(last_job=100, workload_sha256="b", workload="other") == ""
-    assert _words({}, [case], [Jobs()], ["a"]).startswith("jobs that its file does not tell")
-
-
 def test_clairvoyance_is_told(folder: Path):
     Path("oracle.py").write_text("def policy(view):\n    return []\npolicy.clairvoyant = True\n")
     result = run("oracle.py", "fcfs", *WORLD, "--windows", "40:2", "--out", "out", "--quiet")
@@ -254,3 +231,19 @@ def test_help_is_quick(folder: Path):
     code = "import sys; from hdrl.launcher.compare import compare; print('numba' in sys.modules, 'ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_a_comparison_in_which_a_candidate_failed_does_not_look_like_a_success(folder: Path):
+    (folder / "nan.py").write_text("def priority(job, now_s):\n    return float('nan')\n")
+    (folder / "lazy.py").write_text("def policy(view):\n    return []\n")
+    command = ["nan.py", "sjf+easy", "lazy.py", *WORLD, "--windows", "40", "--out", "out", "--quiet"]
+    for _ in range(2):  # the folder is finished then
+        result = run(*command)
+        assert result.exit_code == 1, result.output
+        assert "has " in result.stdout, "there is a verdict about the others"
+        (line,) = (text for text in result.stderr.splitlines() if text.startswith("hdrl: error: "))
+        assert "error: nan.py failed in 6 of 6 simulations, and 1 more candidate failed; the first: window 0 of" in line
+        assert line.endswith("is nan, expected a number")
+    assert json.loads((folder / "out" / "summary.json").read_text())["n_points"] == 24
+    (folder / "out" / "results.csv").write_text("nothing\n1\n")
+    assert "results.csv: is no table of results of a comparison" in run(*command).stderr

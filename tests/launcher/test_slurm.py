@@ -103,6 +103,14 @@ def test_sites(tmp_path: Path, site: str, partition: str, cpus: str):
         (["--name", "a b", "--", "hdrl"], "no option that can stand in a file for sbatch"),
         (["--directive", "ntasks=4", "--", "hdrl"], "ntasks is 4, expected 1"),
         (["--directive", "ntasks", "--", "hdrl"], "expected NAME=VALUE"),
+        (["--directive", "cpus-per-task=many", "--", "hdrl"], "cpus-per-task is 'many', expected 1 to the processors"),
+        (["--directive", "cpus-per-task=0", "--", "hdrl"], "cpus-per-task is '0', expected 1 to the processors of a"),
+        (
+            ["--site", "archer2", "--account", "a", "--cpus", "8", "--directive", "cpus-per-task=129", "--", "hdrl"],
+            "cpus-per-task is '129', expected 1 to 128 on archer2",
+        ),
+        (["--directive", "time=soon", "--", "hdrl"], "time is 'soon'"),
+        (["--directive", "array=x", "--", "hdrl"], "array is 'x': expected numbers"),
         (["--", "hdrl", "a\nb"], "a word with a line break"),
     ],
 )

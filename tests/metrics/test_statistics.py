@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from hdrl.metrics.planning import cautious_log_sd, smallest_visible_change, windows_needed
-from hdrl.metrics.statistics import Bootstrap, geometric_mean_ratio, holm, log_ratios, log_sd, wilcoxon_p
+from hdrl.metrics.statistics import (
+    Bootstrap,
+    geometric_mean_ratio,
+    holm,
+    log_ratios,
+    log_sd,
+    rank_direction,
+    wilcoxon_p,
+)
 
 scipy_stats = pytest.importorskip("scipy.stats", reason="scipy is not installed (extra report)")
 
@@ -223,6 +231,9 @@ def test_planning_follows_the_rule_of_thumb():
     assert 18 < windows_needed(0.8, 0.35) < 21
     assert windows_needed(1 / 0.8, 0.35) == pytest.approx(windows_needed(0.8, 0.35))
     assert windows_needed(1.0, 0.35) == math.inf
+    assert (
+        smallest_visible_change(87, 0.35, 51) > smallest_visible_change(87, 0.35, 2) > smallest_visible_change(87, 0.35)
+    )
     change = smallest_visible_change(87, 0.35)
     assert change == pytest.approx(0.1, abs=0.002)
     assert windows_needed(1 - change, 0.35) == pytest.approx(87)
@@ -235,3 +246,17 @@ def test_the_cautious_sd():
     assert cautious_log_sd(math.nan, 1) == 0.35
     assert log_sd([math.e, 1 / math.e], [1.0, 1.0]) == pytest.approx(math.sqrt(2))
     assert math.isnan(log_sd([1.0], [1.0]))
+
+
+def test_signed_ranks_may_speak_against_the_mean():
+    many_a_little_worse, few_much_better = np.full(85, 1.01), np.full(15, 0.5)
+    values = np.concatenate([many_a_little_worse * np.linspace(1, 1.001, 85), few_much_better])
+    reference = np.ones(100)
+    assert geometric_mean_ratio(values, reference) < 0.95
+    assert Bootstrap(np.zeros(100), n_resamples=500).ratio(values, reference).high < 1
+    assert wilcoxon_p(values, reference) < 1e-3
+    assert rank_direction(values, reference) == 1, "the ranks say that it is worse"
+    assert rank_direction(1 / values, reference) == -1
+    assert rank_direction([1.0, 2.0], [1.0, 2.0]) == 0
+    assert rank_direction([2.0, 1.0], [1.0, 2.0]) == 0
+    assert rank_direction([math.nan], [1.0]) == 0

@@ -83,6 +83,29 @@ def test_what_grows_beyond_its_bound_is_one_line(tmp_path: Path, monkeypatch: py
         assert len(read_text(path)) == 2**26
 
 
+def test_what_gzip_has_packed_needs_no_name_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "packed.json"
+    path.write_bytes(gzip.compress(b'{"a": 1}' + b" " * 2**21))
+    assert read_json(path) == {"a": 1}
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "1")
+    with pytest.raises(ReadError, match="holds more than 1 MiB when decompressed"):
+        read_json(path)
+    path.write_bytes(gzip.compress(b'{"a": 1}' * 100)[:-20])
+    with pytest.raises(ReadError, match="cannot be decompressed"):
+        read_text(path)
+
+
+@pytest.mark.parametrize("text", [r'{"a": ["\ud800"]}', r'{"x\uDFFF": 1}', r'"\udc00\ud800"'])
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path, text: str):
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(ReadError, match=r"(a\[0\]|a key|it) holds .*, expected valid Unicode") as caught:
+        read_json(path)
+    assert str(caught.value).isascii()
+    path.write_text(r'["\ud83d\ude00", "\udcff", "d800"]')
+    assert read_json(path) == ["\U0001f600", "\udcff", "d800"], "a whole one, and a byte of the name of a file"
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "many", "9" * 5000])
 def test_the_bound_is_a_number_of_mib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"{}"))

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as st_numpy
 
 from hdrl.errors import ReadError
 from hdrl.figures.numbers import axis_number, listed, metric_form, metric_words
-from hdrl.report.page.charts import chart_of
+from hdrl.report.page.charts import chart, chart_of
 from hdrl.report.page.findings import Findings, best_of, findings_of_runs
 from hdrl.report.page.packing import Pack
 from hdrl.report.page.page import render
@@ -237,6 +237,15 @@ def test_reading_reports_loads_no_drawing_library():
     code = "import sys, hdrl.report.page; print([m for m in ('jinja2', 'matplotlib', 'torch') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_off_the_scale_of_a_chart_is_not_drawn():
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing()
+    drawing.subplots().plot([0, 1], [0, 1e308])
+    assert chart(drawing, "large", "large numbers", []).picture.wide.startswith("data:image")
 
 
 def test_a_run_without_energy_takes_nothing_from_the_others(tmp_path: Path):

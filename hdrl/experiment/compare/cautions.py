@@ -33,7 +33,8 @@ class Caution:
     ----------
     kind
         ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
-        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test`` or ``best-of-many``.
+        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``, ``best-of-many``, or
+        one of the setting.
     text
         A sentence.
     """
@@ -80,7 +81,7 @@ def cautions(
     classic
         Names of the classic policies: a learned one must beat the best of them.
     of_setting
-        Further warnings of the setting: kinds and sentences.
+        Further warnings of the setting and of its environments: kinds and sentences.
     """
     deciding = deciding_rows(rows, metric)
     return [

@@ -19,28 +19,25 @@ from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
-from hdrl.experiment.compare.knowledge import deciders_of_files, rival_groups, see_too_much, trained_on
+from hdrl.experiment.compare.knowledge import (
+    JudgingWindows,
+    cautions_of_models,
+    deciders_of_files,
+    rival_groups,
+    see_too_much,
+    trained_on,
+)
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
-from hdrl.experiment.compare.pointstore import (
-    PointStore,
-    check_identity,
-    finished_identity,
-)
+from hdrl.experiment.compare.pointstore import PointStore, check_identity, finished_identity
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
-from hdrl.experiment.compare.summary import (
-    Measured,
-    deciding_rows,
-    headline,
-    summarise,
-    verdict,
-)
+from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
 from hdrl.experiment.decider import Decider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Setting, find_setting, place_of_setting
+from hdrl.setting import Load, Setting, find_setting, place_of_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -155,6 +152,16 @@ class _Plan:
         return self.runner.cases[: self.n_test]
 
     @property
+    def judging(self) -> JudgingWindows:
+        """These cases, as models may know them."""
+        runner = self.runner
+
+        def generate(case: Case) -> Load:
+            return case.items(self.setting, runner.machine, runner.workloads, runner.sweep)
+
+        return JudgingWindows(self.cases, runner.workloads, runner.machine, generate)
+
+    @property
     def n_rivals(self) -> int:
         """How many candidates are tested against the baseline, as far as it is known before it is chosen."""
         return sum(candidate.name != self.baseline for candidate in self.candidates)
@@ -180,7 +187,7 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     workloads = read_loads(sweep, setting, machine)
     cases = test_cases(sweep, workloads)
     training = train_cases(sweep, workloads, shares) if shares is not None else []
-    deciders = deciders_of_files(candidates, setting)
+    deciders = deciders_of_files([*candidates, *opponents], setting)
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
     rivals = {group: tuple(read_candidates(sweep, [(chosen or {}).get(group, group)])) for group in knowing}
@@ -288,6 +295,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     metric = metrics[0]
     deciding = deciding_rows(rows, metric)
     info = plan.setting.metrics[metric]
+    deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
     found = cautions(
         measured,
@@ -296,19 +304,22 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         cases=plan.cases,
         loads=case_loads,
         candidates=candidates,
-        clairvoyant=see_too_much(plan.deciders, candidates, plan.setting),
+        clairvoyant=see_too_much(deciders, candidates, plan.setting),
         exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
-        trained_on=trained_on(plan.deciders, plan.cases, plan.runner.workloads),
+        trained_on=trained_on(deciders, plan.judging),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
-        of_setting=plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
+        of_setting=[
+            *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
+            *cautions_of_models(deciders),
+        ],
     )
     comparison = Comparison(
         folder=out,
         baseline=baseline,
         metric=metric,
         verdict=headline(deciding, baseline, info, {one.name for one in candidates if one.is_model}),
-        verdicts=tuple(verdict(row, baseline, info) for row in deciding),
+        verdicts=tuple(verdict(row, baseline, info, n_tests=len(deciding)) for row in deciding),
         cautions=tuple(found),
         rows=tuple(rows),
         n_points=len(results),
@@ -331,8 +342,9 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, metric: str
     sweep, info = plan.sweep, plan.setting.metrics[metric]
     against = dataclasses.replace(measured, baseline=name)
     rows = summarise(against, [metric], seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
-    ours = [row for row in deciding_rows(rows, metric) if row.candidate in plan.knowing[group]]
-    return Rival(name, group, tuple(ours), tuple(verdict(row, name, info) for row in ours))
+    deciding = deciding_rows(rows, metric)
+    ours = [row for row in deciding if row.candidate in plan.knowing[group]]
+    return Rival(name, group, tuple(ours), tuple(verdict(row, name, info, n_tests=len(deciding)) for row in ours))
 
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,10 @@ from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.problems import problem_of
 
 SUMMARY_FILE = "summary.json"
+RESULTS_FILE = "results.csv"
 
 FILES = (
-    *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", "results.csv", "results.parquet", "selection.csv"),
+    *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", RESULTS_FILE, "results.parquet", "selection.csv"),
     *("provenance.json", "timing.json"),
 )
 """What a comparison writes."""
@@ -126,6 +129,56 @@ def read_comparison(folder: str | Path) -> Comparison:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A candidate that could not be simulated to the end everywhere.
+
+    Attributes
+    ----------
+    candidate
+        Its name.
+    n_failed, n_points
+        How many of its simulations failed, and how many there are.
+    first
+        The first of them: which window, and why.
+    """
+
+    candidate: str
+    n_failed: int
+    n_points: int
+    first: str
+
+
+def failures_in(folder: str | Path) -> list[Failure]:
+    """Return the candidates of a finished comparison that failed somewhere, in the order of its files.
+
+    Parameters
+    ----------
+    folder
+        Its folder.
+
+    Raises
+    ------
+    ReadError
+        If its results cannot be read.
+    """
+    path = Path(folder) / RESULTS_FILE
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        n_points = Counter(row["candidate"] for row in rows)
+        failed = [row for row in rows if row["problem"]]
+        n_failed = Counter(row["candidate"] for row in failed)
+        first = {
+            row["candidate"]: f"window {row['window']} of {row['workload']}: {row['problem']}" for row in failed[::-1]
+        }
+    except OSError as error:
+        raise ReadError(path, error.strerror or "cannot be read") from None
+    except (KeyError, UnicodeDecodeError, csv.Error):
+        raise ReadError(path, "is no table of results of a comparison") from None
+    return [Failure(name, n, n_points[name], first[name]) for name, n in n_failed.items()]
+
+
 def _number(value: object) -> object:
     """Return NaN for what JSON has no number for."""
     return math.nan if value is None else value
@@ -210,14 +263,14 @@ def write_comparison(
         row |= {"seed": sweep.seed + point.seed}
         row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
         table.append(row)
-    write_csv(out / "results.csv", table)
+    write_csv(out / RESULTS_FILE, table)
     try:
         write_parquet(out / "results.parquet", table)
     except MissingExtra:
         (out / "results.parquet").unlink(missing_ok=True)
     if selection is not None:
         write_csv(out / "selection.csv", selection.rows())
-    rows = [dataclasses.asdict(row) for row in comparison.rows]
+    rows = _as_json(comparison.rows)
     write_csv(out / "summary.csv", rows)
     write_json(
         out / SUMMARY_FILE,
@@ -230,7 +283,7 @@ def write_comparison(
             "confidence": sweep.confidence,
             "n_points": comparison.n_points,
             "chosen_by": None if selection is None else selection.words(),
-            "rows": [{name: _finite(value) for name, value in row.items()} for row in rows],
+            "rows": [_without_nan(row) for row in rows],
             **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
         },
     )
@@ -238,8 +291,20 @@ def write_comparison(
 
 
 def _rival_as_json(rival: Rival) -> dict[str, Any]:
-    data = dataclasses.asdict(rival)
-    return data | {"rows": [{name: _finite(value) for name, value in row.items()} for row in data["rows"]]}
+    return dataclasses.asdict(rival) | {"rows": [_without_nan(row) for row in _as_json(rival.rows)]}
+
+
+def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
+    """Return the rows of a table; the seldom column is there if it says anything."""
+    data = [dataclasses.asdict(row) for row in rows]
+    if not any(row.is_contested for row in rows):
+        for one in data:
+            del one["is_contested"]
+    return data
+
+
+def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _finite(value) for name, value in row.items()}
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:

@@ -87,7 +87,7 @@ class HeldOut:
     rows
         The table.
     cautions
-        Where a mean wins and a tail loses.
+        What the comparisons warn of, and where a mean wins and a tail loses.
     """
 
     folder: Path
@@ -172,7 +172,8 @@ def run_held_out(
         rivals = {one.group: one.name for one in found["windows"].rivals}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
-    result = HeldOut(out, first.baseline, first.metric, rows, tuple(_cautions(rows, first.baseline)))
+    told = (*_cautions_of(found), *_cautions(rows, first.baseline))
+    result = HeldOut(out, first.baseline, first.metric, rows, told)
     write_json(
         out / RESULT_FILE,
         {
@@ -218,6 +219,17 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
         )
 
 
+def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
+    """Tell what the comparisons warn of, each sentence once."""
+    told: dict[str, list[str]] = {}
+    for protocol, comparison in found.items():
+        for caution in comparison.cautions:
+            if protocol != "continuous" or caution.kind != "powerless":  # one window: its ratio has no interval
+                told.setdefault(caution.text, []).append(protocol)
+    for text, protocols in told.items():
+        yield text if len(protocols) == len(found) else f"{', '.join(protocols)}: {text}"
+
+
 def _cautions(rows: tuple[HeldOutRow, ...], baseline: str) -> Iterator[str]:
     """Tell of candidates whose mean is better than the baseline's and whose tail is worse."""
     base = {row.protocol: row for row in rows if row.candidate == baseline}
@@ -235,4 +247,8 @@ def _cautions(rows: tuple[HeldOutRow, ...], baseline: str) -> Iterator[str]:
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:
     data = dataclasses.asdict(row)
+    return {**_without_nan(data), "tail": _without_nan(data["tail"])}
+
+
+def _without_nan(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in data.items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
-from hdrl.setting import Load, Setting
+from hdrl.experiment.recognition import KNOWN_SHARE, Marks, known_share
+from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
 
 def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
@@ -52,27 +53,141 @@ def see_too_much(
     return [one.name for one in candidates if any(each.knows().sees_too_much for each in everybody[one.name])]
 
 
-def trained_on(
-    deciders: Mapping[str, Sequence[Decider]], cases: Sequence[Case], workloads: Sequence[Load]
-) -> dict[str, str]:
+class JudgingWindows:
+    """The windows that judge, as models may know them; what that takes is found out when a model asks for it.
+
+    Parameters
+    ----------
+    cases, workloads
+        What is compared on.
+    machine
+        The machine.
+    generate
+        Makes the items of a generated case, those included that do not count.
+    """
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        workloads: Sequence[Load],
+        machine: Machine,
+        generate: Callable[[Case], Load],
+    ) -> None:
+        self.cases, self.workloads = tuple(cases), tuple(workloads)
+        self._machine, self._generate = machine, generate
+        self._generated: dict[Case, Load] = {}
+        self._hashes: dict[int | Case, str] = {}
+        self._marks: dict[tuple[int | Case, int], Marks | None] = {}
+
+    def words(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
+        """Say which windows hold jobs of a training; empty if none does.
+
+        Parameters
+        ----------
+        record
+            What a model file says of them.
+        environment
+            The environment of the training.
+        """
+        parts = [record, *record.get("further", ())]
+        if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
+            return "jobs that its file does not tell: nobody knows whether they are in these windows"
+        same = self._that(lambda case: any(self._is_same(case, one) for one in parts))
+        if same:
+            return f"jobs of {self._counted(same)}: it knows them"
+        alike = self._that(lambda case: any(self._is_alike(case, one, environment) for one in parts))
+        if alike:
+            return f"jobs of at least {self._counted(alike)}, with other dates or in another file: it knows them"
+        # The same log with other run times has other hashes, but its jobs have the same places.
+        namesakes = self._that(lambda case: any(self._is_namesake(case, one) for one in parts))
+        if namesakes:
+            names, n = _names(namesakes), len(namesakes)
+            return f"{names}, made otherwise: probably jobs of {n} of the {len(self.cases)} windows that judge it"
+        return ""
+
+    def _that(self, is_so: Callable[[Case], bool]) -> list[Case]:
+        return [case for case in self.cases if is_so(case)]
+
+    def _counted(self, those: Sequence[Case]) -> str:
+        return f"{len(those)} of the {len(self.cases)} windows that judge it ({_names(those)})"
+
+    def _is_same(self, case: Case, part: Mapping[str, Any]) -> bool:
+        if case.source >= 0:
+            is_possible = _overlaps(case.first_job, case.n_jobs, part)
+        else:
+            is_possible = part.get("n_jobs") == case.n_simulated and _overlaps(case.warm_up, case.n_jobs, part)
+        return is_possible and self._sha256(case) == part["workload_sha256"]
+
+    def _is_alike(self, case: Case, part: Mapping[str, Any], environment: EnvironmentSpec | None) -> bool:
+        if environment is None or not part.get("sketch"):
+            return False
+        marks = self._marks_of(case, environment)
+        return marks is not None and known_share(part["sketch"], marks) >= KNOWN_SHARE
+
+    def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
+        if case.source < 0 or not _overlaps(case.first_job, case.n_jobs, part):
+            return False
+        return self.workloads[case.source].name == part.get("workload")
+
+    def _source(self, case: Case) -> Load:
+        """Return what a case is a part of; a generated one is all of it."""
+        if case.source >= 0:
+            return self.workloads[case.source]
+        if case not in self._generated:
+            self._generated[case] = self._generate(case)
+        return self._generated[case]
+
+    def _sha256(self, case: Case) -> str:
+        key = _key(case)
+        if key not in self._hashes:
+            self._hashes[key] = self._source(case).sha256()
+        return self._hashes[key]
+
+    def _marks_of(self, case: Case, environment: EnvironmentSpec) -> Marks | None:
+        """Return the marks of the items that count."""
+        key = _key(case), id(environment)
+        if key not in self._marks:
+            self._marks[key] = environment.marks(self._machine, self._source(case))
+        marks = self._marks[key]
+        first = case.first_job if case.source >= 0 else case.warm_up
+        return None if marks is None else marks[first : first + case.n_jobs]
+
+
+def trained_on(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> dict[str, str]:
     """Return which of the windows models were trained on, in words, by name of the candidate.
 
     Parameters
     ----------
     deciders
         What the files of candidates hold.
-    cases, workloads
-        What is compared on.
+    windows
+        The windows that judge them.
     """
     records = {name: [one.knows() for one in those] for name, those in deciders.items()}
-    models = {name: those for name, those in records.items() if any(one.is_trained for one in those)}
-    hashes = [workload.sha256() for workload in workloads] if models else []
     found = {}
-    for name, those in models.items():
-        words = {_words(one.trained_on, cases, workloads, hashes) for one in those} - {""}
+    for name, those in records.items():
+        words = {windows.words(one.trained_on, one.environment) for one in those if one.is_trained} - {""}
         if words:
             found[name] = sorted(words)[0]
     return found
+
+
+def cautions_of_models(deciders: Mapping[str, Sequence[Decider]]) -> list[tuple[str, str]]:
+    """Return what readers must know of how models were trained: kinds and sentences, each once.
+
+    Parameters
+    ----------
+    deciders
+        What the files of candidates hold.
+    """
+    found = [
+        (kind, f"{name} {what}")
+        for name, those in deciders.items()
+        for one in those
+        if isinstance(one, ModelDecider)
+        for kind, what in one.model.spec.cautions(one.model.environment["arguments"])
+    ]
+    return list(dict.fromkeys(found))
 
 
 def rival_groups(
@@ -98,21 +213,13 @@ def rival_groups(
     return found
 
 
-def _words(record: Mapping[str, Any], cases: Sequence[Case], workloads: Sequence[Load], hashes: Sequence[str]) -> str:
-    """Say which windows hold jobs of a training; empty if none does."""
-    if not {"workload_sha256", "first_job", "last_job"} <= set(record):
-        return "jobs that its file does not tell: nobody knows whether they are in these windows"
-    shared = [case for case in cases if case.source >= 0 and _shares(case, record)]
-    same = [case for case in shared if hashes[case.source] == record["workload_sha256"]]
-    if same:
-        return f"jobs of {len(same)} of the {len(cases)} windows that judge it ({same[0].workload}): it knows them"
-    # The same log with other memory or another seed has another hash, but its jobs have the same places.
-    alike = [case for case in shared if workloads[case.source].name == record.get("workload")]
-    if alike:
-        name = alike[0].workload
-        return f"{name}, made otherwise: probably jobs of {len(alike)} of the {len(cases)} windows that judge it"
-    return ""
+def _key(case: Case) -> int | Case:
+    return case.source if case.source >= 0 else case
 
 
-def _shares(case: Case, record: Mapping[str, Any]) -> bool:
-    return case.first_job <= int(record["last_job"]) and int(record["first_job"]) < case.first_job + case.n_jobs
+def _names(cases: Sequence[Case]) -> str:
+    return ", ".join(dict.fromkeys(case.workload for case in cases))
+
+
+def _overlaps(first_job: int, n_jobs: int, part: Mapping[str, Any]) -> bool:
+    return first_job <= int(part["last_job"]) and int(part["first_job"]) < first_job + n_jobs

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.metrics.planning import cautious_log_sd, smallest_visible_change
-from hdrl.metrics.statistics import Bootstrap, Interval, holm, log_sd, wilcoxon_p
+from hdrl.metrics.planning import cautious_log_sd, fewest_windows, smallest_visible_change
+from hdrl.metrics.statistics import Bootstrap, Interval, holm, log_sd, rank_direction, wilcoxon_p
 from hdrl.metrics.words import metric_words, number_words
 
 FloatArray = NDArray[np.float64]
@@ -110,6 +110,8 @@ class SummaryRow:
         Jobs that counted, and those of them that the candidate did not bring to an end.
     n_failed
         Simulations that could not be carried to their end.
+    is_contested
+        Whether the mean ratio and the signed ranks of the windows speak for different sides.
     """
 
     workload: str
@@ -133,6 +135,7 @@ class SummaryRow:
     n_jobs: int
     n_unfinished: int
     n_failed: int
+    is_contested: bool = False
 
 
 def summarise(
@@ -203,6 +206,7 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> I
             n_jobs=int(values["n_jobs"].sum()),
             n_unfinished=int(_n_unrun(measured, values, is_failed)),
             n_failed=int(np.count_nonzero(is_failed)),
+            is_contested=bool(is_pair and rank_direction(table, base) * (ratio.value - 1) < 0),
         )
 
 
@@ -239,7 +243,8 @@ def _adjusted(rows: list[SummaryRow]) -> list[SummaryRow]:
 def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
 
-    It was shown if the interval of the ratio excludes 1 and the adjusted p-value is below 5 %.
+    It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the same
+    side: a few windows may make a mean, while most of them, and so p, say the opposite.
 
     Parameters
     ----------
@@ -250,10 +255,14 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     """
     if math.isnan(row.ratio_low) or not row.p_holm < SIGNIFICANT or row.ratio_low <= 1 <= row.ratio_high:
         return None
+    if row.is_contested:
+        return None
     return (row.ratio < 1) == (info.lower_is_better is not False)
 
 
-def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1, kind: str = "") -> str:
+def verdict(
+    row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1, kind: str = "", n_tests: int | None = None
+) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
     Parameters
@@ -268,6 +277,8 @@ def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1,
         Of how many candidates it is the best.
     kind
         Which candidates those are, ``"learned "`` for instance; empty if they are all.
+    n_tests
+        How many candidates are tested against the baseline; ``None``: those among which it is the best.
     """
     words = metric_words(row.metric)
     who = row.candidate if among <= 1 else f"the best of {among} {kind}candidates, {row.candidate},"
@@ -280,7 +291,7 @@ def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1,
     start = f"{who} has {_ratio_words(row, words, baseline)} over {windows}{seeds}"
     if math.isnan(row.ratio_low):
         return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."
-    return f"{start} (p {_p_words(row.p_holm)}): {_conclusion(row, info)}{_unrun_words(row)}."
+    return f"{start} (p {_p_words(row.p_holm)}): {_conclusion(row, info, n_tests or among)}{_unrun_words(row)}."
 
 
 def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learned: Collection[str]) -> str:
@@ -304,7 +315,7 @@ def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learne
     ours = best_row(models := [row for row in rows if row.candidate in learned], info)
     if ours is None or best is None or len(models) == len(rows):
         return "" if best is None else verdict(best, baseline, info, among=len(rows))
-    said = verdict(ours, baseline, info, among=len(models), kind="learned ")
+    said = verdict(ours, baseline, info, among=len(models), kind="learned ", n_tests=len(rows))
     if best is ours or math.isnan(best.ratio):
         n_others = len(rows) - len(models)
         return f"{said} " + (
@@ -336,11 +347,15 @@ def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
     return f"{number_words(numbers[0])}{interval} times the {words} of {baseline}"
 
 
-def _conclusion(row: SummaryRow, info: MetricInfo) -> str:
+def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int) -> str:
     better = is_better(row, info)
     if better is not None:
         return "better" if better else "worse"
-    change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows))
+    if row.is_contested and row.p_holm < SIGNIFICANT:
+        return "no difference shown (a few windows make the mean, and p speaks for the other side)"
+    if row.n_windows < fewest_windows(n_tests):
+        return "no difference shown (so few windows cannot show any)"
+    change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests)
     return f"no difference shown (so many windows show changes of {change:.0%} or more)"
 
 

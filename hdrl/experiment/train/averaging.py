@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,8 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     except LearningError as error:
         raise OptionsError(f"{', '.join(map(str, models))}: {error}") from None
     notes = {name: value for name, value in read[0].notes.items() if name in _KEPT}
+    if "trained_on" in notes:  # what any of them says: older versions said less
+        notes["trained_on"] = {key: value for one in read for key, value in one.notes["trained_on"].items()}
     save_checkpoint(out, replace(read[0], agent=state, training={}, notes={**notes, "n_averaged": len(read)}))
     return out
 
@@ -73,7 +75,11 @@ def _check_same(first: Checkpoint, other: Checkpoint, first_path: str | Path, ot
     for name in _SAME:
         _check_equal(name, getattr(first, name), getattr(other, name), first_path, other_path)
     for name in _KEPT:
-        _check_equal(name, first.notes.get(name), other.notes.get(name), first_path, other_path)
+        one, two = first.notes.get(name), other.notes.get(name)
+        if isinstance(one, Mapping) and isinstance(two, Mapping):
+            shared = one.keys() & two.keys()
+            one, two = ({key: each[key] for key in sorted(shared)} for each in (one, two))
+        _check_equal(name, one, two, first_path, other_path)
 
 
 def _check_equal(name: str, first: Any, other: Any, first_path: str | Path, other_path: str | Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.options.file import OptionsFile
-from hdrl.setting import BATCH, SETTINGS, EnvironmentSpec, Load, Machine, Setting, find_setting
+from hdrl.setting import BATCH, SETTINGS, EnvironmentSpec, Load, LoadPart, Machine, Setting, find_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,10 @@ class Environment:
     def points(self, load: Load) -> Sequence[tuple[float, ...]]:
         """Return where the configurations of a load lie among one another."""
         return self.spec.points(load)
+
+    def further_parts(self, part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return what is learned from besides the load of the options, see `EnvironmentSpec.further_parts`."""
+        return self.spec.further_parts(self.arguments, part)
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hdrl.errors import LearningError, OptionsError, ReadError
+from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import Environment, environment_from
 from hdrl.options.problems import problem_of, shown
@@ -95,8 +96,8 @@ def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path 
         raise LearningError(f"{where}: {error}") from None
 
 
-class _TrainedOn(BaseModel):
-    """On which jobs a model was trained; nothing of it need be there."""
+class _LoadPart(BaseModel):
+    """Jobs of one load; nothing of it need be there."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
@@ -106,6 +107,20 @@ class _TrainedOn(BaseModel):
     first_job: int = 0
     last_job: int = 0
     platform: str = ""
+    sketch: str = ""
+
+    @field_validator("sketch")
+    @classmethod
+    def _is_a_sketch(cls, sketch: str) -> str:
+        if not is_sketch(sketch):
+            raise ValueError(f"sketch is {shown(sketch)}, expected hexadecimal digits, {DIGITS} for each hash")
+        return sketch
+
+
+class _TrainedOn(_LoadPart):
+    """On which jobs a model was trained."""
+
+    further: list[_LoadPart] = Field(default_factory=list)
 
 
 class _Notes(BaseModel):

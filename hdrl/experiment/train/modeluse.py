@@ -16,7 +16,7 @@ from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_che
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
-from hdrl.setting import Load, Machine, Setting, Trace, find_setting
+from hdrl.setting import EnvironmentSpec, Load, Machine, Setting, Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
@@ -44,7 +44,8 @@ class Model:
         Name of its algorithm, or ``file:`` and the name of the agent file.
     trained_on
         On which jobs it was trained: ``workload``, ``workload_sha256``, ``n_jobs`` (of the whole workload),
-        ``first_job`` and ``last_job`` (in the order of submission, from 0) and ``platform``; empty if nobody knows.
+        ``first_job`` and ``last_job`` (in the order of submission, from 0), ``platform`` and a ``sketch`` of these jobs
+        (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if nobody knows.
 
     Raises
     ------
@@ -76,6 +77,11 @@ class Model:
     def environment(self) -> dict[str, Any]:
         """The environment that it was trained in, as its file describes it."""
         return self._spec.as_json()
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """What kind of environment that is."""
+        return self._spec.spec
 
     @property
     def knows_too_much(self) -> bool:

@@ -109,7 +109,9 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
                 f"{folder}: was trained with {key} = {then.get(key)!r}, not {now.get(key)!r}; a resumed training "
                 "keeps its options"
             )
-    if before.get("trained_on") != jobs:
+    known = before.get("trained_on") or {}
+    # Older versions said less of them.
+    if "workload_sha256" not in known or any(jobs.get(key) != value for key, value in known.items()):
         raise OptionsError(
             f"{folder}: the jobs of {jobs['workload']} have changed since the training began;"
             " a resumed training keeps its jobs"

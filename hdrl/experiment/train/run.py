@@ -155,7 +155,12 @@ class TrainingRun:
         given = options.agent_options.input_model
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
-            load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec, setting)
+            held = load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec, setting)
+            if len(held) > 1 and progress is not None and not resumes:
+                progress.message(
+                    f"{given} holds what was learned for {len(held)} configurations, each for itself: this training "
+                    "begins with what was learned last"
+                )
         self.training = Training(
             folder=folder,
             trainer=self.trainer,

@@ -9,11 +9,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from hdrl.errors import OptionsError
+from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.train.environments import environment_of
 from hdrl.experiment.train.learning import asked_for
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Load, Machine, find_setting
+from hdrl.setting import Load, LoadPart, Machine, find_setting
 from hdrl.windows import Places, range_of_shares
 
 Share = tuple[int, int]
@@ -193,13 +194,23 @@ class World:
             If there are none.
         """
         first, last = part_of(self._options, "train", self.load)
+        shares = first / self.load.n_items, last / self.load.n_items
+        further = self.spec.further_parts(shares)
+        record = self._record((self.machine, self.load, (first, last)))
+        return {**record, "further": [self._record(one) for one in further]} if further else record
+
+    def _record(self, part: LoadPart) -> dict[str, Any]:
+        """Return what a model file says of a part that is learned from."""
+        machine, load, (first, last) = part
+        marks = self.spec.spec.marks(machine, load)
         return {
-            "workload": self.load.name,
-            "workload_sha256": self.load.sha256(),
-            "n_jobs": self.load.n_items,
+            "workload": load.name,
+            "workload_sha256": load.sha256(),
+            "n_jobs": load.n_items,
             "first_job": first,
             "last_job": last - 1,
-            "platform": self.machine.name,
+            "platform": machine.name,
+            **({} if marks is None else {"sketch": sketch_of(marks[first:last])}),
         }
 
     def score(self, episodes: list[EpisodeRow]) -> float:

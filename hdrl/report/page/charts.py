@@ -7,6 +7,8 @@ import io
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hdrl.errors import HdrlError
 from hdrl.figures.figure import Figure, OnPage, Run
 from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
@@ -94,7 +96,10 @@ def _svg(drawing: Drawing, size_in: tuple[float, float]) -> str:
     drawing.set_size_inches(*size_in)
     picture = io.StringIO()
     undated = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with mpl.rc_context({"svg.hashsalt": "hdrl", "svg.fonttype": "none"}):
+    with (
+        mpl.rc_context({"svg.hashsalt": "hdrl", "svg.fonttype": "none"}),
+        np.errstate(all="ignore"),  # what is off the scale is not drawn
+    ):
         drawing.savefig(picture, format="svg", transparent=True, metadata=undated)
     text = picture.getvalue()
     text = text[text.index("<svg") :]

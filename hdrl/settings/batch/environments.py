@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError
-from hdrl.setting import PlainEnvironment
+from hdrl.setting import LoadPart, PlainEnvironment
+from hdrl.windows import range_of_shares
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hdrl.settings.batch.options import Options
     from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.workload.model import Workload
@@ -22,8 +26,58 @@ GIVEN = frozenset(
 )
 """Arguments that other options amount to."""
 
+OF_DATES = ("f1", "f2", "f3", "f4")
+"""Priorities that depend on the date from which dates are counted."""
 
-class PolicyPairSpec(PlainEnvironment):
+SECONDS_BITS = 32
+"""Of the mark of a job, the bits that hold its run time."""
+
+LONGEST_S = 2.0**SECONDS_BITS - 1.0
+"""Run times that are longer look alike in marks."""
+
+
+class _BatchEnvironment(PlainEnvironment):
+    """What all environments of batch jobs answer alike."""
+
+    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return the further logs, on as many identical processors as their headers say, and the same shares of them.
+
+        Parameters
+        ----------
+        arguments, part
+            See `hdrl.setting.EnvironmentSpec.further_parts`.
+        """
+        logs = arguments.get("more_logs") or ()
+        if not logs:
+            return ()
+        from hdrl.settings.batch.envs.machines import pool_inputs
+
+        read = [pool_inputs(log, None, None) for log in logs]
+        loads = [(one.platform, one.workloads[0]) for one in read]
+        what = "the part to learn from"
+        return [
+            (machine, load, range_of_shares(part, load.n_jobs, what=what, items=f"jobs of {load.name}"))
+            for machine, load in loads
+        ]
+
+    def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
+        """Return the cores and the seconds of each job.
+
+        Parameters
+        ----------
+        machine, load
+            See `hdrl.setting.EnvironmentSpec.marks`.
+        """
+        import numpy as np
+
+        from hdrl.settings.batch.workload.statistics import reference_run_times
+
+        order = np.argsort(load.jobs["submit_s"], kind="stable")
+        seconds = np.rint(np.minimum(reference_run_times(load, machine), LONGEST_S)).astype(np.int64)
+        return np.asarray(((load.jobs["cores"].astype(np.int64) << SECONDS_BITS) + seconds)[order])
+
+
+class PolicyPairSpec(_BatchEnvironment):
     """Choosing a policy pair at every decision, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/PolicyPair-v0"
@@ -66,14 +120,18 @@ class PolicyPairSpec(PlainEnvironment):
         return PolicyPairVectorEnv.refuses(machine, load)
 
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
-        """Return an environment in which a model decides about all jobs; its arguments say whether energy counts."""
+        """Return an environment in which a model decides about all jobs.
+
+        Energy is accounted for where options or the arguments say so.
+        """
         from hdrl.envs import PolicyPairEnv
 
-        del options
-        return PolicyPairEnv(platform=machine, workload=load, **arguments)
+        # A model whose training did without it is measured like all others.
+        asked = {"energy": True} if options is not None and options.energy else {}
+        return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
 
 
-class JobPickSpec(PlainEnvironment):
+class JobPickSpec(_BatchEnvironment):
     """Picking waiting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobPick-v0"
@@ -116,6 +174,26 @@ class JobPickSpec(PlainEnvironment):
         """Tell whether agents see how long jobs really run: an error of the dissertation, on request."""
         return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
 
+    def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return that F1 to F4 of dates from the beginning of a log are other orders than those of windows.
+
+        Parameters
+        ----------
+        arguments
+            Its arguments.
+        """
+        concerned = ["order"] + (["reference"] if arguments.get("reward") == "relative" else [])
+        defaults = {"order": "fcfs", "reference": "f4"}
+        return [
+            (
+                "dates",
+                f"learned with {name} ({key}) of dates from the beginning of its log; here they count from that of "
+                f"each window, which is another order: {name}_relative is the same in both",
+            )
+            for key in concerned
+            if (name := str(arguments.get(key, defaults[key]))) in OF_DATES
+        ]
+
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if it can."""
         from hdrl.settings.batch.envs.job_pick_player import check_can_play
@@ -134,7 +212,7 @@ class JobPickSpec(PlainEnvironment):
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
 
-class JobIndexSpec(PlainEnvironment):
+class JobIndexSpec(_BatchEnvironment):
     """Weights of an index of jobs, judged by whole windows of logs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobIndex-v0"

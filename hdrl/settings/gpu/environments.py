@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
 from hdrl.settings.gpu.load import GpuLoad
@@ -53,6 +56,19 @@ class GpuClusterSpec(PlainEnvironment):
     def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
         return bool(arguments.get("sees_durations", True))
+
+    def marks(self, machine: Cluster, load: GpuLoad) -> NDArray[np.int64]:
+        """Return the GPUs, the share of a GPU and the work of each job.
+
+        Parameters
+        ----------
+        machine, load
+            See `hdrl.setting.EnvironmentSpec.marks`; the machine is not looked at.
+        """
+        del machine
+        jobs = load.jobs
+        work = np.minimum(np.rint(jobs["work"]), 2.0**40).astype(np.int64)
+        return np.asarray((((jobs["n_gpus"] << 10) + jobs["gpu_milli"]) << 40) ^ work)
 
     def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all jobs."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from hdrl.errors import ReadError, UnknownName, WorkloadError
+from hdrl.files import open_bytes
 from hdrl.settings.gpu import alibaba, google, philly
 from hdrl.settings.gpu.load import GpuLoad, Speeds
 from hdrl.settings.gpu.source import Format, Row, Source, load_of, told
@@ -45,10 +45,8 @@ def read_trace(
         If no job is left.
     """
     try:
-        packed = path.read_bytes()
-        text = (gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed).decode("utf-8-sig")
-    except OSError as error:
-        raise ReadError(path, error.strerror or "cannot be read") from None
+        with open_bytes(path, by_content=True) as file:
+            text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ReadError(path, "is no text in UTF-8") from None
     if form == "auto":
@@ -63,7 +61,7 @@ def read_trace(
     if not rows:
         left_out = f"no job is left; left out: {told(source.dropped)}" if source.dropped else "holds no jobs"
         raise WorkloadError(f"{path}: {left_out}")
-    sha256 = hashlib.sha256(packed).hexdigest()
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     return load_of(source, form, rows, speeds=speeds or FORMATS[form].speeds, scale=scale_time, sha256=sha256)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, WorkloadError, quoted, suggest
+from hdrl.files import open_bytes
 from hdrl.settings.gpu.machine import Cluster
 
 Profile: TypeAlias = tuple[str, int]
@@ -143,10 +143,8 @@ def read_throughputs(path: Path) -> Throughputs:
         If it cannot be read, or is of another form.
     """
     try:
-        packed = path.read_bytes()
-        data = json.loads(gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed)
-    except OSError as error:
-        raise ReadError(path, error.strerror or "cannot be read") from None
+        with open_bytes(path, by_content=True) as file:
+            data = json.loads(file.read())
     except ValueError as error:
         raise ReadError(path, f"is no JSON: {error}") from None
     alone: dict[str, dict[Profile, float]] = {}

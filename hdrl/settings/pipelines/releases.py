@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
+from hdrl.errors import WorkloadError, readable
 from hdrl.settings.pipelines.load import INSTANCE_DTYPE
 from hdrl.settings.pipelines.pipeline import MAX_US, Pipeline
 
@@ -41,9 +41,7 @@ def hyperperiod_us(periods_us: Sequence[int]) -> int:
     WorkloadError
         If one makes no sense, or more instances than `MAX_INSTANCES` are released within it.
     """
-    for period in periods_us:
-        if not 1 <= period <= MAX_US:
-            raise WorkloadError(f"a period of {period} us, expected 1 to {MAX_US}")
+    _check_periods(periods_us)
     hyperperiod = math.lcm(*periods_us)
     n_instances = sum(hyperperiod // period for period in periods_us)
     if n_instances > MAX_INSTANCES:
@@ -56,6 +54,12 @@ def hyperperiod_us(periods_us: Sequence[int]) -> int:
     return hyperperiod
 
 
+def _check_periods(periods_us: Sequence[int]) -> None:
+    for period in periods_us:
+        if not 1 <= period <= MAX_US:
+            raise WorkloadError(f"a period of {readable(str(period))} us, expected 1 to {MAX_US}")
+
+
 def ends_us(contexts: Sequence[Context]) -> list[int]:
     """Return when contexts end that follow each other from date 0 on, in microseconds.
 
@@ -66,8 +70,7 @@ def ends_us(contexts: Sequence[Context]) -> list[int]:
     """
     ends: list[int] = []
     for context in contexts:
-        if min(context.periods_us, default=1) < 1:
-            raise WorkloadError(f"a period is {min(context.periods_us)} us, expected at least 1")
+        _check_periods(context.periods_us)
         length = context.length_us or hyperperiod_us(context.periods_us)
         if not 1 <= length <= MAX_US:
             raise WorkloadError(f"a context lasts {length} us, expected 1 to {MAX_US}")

@@ -135,7 +135,7 @@ def test_wrong_files_are_told_in_a_line(tmp_path: Path) -> None:
         read(tmp_path, "arrival_time,runtime,gpus,priority\n1,5,0,1\n")
     with pytest.raises(UnknownName, match="helios"):
         read(tmp_path, "x", form="helos")
-    with pytest.raises(ReadError, match=r"cannot be read|No such file"):
+    with pytest.raises(ReadError, match=r"missing\.csv: no such file"):
         read_trace(tmp_path / "missing.csv")
     with pytest.raises(PlatformError, match="drl-gpu"):
         read_cluster("drl-gpus")
@@ -163,3 +163,15 @@ def test_generated_jobs_are_the_seeds_and_scale() -> None:
     assert at_offered_load(Poisson(), 500, cluster, 0.8, 1).offered(cluster) == pytest.approx(0.8)
     with pytest.raises(WorkloadError, match="jobs_per_s"):
         Poisson(jobs_per_s=0.0)
+
+
+@pytest.mark.parametrize("read", [read_trace, read_throughputs])
+def test_what_is_packed_is_bounded_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read) -> None:
+    path = tmp_path / "packed"
+    path.write_bytes(gzip.compress(b" " * 2**22))
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "3")
+    with pytest.raises(ReadError, match="packed: holds more than 3 MiB when decompressed"):
+        read(path)
+    path.write_bytes(gzip.compress(b"nothing" * 100)[:-20])
+    with pytest.raises(ReadError, match="packed: cannot be decompressed"):
+        read(path)

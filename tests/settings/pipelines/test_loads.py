@@ -255,6 +255,8 @@ def test_hyperperiods_do_not_explode():
         release((chain("a", (1, 1)),), [Context((10,), 10**9)])
     with pytest.raises(WorkloadError, match="a period of 0 us, expected 1 to"):
         hyperperiod_us([0])
+    with pytest.raises(WorkloadError, match=r"a period of 1000000000.*, expected 1 to"):
+        release((chain("a", (1, 1)),), [Context((10**400,), 10**6)])
 
 
 def test_windows_are_of_instances():

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import FetchError, MissingExtra, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.files import atomic_write_bytes, read_json, user_folder, write_json
+from hdrl.files import (
+    UNPACKED_VARIABLE,
+    atomic_write_bytes,
+    max_unpacked_bytes,
+    read_json,
+    user_folder,
+    write_json,
+)
 from hdrl.settings.batch.workload.download import Progress, discard, download, partial_file
 from hdrl.settings.batch.workload.swf import read_swf
 
@@ -262,9 +269,13 @@ def _check(what: str, path: Path, expected: _Expected) -> None:
 def _check_is_log(what: str, path: Path) -> str:
     """Find out that a file is a whole gzip file and a log, and return the acknowledgement in its header."""
     try:
+        left = max_unpacked_bytes()
         with gzip.open(path) as content:
-            while content.read(_CHUNK_BYTES):
-                pass
+            while n_bytes := len(content.read(_CHUNK_BYTES)):
+                left -= n_bytes
+                if left < 0:
+                    text = f"holds more than {max_unpacked_bytes() // 2**20:,} MiB when decompressed"
+                    raise FetchError(f"{what}: {text}; set {UNPACKED_VARIABLE} to keep it")
         log = read_swf(path, max_rows=_ROWS_LOOKED_AT)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FetchError(f"{what}: is no whole gzip file ({error})") from None

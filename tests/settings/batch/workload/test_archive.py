@@ -321,6 +321,13 @@ def test_what_is_bad_is_one_line_and_not_kept(site, folder, changes, message):
     assert files(folder) == []
 
 
+def test_a_log_that_grows_beyond_its_bound_is_not_kept(site, folder, monkeypatch):
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "2")
+    content = gzip.compress(gzip.decompress(LOG) + b"; \n" * 2**20)
+    assert "holds more than 2 MiB when decompressed; set HDRL_MAX_UNPACKED_MIB" in bad(site, content=content).output
+    assert files(folder) == []
+
+
 def test_a_truncated_file_is_one_line(site, folder):
     assert "ended after 50,000 of" in bad(site, ends_after=50_000).output
     assert files(folder) == [f"partial/{FILE}", f"partial/{FILE}.json"]

@@ -136,8 +136,11 @@ def changed(**changes: object) -> dict:
         ({"jobs__1__subtime": 1e308}, "job 'two words': 'subtime' is 1e+308, expected at most 1e+15"),
         ({"jobs__1__subtime": 10**400}, "expected at most 1e+15"),
         ({"jobs__1__walltime": 1e16}, "'walltime' is 1e+16, expected at most 1e+15"),
-        ({"jobs__1__id": "\ud800"}, "jobs[1]: 'id' is '\\ud800', expected valid Unicode"),
-        ({"profiles__\ud800": {"type": "delay", "delay": 1}}, "profile '\\ud800': expected a name of valid Unicode"),
+        ({"jobs__1__id": "\ud800"}, "jobs[1].id holds '\\ud800', expected valid Unicode"),
+        (
+            {"profiles__\ud800": {"type": "delay", "delay": 1}},
+            "a key of profiles holds '\\ud800', expected valid Unicode",
+        ),
         ({"profiles__c__mem": -1}, "'mem' is -1"),
         ({"profiles__d__ret": 1.5}, "profile 'd': 'ret' is 1.5"),
         ({"profiles__d__type": "dely"}, "profile 'd': 'type' is 'dely'; did you mean 'delay'?"),
@@ -331,5 +334,8 @@ def test_an_id_that_cannot_be_written_is_refused_while_reading(tmp_path: Path) -
         '{"nb_res": 1, "jobs": [{"id": "\\ud800", "subtime": 0, "res": 1, "profile": "a"}],'
         ' "profiles": {"a": {"type": "delay", "delay": 1}}}'
     )
-    with pytest.raises(ReadError, match=r"jobs\[0\]: 'id' is .*ud800.*, expected valid Unicode"):
+    with pytest.raises(ReadError, match=r"jobs\[0\].id holds .*ud800.*, expected valid Unicode"):
+        read_batsim_json(path)
+    path.write_text(path.read_text().replace("ud800", "udcff"))
+    with pytest.raises(ReadError, match=r"jobs\[0\]: 'id' is .*udcff.*, expected valid Unicode"):
         read_batsim_json(path)

@@ -1,0 +1,105 @@
+"""Items known again by what they are, whatever their dates: a sketch of those that a model was trained on.
+
+A log that was cut, renamed, read with other memory or scaled to another offered load has another hash, but the same
+jobs one after the other. So a model file keeps hashes of runs of `LENGTH` items that follow each other, those that are
+smallest: whoever hashes other items finds the same runs among the smallest ones if they are the same items.
+
+Source: A. Z. Broder, "On the resemblance and containment of documents", SEQUENCES 1997.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+Marks = NDArray[np.int64]
+"""What each item is, as one number, in the order of release: equal items have equal marks."""
+
+LENGTH = 8
+"""Items of a run."""
+
+FEWEST_KINDS = 4
+"""Different marks of a run at least: a user's jobs of one kind, submitted together, look alike in all logs."""
+
+SIZE = 2048
+"""Hashes that are kept, 24 kB in a model file: of up to 50,000 jobs all windows of 256 are known again, of 116,000 jobs
+(SDSC BLUE) 99 % and of 224,000 (RICC) 84 % of them."""
+
+DIGITS = 12
+"""Hexadecimal digits of a hash in a sketch: two of a million different runs agree once in some thousand sketches."""
+
+KNOWN_SHARE = 0.1
+"""Share of the runs of a window from which on it counts as known. By chance it is below 0.03 in each window of 256 jobs
+of the second halves of nine public logs, for what was trained on the first one."""
+
+_STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def sketch_of(marks: Marks) -> str:
+    """Return the sketch of items.
+
+    Parameters
+    ----------
+    marks
+        Their marks.
+
+    Returns
+    -------
+    str
+        The `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
+    """
+    return "".join(f"{one:0{DIGITS}x}" for one in _hashes(marks)[:SIZE].tolist())
+
+
+def is_sketch(text: str) -> bool:
+    """Tell whether a text could be a sketch; an empty one knows nothing.
+
+    Parameters
+    ----------
+    text
+        The text.
+    """
+    return len(text) % DIGITS == 0 and set(text) <= set("0123456789abcdef")
+
+
+def known_share(sketch: str, marks: Marks) -> float:
+    """Return which share of the runs of items a sketch knows, 0 to 1; of many items this is an estimate.
+
+    Parameters
+    ----------
+    sketch
+        What `sketch_of` returned.
+    marks
+        Marks of the items.
+    """
+    known, runs = _read(sketch), _hashes(marks)
+    if len(known) >= SIZE:  # larger ones were left out
+        runs = runs[runs <= known.max()]
+    return float(np.isin(runs, known).mean()) if len(runs) else 0.0
+
+
+@functools.lru_cache(maxsize=64)
+def _read(sketch: str) -> NDArray[np.uint64]:
+    return np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
+
+
+def _hashes(marks: Marks) -> NDArray[np.uint64]:
+    """Return the hashes of all different runs that say something, ascending."""
+    if len(marks) < LENGTH:
+        return np.zeros(0, dtype=np.uint64)
+    runs = np.lib.stride_tricks.sliding_window_view(np.asarray(marks, dtype=np.int64), LENGTH)
+    n_kinds = 1 + np.count_nonzero(np.diff(np.sort(runs, axis=1), axis=1), axis=1)
+    runs = runs[n_kinds >= FEWEST_KINDS]
+    found = np.zeros(len(runs), dtype=np.uint64)
+    for column in runs.T:
+        found = _mixed(found + _STEP + column.astype(np.uint64))
+    return np.unique(found >> np.uint64(64 - 4 * DIGITS))
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return numbers that look as if drawn (the finaliser of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * _MIX_1
+    values = (values ^ (values >> np.uint64(27))) * _MIX_2
+    return values ^ (values >> np.uint64(31))
