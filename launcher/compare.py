@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -78,6 +79,9 @@ def compare(
 
     The same command continues what was interrupted.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
+    # Processes share the cores: threads that NumPy starts for linear algebra as soon as it is loaded would only get in
+    # the way, and keep this process from being copied.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)
@@ -239,7 +243,9 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
         def show(done: int, total: int) -> None:
             bar.show("simulations", done, total)
 
-        yield CompareProgress(message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show)
+        yield CompareProgress(
+            message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show, starting=bar.paused
+        )
 
 
 def _show(result: Comparison, *, quiet: bool) -> None:
