@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from common.inputs import CONTENTION, Inputs, prepared_inputs
 from common.measure import LAUNCH, ROOT, compile_first, ratio_of_medians, run_process, time_in_turn
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.platform.model import Platform
@@ -96,13 +96,13 @@ class Pair:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report("hdrl beside others: shortest-high_gflops on gaia")
     compile_first()
     with prepared_inputs() as inputs:
         measure_processes(report, inputs)
         measure_oracle(report, inputs)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":
