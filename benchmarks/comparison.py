@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.workload.model import Workload
 
+ORACLE = ROOT / "tests" / "settings" / "batch"
+"""Where the plain Python simulator of the tests lies."""
+
 N_JOBS = 1_000
 N_ROUNDS = 3
 PUBLISHED_S = {"uncontended": 415.4, f"dates / {CONTENTION}": 234.4}
@@ -58,7 +61,9 @@ def measure_oracle(report: Report, inputs: Inputs) -> None:
             seconds["compiled"],
             ratio=f"{faster:,.0f} x faster than plain Python",
         )
-    report.notes.append("Plain Python: tests/oracle, written independently; both start every job at the same date.")
+    report.notes.append(
+        "Plain Python: tests/settings/batch/oracle, written independently; both start every job at the same date."
+    )
 
 
 class Pair:
@@ -71,7 +76,7 @@ class Pair:
     """
 
     def __init__(self, platform: Platform, workload: Workload) -> None:
-        sys.path.insert(0, str(ROOT / "tests"))  # as "tests.oracle" it would be looked for in packages that bring tests
+        sys.path.insert(0, str(ORACLE))
         from oracle import simulator
 
         self.platform, self.workload = platform, workload

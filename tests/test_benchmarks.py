@@ -85,3 +85,8 @@ def test_a_new_table_comes_to_the_end_of_what_was_measured(common: Any) -> None:
     assert made.startswith(OLD[: OLD.index("## Where")] + "### New\n\n| what")
     assert made.endswith(f"| new | 3.00 s |  | 1 |  |  |  |{rest}")
     assert report.placed_in("").startswith("### New\n\n| what")
+
+
+def test_the_plain_simulator_is_where_a_benchmark_looks_for_it(common: Any) -> None:
+    del common
+    assert (importlib.import_module("comparison").ORACLE / "oracle" / "simulator.py").is_file()

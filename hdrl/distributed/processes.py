@@ -111,7 +111,7 @@ class _Worker:
 
     def __init__(self, function: Callable[[Any], Any], workers: list[_Worker]) -> None:
         forks = is_alone()
-        context = multiprocessing.get_context("fork" if forks else "spawn")
+        context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         self.connection, theirs = context.Pipe()
         # Who holds a copy of our end of a pipe would keep it open for the worker at the other one.
         copied = [self.connection, *(worker.connection for worker in workers)] if forks else []

@@ -12,6 +12,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.pythonapi import PythonAPI
+from numba.core.types.containers import BaseTuple
+from numba.core.types.misc import unliteral
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import as_dtype
 
@@ -72,7 +74,7 @@ class BareCall:
         self._refuse_if(status.is_error, "compiled code stopped with an error", "PyExc_RuntimeError")
         if returns == types.none:
             builder.ret(builder.bitcast(python.make_none(), _BYTES))
-        elif isinstance(returns, types.BaseTuple):
+        elif isinstance(returns, BaseTuple):
             items = [self._number(kind, builder.extract_value(result, place)) for place, kind in enumerate(returns)]
             packed = python.tuple_pack(items)
             for item in items:
@@ -94,7 +96,7 @@ class BareCall:
         return self._builder.load(self._builder.bitcast(place, kind.as_pointer()))
 
     def _number(self, kind: Any, value: Any) -> Any:
-        return getattr(self._python, RETURNED[types.unliteral(kind)])(value)
+        return getattr(self._python, RETURNED[unliteral(kind)])(value)
 
     def _argument(self, place: int, kind: Any) -> Any:
         """Return an argument as compiled functions take it."""

@@ -19,6 +19,8 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
+from numba.core.types.containers import BaseTuple
+from numba.core.types.misc import unliteral
 
 from hdrl.compiled.bare import Code, kind_of
 from hdrl.compiled.cache import announce_compiling
@@ -167,8 +169,8 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     dispatcher.compile(takes)
     compiled = dispatcher.overloads[takes]
     returned = compiled.signature.return_type
-    results = returned if isinstance(returned, types.BaseTuple) else [] if returned == types.none else [returned]
-    if not {*map(types.unliteral, results)} <= RETURNED.keys():
+    results = returned if isinstance(returned, BaseTuple) else [] if returned == types.none else [returned]
+    if not {*map(unliteral, results)} <= RETURNED.keys():
         raise TypeError(f"{function.__qualname__} returns {returned}, expected numbers of 64 bits")
     context = cpu_target.target_context
     whole = _Whole(context.codegen(), "bare")
