@@ -251,13 +251,7 @@ class DQN(Agent):
         }
 
     def errors(self, batch: Transitions) -> Tensor:
-        """Return how surprising transitions are, shape ``(n,)``, without learning.
-
-        Parameters
-        ----------
-        batch
-            The transitions.
-        """
+        """Return how surprising transitions are, shape ``(n,)``, without learning."""
         with torch.no_grad():
             return self._judged(batch).errors
 

@@ -163,7 +163,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
         What would have been accepted; of very many, not all are compared.
     """
     names = sorted(map(str, known))
-    close = _closest(str(name), names)
+    close = nearest(str(name), names)
     if close is not None:
         return f"did you mean {quoted(close)}?"
     few = ", ".join(readable(one) for one in names[:12])
@@ -181,8 +181,16 @@ def quoted(name: object) -> str:
     return readable(repr(name[: 2 * MAX_SHOWN] if isinstance(name, str) else name), MAX_SHOWN + 2)
 
 
-def _closest(name: str, names: list[str]) -> str | None:
-    """Return the name that was meant; comparing two texts takes the product of their lengths, so few are compared."""
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was meant, ``None`` if none is like it.
+
+    Parameters
+    ----------
+    name
+        What was asked for.
+    names
+        What would have been accepted. To compare two texts takes the product of their lengths, so few are compared.
+    """
     if not name or len(name) > 2 * MAX_SHOWN:
         return None
     # Texts whose lengths differ more than this cannot be similar enough.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import io
 import json
@@ -10,7 +11,7 @@ import math
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -121,11 +122,6 @@ class _Bounded(io.RawIOBase):
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to be read; a name that ends in ``.gz`` is decompressed piece by piece.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Yields
     ------
     IO[bytes]
@@ -157,11 +153,6 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file; a name that ends in ``.gz`` is decompressed.
-
-    Parameters
-    ----------
-    path
-        The file.
 
     Raises
     ------
@@ -289,6 +280,49 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
         with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             yield text
+
+
+@contextlib.contextmanager
+def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
+    """Write a CSV file so that it appears whole or not at all; floats have as many digits as they need.
+
+    Parameters
+    ----------
+    path
+        As `atomic_write` takes it.
+    columns
+        The first row.
+
+    Yields
+    ------
+    callable
+        Writes one more row.
+    """
+    with atomic_write(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        yield writer.writerow
+
+
+def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
+    """Return the rows below the first one of a CSV file, as text.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        What its first row must be.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is no such table.
+    """
+    header, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
+    if header != list(columns) or any(len(row) != len(columns) for row in rows):
+        raise ReadError(path, f"is no table of {', '.join(columns)}")
+    return rows
 
 
 def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:

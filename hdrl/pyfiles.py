@@ -54,11 +54,6 @@ def split_policy_file(name: str) -> tuple[str, str]:
 def run_file(path: Path) -> tuple[ModuleType, str]:
     """Run a Python file; return the module that it makes, and the SHA-256 of its text.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError
@@ -95,13 +90,7 @@ def blame(error: BaseException, path: Path) -> AgentError | None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error on one line; that of a user's own class may fail itself.
-
-    Parameters
-    ----------
-    error
-        The error.
-    """
+    """Return the message of an error on one line; that of a user's own class may fail itself."""
     try:
         text = str(error)
     except Exception as second:  # noqa: BLE001

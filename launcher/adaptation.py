@@ -37,13 +37,7 @@ _PLAN_OPTIONS = (
 
 
 def plan_options(command: Any) -> Any:
-    """Give a command the options that say what trains, and when it is decided.
-
-    Parameters
-    ----------
-    command
-        The command.
-    """
+    """Give a command the options that say what trains, and when it is decided."""
     for option in reversed(_PLAN_OPTIONS):
         command = option(command)
     return command

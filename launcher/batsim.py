@@ -162,9 +162,11 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> N
     from hdrl.settings.batch.batsim.connection import RemoteScheduler
     from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
 
-    # a simulation leaves hardly any garbage, and looking for it takes 6 % of the time as often as Python does
-    gc.set_threshold(20_000)
+    # a simulation leaves some kilobytes of garbage with a job, and looking for it takes a tenth of the time as often
+    # as Python does
+    gc.set_threshold(100_000)
     simulation = ExactBatsim(options)
+    gc.freeze()  # platform and jobs stay to the end, or nearly so
     folder = Path(given["export"]).parent
     if not folder.is_dir():
         raise OptionsError(f"--export {given['export']!r}: no folder {str(folder)!r}")

@@ -37,7 +37,9 @@ def agent_changes(agent: str | None, options_file: str | Path, setting: str | No
     """
     from hdrl.agents import ALGORITHMS
     from hdrl.errors import suggest
+    from hdrl.experiment.run.inputs import read_options
     from hdrl.pyfiles import is_policy_file
+    from hdrl.setting import find_setting
 
     classic = ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]
     if agent is None:
@@ -48,23 +50,13 @@ def agent_changes(agent: str | None, options_file: str | Path, setting: str | No
         return classic
     if agent in ALGORITHMS:
         return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
-    key = _policy_key(agent, options_file, setting)
-    if key is None:
-        known = (CLASSIC, *ALGORITHMS)
+    options = read_options(options_file, setting=setting)
+    policies = find_setting(options.setting_name, options.folder).policies
+    try:
+        policies.read(agent)
+    except HdrlError:
+        known = (CLASSIC, *ALGORITHMS, *policies.names())
         raise LaunchError(
             f"no agent {quoted(agent)}, expected a Python file, a policy or a built-in agent; {suggest(agent, known)}"
-        )
-    return [*classic, f"{key}={json.dumps(agent)}"]
-
-
-def _policy_key(agent: str, options_file: str | Path, setting: str | None) -> str | None:
-    """Return where the options name their policy if the agent is a policy of their setting, else ``None``."""
-    from hdrl.experiment.run.inputs import read_options
-    from hdrl.setting import find_setting
-
-    options = read_options(options_file, setting=setting)
-    try:
-        find_setting(options.setting_name, options.folder).policies.read(agent)
-    except HdrlError:
-        return None
-    return f"agent.{options.policy_key}"
+        ) from None
+    return [*classic, f"agent.{options.policy_key}={json.dumps(agent)}"]

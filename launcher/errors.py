@@ -84,11 +84,6 @@ class CleanErrors(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.
 
-        Parameters
-        ----------
-        ctx
-            The context of click.
-
         Raises
         ------
         OneLine

@@ -263,8 +263,15 @@ def _show(result: RunResult, setting: Setting) -> None:
         )
         console.print(Text(f"model in {training.model}"), soft_wrap=True)
     if first.n_dropped:
-        console.print(f"{first.n_dropped:,} jobs of the workload were left out, see provenance.json")
+        console.print(Text(left_out(first.dropped)), soft_wrap=True)
     console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+
+
+def left_out(dropped: Mapping[str, int]) -> str:
+    """Say how many jobs were left out, and why."""
+    n_dropped = sum(dropped.values())
+    many = f"{n_dropped:,} jobs of the workload were" if n_dropped > 1 else "one job of the workload was"
+    return f"{many} left out: {', '.join(f'{reason} ({count:,})' for reason, count in dropped.items())}"
 
 
 def _number(value: float) -> str:

@@ -52,13 +52,7 @@ class LazyGroup(CleanErrors, click.Group):
     """A group that imports a command when it is called, so that help is quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands.
-
-        Parameters
-        ----------
-        ctx
-            The context of click.
-        """
+        """Return the names of the commands."""
         del ctx
         return list(COMMANDS)
 

@@ -1,6 +1,6 @@
 """What tests of several areas share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,17 @@ SWF = """\
 2 5 0 20 1 -1 -1 1 30 -1 1 1 1 1 1 -1 -1 -1
 3 6 0 30 4 -1 -1 4 40 -1 1 1 1 1 1 -1 -1 -1
 """
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread: small tensors are faster so, above all where other programs run."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -239,12 +239,6 @@ class NearestLegal(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         gymnasium.Wrapper.__init__(self, env)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Carry out an action: see `gymnasium.Env.step`.
-
-        Parameters
-        ----------
-        action
-            Any action.
-        """
+        """Carry out an action: see `gymnasium.Env.step`."""
         masks = self.env.get_wrapper_attr("action_masks")().reshape(1, -1)
         return self.env.step(nearest_legal(np.asarray(action).reshape(1), masks)[0])

@@ -204,13 +204,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         return self._shown(self._observations), *told, info
 
     def legal_actions(self, row: int) -> NDArray[np.int8]:
-        """Return the mask of a row, as the array itself, which is kept up to date: it must not be written to.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return the mask of a row, as the array itself, which is kept up to date: it must not be written to."""
         return np.asarray(self._masks[row])
 
     def action_masks(self) -> BoolArray:
@@ -218,13 +212,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         return np.not_equal(self._masks, 0)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads.
-
-        Parameters
-        ----------
-        **kwargs
-            Not used.
-        """
+        """End the threads."""
         del kwargs
         if self._helpers is not None:
             self._helpers.close()

@@ -75,11 +75,6 @@ class RowLayout:
     def action(self, name: str) -> int:
         """Return the number of an extra action.
 
-        Parameters
-        ----------
-        name
-            Its name.
-
         Raises
         ------
         OptionsError

@@ -87,13 +87,7 @@ class NativeVecEnv(VecEnv):
         return [int(index) for index in self._get_indices(indices)]
 
     def has_attr(self, attr_name: str) -> bool:
-        """Tell whether the batch has an attribute.
-
-        Parameters
-        ----------
-        attr_name
-            Its name.
-        """
+        """Tell whether the batch has an attribute."""
         return hasattr(self.env, attr_name)
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
@@ -110,11 +104,6 @@ class NativeVecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
         """Refuse to set an attribute: the rows of a batch have none of their own.
-
-        Parameters
-        ----------
-        attr_name, value, indices
-            Not used.
 
         Raises
         ------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -19,10 +19,15 @@ from hdrl.errors import OptionsError
 class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
     """One environment: a batch of one row.
 
+    A subclass says as ``batch_class`` what its batches are; it then takes their arguments, except ``num_envs``,
+    ``autoreset_mode`` and ``n_threads``.
+
     Parameters
     ----------
     batch
-        A batch of one row without autoreset.
+        A batch of one row without autoreset; ``None``: one of ``batch_class``.
+    **arguments
+        What that is made of.
 
     Attributes
     ----------
@@ -31,8 +36,11 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+    batch_class: ClassVar[Callable[..., NativeVectorEnv]]
 
-    def __init__(self, batch: NativeVectorEnv) -> None:
+    def __init__(self, batch: NativeVectorEnv | None = None, /, **arguments: Any) -> None:
+        if batch is None:
+            batch = type(self).batch_class(1, autoreset_mode=AutoresetMode.DISABLED, **arguments)
         if batch.num_envs != 1 or batch.autoreset_mode is not AutoresetMode.DISABLED:
             raise OptionsError("a single environment needs a batch of one row without autoreset")
         self.batch = batch
@@ -89,6 +97,10 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
     def _masks(self, info: Info) -> Info:
         """Return the masks of the only row."""
         return {name: info[name][0] for name in self.batch.mask_names}
+
+    def trace(self) -> Any:
+        """Return what has happened in the last episode: see ``trace`` of the batch."""
+        return self.batch.trace()  # type: ignore[attr-defined]  # settings' batches have it, others need not
 
     def action_masks(self) -> BoolArray:
         """Return which actions are legal now, shape ``(n_actions,)``; the way of sb3-contrib."""

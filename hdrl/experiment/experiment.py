@@ -6,6 +6,7 @@ import math
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +39,8 @@ class SingleRun:
         Its seed.
     policy
         Name of the policy, or of the agent file.
-    n_jobs, n_dropped
-        Jobs that were simulated, and rows of the workload that were left out.
+    n_jobs, dropped
+        Jobs that were simulated, and how many rows of the workload were left out, by reason.
     metrics
         Metrics by name; NaN where one has no value.
     simulation_s
@@ -50,9 +51,14 @@ class SingleRun:
     seed: int
     policy: str
     n_jobs: int
-    n_dropped: int
+    dropped: Mapping[str, int]
     metrics: dict[str, float]
     simulation_s: float
+
+    @property
+    def n_dropped(self) -> int:
+        """How many rows of the workload were left out."""
+        return sum(self.dropped.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +158,6 @@ def run_experiment(
 def check_experiment(options: OptionsFile) -> OptionsFile:
     """Read everything that an experiment needs, and refuse what `run_experiment` would, but run and write nothing.
 
-    Parameters
-    ----------
-    options
-        The options.
-
     Returns
     -------
     OptionsFile
@@ -210,8 +211,7 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> S
         wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
         write_json(folder / "timing.json", clock.laps | wall_clock)
     policy = agent.policy if isinstance(agent.policy, str) else agent.name
-    n_dropped = sum(load.n_dropped.values())
-    return SingleRun(out, options.seed, policy, trace.load.n_items, n_dropped, metrics, simulation_s)
+    return SingleRun(out, options.seed, policy, trace.load.n_items, dict(load.n_dropped), metrics, simulation_s)
 
 
 def _train(
@@ -248,8 +248,8 @@ def _train(
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
     training.write_manifest(is_final=True)
-    n_dropped = sum(training.world.load.n_dropped.values())
-    run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, n_dropped, metrics, train_s)
+    dropped = dict(training.world.load.n_dropped)
+    run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, dropped, metrics, train_s)
     return RunResult(out, (run,), trained)
 
 

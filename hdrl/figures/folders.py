@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import ReadError
 from hdrl.files import read_json
 
-OPTIONS_FILE, PROVENANCE_FILE = "options.resolved.json", "provenance.json"
+OPTIONS_FILE, PROVENANCE_FILE, NUMBERS_FILE = "options.resolved.json", "provenance.json", "metrics.json"
 
 
 def run_folders(folder: str | Path, main_file: str) -> list[Path]:
@@ -40,13 +41,7 @@ def run_folders(folder: str | Path, main_file: str) -> list[Path]:
 
 
 def distinct_names(folders: Sequence[Path]) -> list[str]:
-    """Return a short name per folder: as many last parts of the paths as it takes to tell them apart.
-
-    Parameters
-    ----------
-    folders
-        The folders.
-    """
+    """Return a short name per folder: as many last parts of the paths as it takes to tell them apart."""
     parts = [folder.resolve().parts for folder in folders]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(part[-depth:]) for part in parts]
@@ -57,11 +52,6 @@ def distinct_names(folders: Sequence[Path]) -> list[str]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file; an empty one if there is no such file.
-
-    Parameters
-    ----------
-    path
-        The file.
 
     Raises
     ------
@@ -74,3 +64,21 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ReadError(path, "must be a JSON object")
     return value
+
+
+def read_numbers(folder: Path) -> dict[str, float]:
+    """Return the metrics of a run by name, NaN where there is no number; none if it has no file of them.
+
+    Raises
+    ------
+    ReadError
+        If the file is damaged.
+    """
+    told = read_object(folder / NUMBERS_FILE)
+    return {key: math.nan if value is None else float(value) for key, value in told.items()}
+
+
+def block_of(provenance: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a block of the provenance of a run; an empty one if it has none."""
+    block = provenance.get(name)
+    return block if isinstance(block, Mapping) else {}

@@ -42,11 +42,6 @@ def losses(folders: object, ax: Axes | None = None, *, places: Sequence[int] | N
         Where to draw; a new figure by default.
     places
         Positions of the trainings among all, for their colours.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return learning_curves(folders, LOSSES, ("Loss", "update", "loss"), ax=ax, places=places)
 
@@ -58,11 +53,6 @@ def rewards(folders: object, ax: Axes | None = None, *, places: Sequence[int] | 
     ----------
     folders, ax, places
         As in `losses`.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return learning_curves(folders, REWARDS, ("Reward", "episode", "sum of rewards"), ax=ax, places=places)
 

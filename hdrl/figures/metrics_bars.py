@@ -23,11 +23,6 @@ def metrics_bars(values: Mapping[str, Mapping[str, float]], metrics: Mapping[str
         For each run by name its metrics by name.
     metrics
         Which metrics, with what they mean.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     n_columns = min(4, len(metrics))
     n_rows = math.ceil(len(metrics) / n_columns)

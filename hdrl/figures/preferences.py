@@ -37,11 +37,6 @@ def action_preferences(
     names_of
         Returns the names of the actions of a training whose files do not hold them; numbers by default.
 
-    Returns
-    -------
-    Figure
-        The figure.
-
     Raises
     ------
     OptionsError

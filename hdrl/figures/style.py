@@ -91,13 +91,7 @@ def canvas(
 
 
 def tidy(ax: Axes) -> None:
-    """Leave of the frame and the grid only what helps to read.
-
-    Parameters
-    ----------
-    ax
-        The axes.
-    """
+    """Leave of the frame and the grid only what helps to read."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -160,13 +154,7 @@ def shortened(text: str, length: int = MAX_LABEL) -> str:
 
 
 def verbatim(text: str) -> str:
-    """Return a text that matplotlib shows as it is, though it may hold dollar signs.
-
-    Parameters
-    ----------
-    text
-        The text.
-    """
+    """Return a text that matplotlib shows as it is, though it may hold dollar signs."""
     return text.replace("$", r"\$")
 
 
@@ -297,48 +285,25 @@ def time_axis(ax: Axes, runs: Sequence[Drawn]) -> float:
 
 
 def common_span(runs: Sequence[Drawn]) -> tuple[float, float]:
-    """Return first and last date of all runs.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    """
+    """Return first and last date of all runs."""
     spans = [run.span_s for run in runs]
     return min(span[0] for span in spans), max(span[1] for span in spans)
 
 
 def whole_numbers(axis: Axis) -> None:
-    """Label an axis with whole numbers only.
-
-    Parameters
-    ----------
-    axis
-        The axis.
-    """
+    """Label an axis with whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins="auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
 def plain_numbers(axis: Axis) -> None:
-    """Label an axis, logarithmic or not, with 1, 10, 1,000 and so on.
-
-    Parameters
-    ----------
-    axis
-        The axis.
-    """
+    """Label an axis, logarithmic or not, with 1, 10, 1,000 and so on."""
     axis.set_major_formatter(lambda value, _: axis_number(value))
 
 
 def check_format(path: Path) -> str:
     """Return the format that the name of a file asks for.
-
-    Parameters
-    ----------
-    path
-        The file.
 
     Raises
     ------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, block_of, read_numbers, read_object
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.trace.files import read_tables
-
-NUMBERS_FILE = "metrics.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +68,18 @@ def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "j
     """
     tasks, stays, units = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    agent, platform, workload = (_block(provenance, part) for part in ("agent", "platform", "workload"))
+    agent, platform, workload = (block_of(provenance, part) for part in ("agent", "platform", "workload"))
     sizes = {key.removeprefix("n_"): value for key, value in platform.items() if key.startswith("n_")}
     n_units = int(next(iter(sizes.values()), np.max(units, initial=-1) + 1))
     policy = agent.get("policy") or agent.get("name")
     data = TableRun(name or folder.name, policy, n_units, tasks, stays, units)
-    told = read_object(folder / NUMBERS_FILE)
     return Run(
         name=data.name,
         folder=folder,
         policy=policy,
         workload=workload.get("name"),
         platform=platform.get("name"),
-        metrics={key: math.nan if value is None else float(value) for key, value in told.items()},
+        metrics=read_numbers(folder),
         n_items=len(tasks),
         options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,
@@ -92,11 +88,6 @@ def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "j
         conditions={"platforms": platform.get("sha256"), "workloads": workload.get("sha256")},
         schedule=functools.partial(_schedule, data, item_word, unit_word),
     )
-
-
-def _block(provenance: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    block = provenance.get(name)
-    return block if isinstance(block, Mapping) else {}
 
 
 def _schedule(run: TableRun, item_word: str, unit_word: str) -> Schedule | None:
@@ -164,12 +155,8 @@ def busy_units(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int
 
     Parameters
     ----------
-    runs
-        The runs.
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
+    runs, ax, places
+        As in `queue_size`.
     """
     steps = [_busy(run) for run in runs]
     return over_time(runs, steps, title="Units in use", quantity="units in use", places=places, ax=ax)

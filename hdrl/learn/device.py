@@ -54,13 +54,7 @@ def find_device(name: str, where: str = "device") -> torch.device:
 
 
 def name_of(device: torch.device) -> str:
-    """Return what a device is called: its kind, and for CUDA the model.
-
-    Parameters
-    ----------
-    device
-        The device.
-    """
+    """Return what a device is called: its kind, and for CUDA the model."""
     return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
 
 

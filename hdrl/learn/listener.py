@@ -65,11 +65,6 @@ def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | No
 def unheard(agent: Agent) -> Iterator[None]:
     """Let nobody listen to an agent for a while.
 
-    Parameters
-    ----------
-    agent
-        The agent.
-
     Yields
     ------
     None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +64,73 @@ class Imitation:
     adversary: Adversary | None = None
 
 
-class Trainer:
+class TrainingLoop(abc.ABC):
+    """What all trainers do alike: iterate until enough is done, or somebody says stop.
+
+    Attributes
+    ----------
+    n_threads
+        Threads of torch while training; ``None``: as many as it has.
+    n_iterations, n_steps
+        Done so far, also before an interruption.
+    """
+
+    n_threads: int | None = None
+    n_iterations = 0
+    n_steps = 0
+    _is_stopping = False
+
+    def run(
+        self,
+        n_iterations: int | None = None,
+        *,
+        n_steps: int | None = None,
+        on_iteration: Callable[[Iteration], object] | None = None,
+    ) -> None:
+        """Train until a number of iterations, or of environment steps, is reached; what was done before counts.
+
+        Parameters
+        ----------
+        n_iterations
+            Up to which iteration.
+        n_steps
+            Up to how many environment steps; the iteration in which they are reached is completed.
+        on_iteration
+            Called after each iteration; if it returns ``True``, training ends.
+
+        Raises
+        ------
+        ValueError
+            If neither is given.
+        AgentError
+            If the agent answers nonsense.
+        LearningError
+            If a loss is not finite.
+        """
+        if n_iterations is None and n_steps is None:
+            raise ValueError("n_iterations or n_steps must be given")
+        self._is_stopping = False
+        with torch_threads(self.n_threads):
+            while not self._is_stopping and not self._is_done(n_iterations, n_steps):
+                iteration = self._iterate()
+                if on_iteration is not None and on_iteration(iteration) is True:
+                    return
+
+    def stop(self) -> None:
+        """End `run` after the running iteration; may be called from a signal handler or another thread."""
+        self._is_stopping = True
+
+    def _is_done(self, n_iterations: int | None, n_steps: int | None) -> bool:
+        if n_iterations is not None and self.n_iterations >= n_iterations:
+            return True
+        return n_steps is not None and self.n_steps >= n_steps
+
+    @abc.abstractmethod
+    def _iterate(self) -> Iteration:
+        """Carry out one iteration."""
+
+
+class Trainer(TrainingLoop):
     """Trains an agent on a vector environment.
 
     Parameters
@@ -112,57 +179,14 @@ class Trainer:
         self.seed = seed
         self.n_threads = n_threads
         self.imitation = imitation
-        self.n_iterations = 0
-        self.n_steps = 0
         self.interaction = Interaction(envs)
         self.memory = checked_memory(agent, envs.num_envs)
         self._is_reset = False
         self._is_within = False
-        self._is_stopping = False
-
-    def run(
-        self,
-        n_iterations: int | None = None,
-        *,
-        n_steps: int | None = None,
-        on_iteration: Callable[[Iteration], object] | None = None,
-    ) -> None:
-        """Train until a number of iterations, or of environment steps, is reached; what was done before counts.
-
-        Parameters
-        ----------
-        n_iterations
-            Up to which iteration.
-        n_steps
-            Up to how many environment steps; the iteration in which they are reached is completed.
-        on_iteration
-            Called after each iteration; if it returns ``True``, training ends.
-
-        Raises
-        ------
-        ValueError
-            If neither is given.
-        AgentError
-            If the agent answers nonsense.
-        LearningError
-            If a loss is not finite.
-        """
-        if n_iterations is None and n_steps is None:
-            raise ValueError("n_iterations or n_steps must be given")
-        self._is_stopping = False
-        with torch_threads(self.n_threads):
-            while not self._is_stopping and not self._is_done(n_iterations, n_steps):
-                iteration = self._iterate()
-                if on_iteration is not None and on_iteration(iteration) is True:
-                    return
 
     def close(self) -> None:
         """Close the environments."""
         self.interaction.envs.close()
-
-    def stop(self) -> None:
-        """End `run` after the running iteration; may be called from a signal handler or another thread."""
-        self._is_stopping = True
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue as if nothing had happened: agent, memory, episodes, counters.
@@ -206,11 +230,6 @@ class Trainer:
             raise LearningError(f"the saved state has no {error.args[0]!r}") from None
         self._is_reset = episodes is not None and self.interaction.load_state_dict(episodes)
         self._is_within = False
-
-    def _is_done(self, n_iterations: int | None, n_steps: int | None) -> bool:
-        if n_iterations is not None and self.n_iterations >= n_iterations:
-            return True
-        return n_steps is not None and self.n_steps >= n_steps
 
     def _iterate(self) -> Iteration:
         self._is_within = True

@@ -155,11 +155,6 @@ def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:
 def task_metrics(trace: Trace) -> dict[str, float]:
     """Return every metric of `TASK_METRICS` for one simulation.
 
-    Parameters
-    ----------
-    trace
-        What happened.
-
     Returns
     -------
     dict[str, float]

@@ -1,11 +1,61 @@
-"""What all blocks of options have in common."""
+"""What all blocks and files of options have in common."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+from hdrl.files import expanded
 
 
 class Block(BaseModel):
     """A block of options: no unknown keys, no conversions between types, no NaN, no change once made."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class PlacedBlock(Block):
+    """What a file holds, and where it is.
+
+    Paths are as they were written; `path_of` resolves them.
+    """
+
+    _folder: Path = PrivateAttr(default=Path())
+    _where: str = PrivateAttr(default="options")
+
+    @property
+    def where(self) -> str:
+        """Name of the source for messages, usually the path of the file."""
+        return self._where
+
+    @property
+    def folder(self) -> Path:
+        """Folder that relative paths start from."""
+        return self._folder
+
+    def placed(self, where: str, folder: Path) -> Self:
+        """Return the same as read from somewhere.
+
+        Parameters
+        ----------
+        where
+            Name of the source for messages.
+        folder
+            Folder that relative paths start from.
+        """
+        copy = self.model_copy()
+        copy._where = where  # noqa: SLF001 (its own class)
+        copy._folder = folder  # noqa: SLF001
+        return copy
+
+    def path_of(self, text: str) -> Path:
+        """Return a path of the file, resolved against its folder.
+
+        Parameters
+        ----------
+        text
+            The path as written.
+        """
+        return self.folder / expanded(text)

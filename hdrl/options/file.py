@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from hdrl.errors import OptionsError
-from hdrl.files import expanded
-from hdrl.options.block import Block
+from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.learning import LearningOptions
 
 MAX_SEED = 2**32 - 1
@@ -46,7 +45,7 @@ class AgentBlock(Block):
     output_model: PathText | None = Field(default=None, description="Model file that a learning agent writes.")
 
 
-class OptionsFile(Block):
+class OptionsFile(PlacedBlock):
     """The options of one experiment; the same value gives the same results, byte by byte.
 
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them. A setting derives its
@@ -73,9 +72,6 @@ class OptionsFile(Block):
     other_names: ClassVar[Mapping[str, str]] = {}
     """What people call the keys, for suggestions."""
 
-    _folder: Path = PrivateAttr(default=Path())
-    _where: str = PrivateAttr(default="options")
-
     @classmethod
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Return what a file holds in the keys of this class, where it may be written for another system.
@@ -94,16 +90,6 @@ class OptionsFile(Block):
         """
         del folder
         return data
-
-    @property
-    def where(self) -> str:
-        """Name of the source for messages, usually the path of the options file."""
-        return self._where
-
-    @property
-    def folder(self) -> Path:
-        """Folder that relative paths start from."""
-        return self._folder
 
     @property
     def setting_name(self) -> str:
@@ -139,31 +125,6 @@ class OptionsFile(Block):
     def tests_by_drawing(self) -> bool:
         """Whether agents of HDeepRM's API draw their actions when they are tested, too."""
         return False
-
-    def placed(self, where: str, folder: Path) -> Self:
-        """Return the same options as read from somewhere.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-        folder
-            Folder that relative paths start from.
-        """
-        copy = self.model_copy()
-        copy._where = where  # noqa: SLF001 (its own class)
-        copy._folder = folder  # noqa: SLF001
-        return copy
-
-    def path_of(self, text: str) -> Path:
-        """Return a path of the file, resolved against the folder of the options file.
-
-        Parameters
-        ----------
-        text
-            The path as written.
-        """
-        return self.folder / expanded(text)
 
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be the name of something shipped.
@@ -316,13 +277,7 @@ class ExperimentOptions(OptionsFile):
         return self.agent.policy
 
     def unheard(self, n_items: int) -> str | None:
-        """Return in a sentence that there are fewer items than asked for, ``None`` if there are as many.
-
-        Parameters
-        ----------
-        n_items
-            How many the load has.
-        """
+        """Return in a sentence that there are fewer items than asked for, ``None`` if there are as many."""
         if self.nb_jobs is None or n_items >= self.nb_jobs:
             return None
         return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"

@@ -21,7 +21,7 @@ from pydantic import (
 
 from hdrl.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
-from hdrl.options.block import Block
+from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.file import PathText, Seed
 from hdrl.trace.model import Machine
 
@@ -91,7 +91,7 @@ class Windows(Block):
         return self
 
 
-class Sweep(Block):
+class Sweep(PlacedBlock):
     """A comparison: candidates x windows x seeds. The same value gives the same results, byte by byte.
 
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them. A setting derives its
@@ -144,7 +144,6 @@ class Sweep(Block):
     )
 
     _where: str = PrivateAttr(default="sweep")
-    _folder: Path = PrivateAttr(default=Path())
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -179,26 +178,6 @@ class Sweep(Block):
         """Name of the setting, or the path of the Python file that defines it."""
         raise NotImplementedError
 
-    @property
-    def where(self) -> str:
-        """Name of the source for messages."""
-        return self._where
-
-    @property
-    def folder(self) -> Path:
-        """Folder that relative paths start from."""
-        return self._folder
-
-    def path_of(self, text: str) -> Path:
-        """Return a path of the sweep, resolved against its folder.
-
-        Parameters
-        ----------
-        text
-            The path as written.
-        """
-        return self._folder / expanded(text)
-
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be a name.
 
@@ -210,21 +189,6 @@ class Sweep(Block):
         path = self.path_of(text)
         is_name = ":" in text or (len(Path(text).parts) == 1 and not Path(text).suffix)
         return text if is_name and not path.is_file() else path
-
-    def placed(self, where: str, folder: Path) -> Self:
-        """Return the same sweep as read from somewhere.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-        folder
-            Folder that relative paths start from.
-        """
-        copy = self.model_copy()
-        copy._where = where  # noqa: SLF001 (its own class)
-        copy._folder = folder  # noqa: SLF001
-        return copy
 
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
         """Return the sweep with the defaults filled in that depend on the setting and the machine.
@@ -284,18 +248,10 @@ def looks_like_file(text: str) -> bool:
 
 
 def from_here(key: str, value: Any) -> Any:
-    """Return a value from the command line that does not depend on the folder of a sweep file.
-
-    Parameters
-    ----------
-    key
-        The key.
-    value
-        Its value.
-    """
+    """Return a value from the command line that does not depend on the folder of a sweep file."""
     if key in ("platform", "baseline", "opponents", "setting"):
         return _relabelled(value, _from_here)
-    if key in ("workloads", "candidates"):
+    if key in ("workloads", "candidates") and isinstance(value, list):
         return [_relabelled(text, _from_here) for text in value]
     return value
 

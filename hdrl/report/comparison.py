@@ -97,23 +97,11 @@ class Compared:
         return [name for name in dict.fromkeys(row.workload for row in self.result.rows) if name != ALL]
 
     def less_is_better(self, metric: str) -> bool:
-        """Tell whether less of a metric is better.
-
-        Parameters
-        ----------
-        metric
-            The metric.
-        """
+        """Tell whether less of a metric is better."""
         return self.infos[metric].lower_is_better is not False
 
     def rows(self, metric: str, workload: str = ALL) -> list[SummaryRow]:
-        """Return the rows of one table from the best ratio to the worst, those without any last.
-
-        Parameters
-        ----------
-        metric, workload
-            Of what.
-        """
+        """Return the rows of one table from the best ratio to the worst, those without any last."""
         rows = [row for row in self.result.rows if row.metric == metric and row.workload == workload]
         sign = 1.0 if self.less_is_better(metric) else -1.0
         return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
@@ -166,13 +154,7 @@ class Compared:
 
 
 def is_comparison(folder: Path) -> bool:
-    """Tell whether a folder is one that ``hdrl compare`` finished.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    """
+    """Tell whether a folder is one that ``hdrl compare`` finished."""
     return (folder / SUMMARY_FILE).is_file()
 
 

@@ -54,13 +54,7 @@ GENERIC = {
 
 
 def figures_of(setting: Setting) -> Mapping[str, Figure]:
-    """Return the figures of a setting, and those that every setting has.
-
-    Parameters
-    ----------
-    setting
-        The setting.
-    """
+    """Return the figures of a setting, and those that every setting has."""
     own = setting.figures
     return {**own, **GENERIC, **own}  # a setting may better a generic figure
 
@@ -86,11 +80,6 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
         A name for each run; those of the folders by default.
     **choices
         What the figure lets choose (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
 
     Raises
     ------

@@ -53,11 +53,6 @@ def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = N
     of
         The metric; the one by which the comparison decides by default.
 
-    Returns
-    -------
-    Figure
-        The figure.
-
     Raises
     ------
     ReadError

@@ -39,13 +39,7 @@ def setting_of(folder: str | Path) -> Setting:
 
 
 def main_file(setting: Setting) -> str:
-    """Return the file without which a folder is no run of a setting.
-
-    Parameters
-    ----------
-    setting
-        The setting.
-    """
+    """Return the file without which a folder is no run of a setting."""
     return setting.files[0].names[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol, Self
 
@@ -213,3 +213,34 @@ class TaskTrace:
     signals: Mapping[str, Signal] = field(default_factory=dict)
     counts: Mapping[str, float] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive items.
+
+        Parameters
+        ----------
+        first, n_items
+            The first one, and how many.
+        """
+        last = first + n_items
+        stays = self.stays[(self.stays["task"] >= first) & (self.stays["task"] < last)].copy()
+        stays["task"] -= first
+        return replace(self, load=self.load.window(first, n_items), tasks=self.tasks[first:last], stays=stays)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeTrace(TaskTrace):
+    """A Trace that knows more of each task than all settings do: what was decided for it, and what came of that.
+
+    Attributes
+    ----------
+    outcomes
+        Of each task, array of a type of the setting.
+    """
+
+    outcomes: NDArray[np.void] = field(kw_only=True)
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive items, see `TaskTrace.part`."""
+        found = TaskTrace.part(self, first, n_items)  # no super(): a class with slots is made twice
+        return replace(found, outcomes=self.outcomes[first : first + n_items])

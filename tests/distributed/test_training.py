@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 from pydantic import ValidationError  # noqa: E402
 
 from hdrl.distributed.training.apex import epsilon_of  # noqa: E402
@@ -31,14 +33,6 @@ PAIRS = [("sync", name) for name in ("a2c", "ppo", "d3qn")] + [
     (scheme, "d3qn") for scheme in teams.SCHEMES if scheme != "sync"
 ]
 PAIRS += [(scheme, "rainbow") for scheme in ("sync", "gorila", "apex")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def weights(trainer) -> list:

@@ -155,6 +155,8 @@ def test_groups_and_patterns():
 def test_unknown_candidates():
     with pytest.raises(UnknownName, match="did you mean"):
         read_candidates(sweep(candidates=["fcsf+easy"]))
+    with pytest.raises(UnknownName, match="did you mean 'heuristics'"):
+        read_candidates(sweep(candidates=["heuristic"]))
     with pytest.raises(OptionsError, match=r"sweep.json: no policy fits 'zz\*'"):
         read_candidates(sweep(candidates=["zz*"]))
     with pytest.raises(ReadError, match=r"nobody\.py: No such file"):
@@ -380,6 +382,9 @@ def test_a_verdict():
     assert failed == (
         "mine cannot be compared with base by its mean bounded slowdown over 8 windows; "
         "but it left 100 of 800 jobs unrun."
+    )
+    assert sentence(measured(base=BASE * 0, mine=BASE)).endswith(
+        "over 8 windows: ratios need numbers above 0 on both sides, see the means."
     )
 
 

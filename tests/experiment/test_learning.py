@@ -14,6 +14,8 @@ from gymnasium.spaces import Box, Discrete
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 from hdrl.errors import OptionsError, OutputError, ReadError  # noqa: E402
 from hdrl.experiment import Progress, resumed_options, run_experiment  # noqa: E402
@@ -33,14 +35,6 @@ SETTINGS = {"ppo": {"n_steps": 4}, "d3qn": REPLAY, "rainbow": REPLAY, "sac": REP
 """Settings of algorithms that would otherwise do too much in a test."""
 
 train, refused = worlds.train, worlds.refused
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def stops_after(n: int) -> Progress:

@@ -1,13 +1,14 @@
 """What is told of mistakes in trainings: options, agents that answer nonsense, numbers that are none."""
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 from hdrl.agents.reinforce import Reinforce  # noqa: E402
@@ -18,14 +19,6 @@ worlds: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(worlds)
 
 train, refused = worlds.train, worlds.refused
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_mistakes_write_nothing(tmp_path: Path):

@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 import hdrl  # noqa: E402
@@ -27,14 +28,6 @@ worlds: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(worlds)
 
 train, refused = worlds.train, worlds.refused
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_a_model_file_is_all_that_using_it_needs(tmp_path: Path):

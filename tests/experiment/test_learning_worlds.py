@@ -1,12 +1,13 @@
 """Agents find the best pair in two small worlds where it is known: slow and frugal cores, and processors to share."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 import hdrl  # noqa: E402
 from hdrl.experiment import run_experiment  # noqa: E402
@@ -31,14 +32,6 @@ ALGORITHMS: dict[str, tuple[int, dict[str, Any]]] = {
     "d3qn": (60, {"lr": 0.005, "epsilon_steps": 800, **REPLAY}),
 }
 """Iterations and settings."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -334,6 +334,19 @@ def test_default_folder_names_time_and_options():
     assert default_folder("0123456789abcdef", datetime(2026, 1, 2, 3, 4, 5)) == Path("runs/20260102-030405-01234567")
 
 
+def test_what_killed_runs_left_that_nobody_named_goes_with_the_next_one(tmp_path: Path) -> None:
+    """Their names hold the time, so that no other run has the same one."""
+    names = (".20260102-030405-01234567.a1b2c3d4", ".20260102-030405-paired-eval.a1b2c3d4", ".2-3-4.a1b2c3d4")
+    for name in names:
+        (tmp_path / name).mkdir()
+    with new_folder(tmp_path / default_folder("f" * 64, datetime(2026, 1, 2, 3, 4, 6)).name) as running:
+        assert not (tmp_path / names[0]).exists()
+        with new_folder(tmp_path / default_folder("e" * 64, datetime(2026, 1, 2, 3, 4, 7)).name):
+            assert running.is_dir()
+    with new_folder(tmp_path / "named"):
+        assert all((tmp_path / name).is_dir() for name in names[1:])
+
+
 def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
     left = tmp_path / ".out.a1b2c3d4"
     other = tmp_path / ".other.a1b2c3d4"

@@ -138,6 +138,7 @@ def test_many_rows_are_cut(folder: Path):
         ),
         ("fcfs -p homogeneous:16 -w log.swf --metrics slow", "compare: no metric 'slow'"),
         ("fcfs -p homogeneous:16 -w log.swf --set seed", "--set seed: expected KEY=VALUE"),
+        ("fcfs -p homogeneous:16 -w log.swf --set candidates=sjf", "compare: candidates is 'sjf', expected a list"),
         ("fcfs -p homogeneous:16 -w log.swf --set sed=1", "compare: the file has no key 'sed'; did you mean 'seed'?"),
         (
             "fcfs -p homogeneous:16 -w log.swf --set seed=1 --set seed.x=2",

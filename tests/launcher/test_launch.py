@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.launcher.launch import end_quickly, launch
+from hdrl.launcher.launch import end_quickly, launch, left_out
 from hdrl.launcher.main import COMMANDS, cli
 
 SMALL_JOBS = Path(__file__).parents[2] / "workloads" / "learning.json"
@@ -129,6 +129,7 @@ def test_mistakes_are_one_line(small_world: Path, stand_in, agent_file: Path, tm
     out = ("--out", tmp_path / "out")
     assert refused("none.json", *out) == "none.json: no such file"
     assert refused("clasic", small_world, *out).endswith("built-in agent; did you mean 'classic'?")
+    assert refused("fcsf+easy", small_world, *out).endswith("built-in agent; did you mean 'fcfs+easy'?")
     assert "the agent is given twice" in refused("classic", small_world, "-a", agent_file, *out)
     assert "expected [AGENT] OPTIONS" in refused("a.py", "b.json", "c.json", *out)
     assert "no such file" in refused("none.py", small_world, *out)
@@ -263,3 +264,10 @@ def test_the_simulator_on_the_command_line(small_world: Path, stand_in, tmp_path
     assert json.loads((tmp_path / "out" / "options.resolved.json").read_text())["simulator"] == "exact"
     told = refused(small_world, "--simulator", "exakt", "--out", tmp_path / "other")
     assert told == "--set: simulator is 'exakt'; did you mean 'exact'?"
+
+
+def test_jobs_that_were_left_out_are_told_with_the_reasons():
+    assert left_out({"jobs that take no time": 1}) == (
+        "one job of the workload was left out: jobs that take no time (1)"
+    )
+    assert left_out({"a": 1200, "b": 3}) == "1,203 jobs of the workload were left out: a (1,200), b (3)"

@@ -55,7 +55,9 @@ def test_a_simulator_of_a_user_is_an_option_and_simulates(registered: Any):
 def test_a_contention_model_of_a_user_is_an_option_of_runs_and_comparisons(registered: Any):
     sweep = {"platform": "gaia", "workloads": ["w.swf"], "candidates": ["fcfs"], "contention": "halved"}
     for model, data in ((Options, LEAST | {"contention": "halved"}), (BatchSweep, sweep)):
-        with pytest.raises(OptionsError, match="contention is 'halved'; known: modelV1, none, proportional, step"):
+        with pytest.raises(
+            OptionsError, match="contention is 'halved'; known: modelV1, modelV2, none, proportional, step"
+        ):
             validated(model, data, "file")
     registered(CONTENTION_MODELS, "halved", ContentionModel("halved", (0.5,)))
     for model, data in ((Options, LEAST | {"contention": "halved"}), (BatchSweep, sweep)):
@@ -66,6 +68,7 @@ def test_a_contention_model_of_a_user_is_an_option_of_runs_and_comparisons(regis
         "proportional",
         "none",
         "modelV1",
+        "modelV2",
         "halved",
     ]
 

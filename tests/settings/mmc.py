@@ -14,14 +14,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName, WorkloadError
-from hdrl.figures.tables import TABLE_FIGURES, read_table_run
 from hdrl.hashing import sha256_of
-from hdrl.metrics import TASK_METRICS, UNRUN, task_metrics
+from hdrl.metrics import UNRUN, task_metrics
 from hdrl.options import ExperimentOptions
 from hdrl.options.sweep import SettingSweep
 from hdrl.seeding import stream
-from hdrl.setting import PlainEnvironment, PlainPolicies
-from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace, TraceFile, write_tables
+from hdrl.setting import PlainEnvironment, PlainPolicies, PlainSetting
+from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 
 MAX_ROWS = 8
 """How many waiting jobs an agent sees."""
@@ -220,23 +219,15 @@ class MmcSweep(SettingSweep):
     """Nothing besides what all have."""
 
 
-class Mmc:
+class Mmc(PlainSetting):
     """See `hdrl.setting.Setting`."""
 
-    name, title, generator = "mmc", "an M/M/c queue", "poisson"
+    name, title, generator, unit_word = "mmc", "an M/M/c queue", "poisson", "server"
     Options, Sweep = MmcOptions, MmcSweep
-    policies, metrics, unrun = Policies(), TASK_METRICS, UNRUN
+    policies = Policies()
     environments: Mapping[str, Any] = {"picks": PicksSpec()}
     default_metrics = ("mean_wait_s", "max_wait_s", "utilization")
-    headline_metrics = ("n_finished", "mean_wait_s", "max_wait_s", "utilization")
     shown_metrics = ("n_jobs", "mean_wait_s", "utilization", *UNRUN)
-    files = (TraceFile(("tasks.csv", "stays.csv"), write_tables, "tasks and their stays"),)
-
-    figures = TABLE_FIGURES
-    protocols: Mapping[str, Any] = {}
-
-    def read(self, folder: Any, name: str | None = None) -> Any:
-        return read_table_run(folder, name, unit_word="server")
 
     def machine(self, options: Any) -> Servers:
         kind, _, number = options.platform.partition(":")
@@ -257,9 +248,6 @@ class Mmc:
         span_s = float(load.release_s[-1] - load.release_s[0])
         return float(load.service_s.sum()) / (span_s * machine.n_units) if span_s else None
 
-    def warm_up(self, policies: Any, message: Any) -> None:
-        return None
-
     def simulate(self, machine: Any, load: Any, policy: Any, *, seed: int, **more: Any) -> TaskTrace:
         choose, play = POLICIES.get(policy, policy) if isinstance(policy, str) else policy, decisions(machine, load)
         try:
@@ -269,21 +257,6 @@ class Mmc:
         except StopIteration as end:
             trace: TaskTrace = end.value
             return trace
-
-    def measure(self, trace: Any) -> dict[str, float]:
-        return task_metrics(trace)
-
-    def counted(self, trace: TaskTrace, first: int, n_items: int) -> TaskTrace:
-        last = first + n_items
-        stays = trace.stays[(trace.stays["task"] >= first) & (trace.stays["task"] < last)].copy()
-        stays["task"] -= first
-        return dataclasses.replace(trace, tasks=trace.tasks[first:last], stays=stays)
-
-    def exact_estimates(self, sweep: Any, loads: Any) -> list[str]:
-        return []
-
-    def cautions(self, sweep: Any, machine: Any, loads: Any) -> list[tuple[str, str]]:
-        return []
 
 
 def _queue(options: Any, text: str, machine: Servers) -> Queue:

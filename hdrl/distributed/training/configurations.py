@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from hdrl.learn.agent import Agent
 from hdrl.learn.config import Config
 from hdrl.learn.interaction import Interaction
 from hdrl.learn.library import Point, Specialist, nearest
-from hdrl.learn.train import Iteration
+from hdrl.learn.train import Iteration, TrainingLoop
 from hdrl.options.distributed import DistributedOptions
 from hdrl.seeding import seed_sequence
 
@@ -89,7 +89,7 @@ class _Lane:
 _SAVED = tuple(one.name for one in fields(_Lane) if one.name not in ("number", "first", "end", "trainer"))
 
 
-class ConfigurationTrainer:
+class ConfigurationTrainer(TrainingLoop):
     """Trains an agent for each configuration of a load; to whoever trains it is what `DistributedTrainer` is.
 
     Parameters
@@ -139,7 +139,6 @@ class ConfigurationTrainer:
         where: str = "options",
     ) -> None:
         self.agent, self.seed = agent, seed
-        self.n_iterations = self.n_steps = 0
         self._make_envs, self._points = make_envs, list(points)
         self._options, self._on, self._where = options, on, where
         self._is_alone = options.allotment == "configurations"
@@ -151,7 +150,6 @@ class ConfigurationTrainer:
         cuts = [len(points) * number // n_lanes for number in range(n_lanes + 1)]
         self._lanes = [_Lane(number, cuts[number], cuts[number + 1]) for number in range(n_lanes)]
         self._learned: dict[int, dict[str, Any]] = {}
-        self._is_stopping = False
         self._place: contextlib.ExitStack | None = None
         self._trainer_of(self._lanes[0]).close()  # what cannot be trained is refused before anything is written
         self.interaction = Interaction(make_envs(self._n_envs))
@@ -190,47 +188,12 @@ class ConfigurationTrainer:
 
     # ------------------------------------------------------------------ what a training loop asks for
 
-    def run(
-        self,
-        n_iterations: int | None = None,
-        *,
-        n_steps: int | None = None,
-        on_iteration: Callable[[Iteration], object] | None = None,
-    ) -> None:
-        """Train until a number of iterations, or of environment steps, is reached; what was done before counts.
-
-        Parameters
-        ----------
-        n_iterations, n_steps, on_iteration
-            As in `hdrl.learn.train.Trainer.run`.
-
-        Raises
-        ------
-        ValueError
-            If neither is given.
-        LearningError
-            If a loss is not finite.
-        """
-        if n_iterations is None and n_steps is None:
-            raise ValueError("n_iterations or n_steps must be given")
-        self._is_stopping = False
+    def _begin(self) -> None:
         if self._first is None:  # until now the agent may have been given weights
             self._first = _modules(self.agent)
         if self._place is None:  # a cluster is started once, not anew for each visit
             self._place = contextlib.ExitStack()
             self._place.enter_context(crew_on(self._on, self._options.workers))
-        while not (
-            self._is_stopping
-            or (n_iterations is not None and self.n_iterations >= n_iterations)
-            or (n_steps is not None and self.n_steps >= n_steps)
-        ):
-            iteration = self._iterate()
-            if on_iteration is not None and on_iteration(iteration) is True:
-                return
-
-    def stop(self) -> None:
-        """End `run` after the running iteration; may be called from a signal handler or another thread."""
-        self._is_stopping = True
 
     def close(self) -> None:
         """End all workers and servers."""
@@ -294,6 +257,7 @@ class ConfigurationTrainer:
     # ------------------------------------------------------------------ one iteration
 
     def _iterate(self) -> Iteration:
+        self._begin()
         done = [self._next() for _ in self._lanes]
         self.n_iterations += 1
         self.n_steps += sum(one["n_steps"] for one in done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hdrl.distributed.tasks import check_place
@@ -19,15 +19,14 @@ from hdrl.errors import LearningError, OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_memory
 from hdrl.learn.interaction import Interaction
-from hdrl.learn.threads import torch_threads
-from hdrl.learn.train import Iteration
+from hdrl.learn.train import Iteration, TrainingLoop
 from hdrl.options.distributed import DistributedOptions
 
 MAX_DEATHS = 3
 """How often roles may die in one iteration before the training is given up."""
 
 
-class DistributedTrainer:
+class DistributedTrainer(TrainingLoop):
     """Trains an agent by several workers.
 
     Nothing is started before the first iteration: until then the agent may be given weights.
@@ -64,6 +63,8 @@ class DistributedTrainer:
         If the agent cannot learn together with others.
     """
 
+    n_threads = 1
+
     def __init__(
         self,
         agent: Agent,
@@ -80,8 +81,6 @@ class DistributedTrainer:
         _check_agent(agent, options)
         self.agent, self.seed = agent, seed
         self.options = _with_defaults(options)
-        self.n_iterations = 0
-        self.n_steps = 0
         self._on = on
         self._make_envs = make_envs
         self._n_each = shared_envs(n_envs, options.workers, where)
@@ -95,43 +94,8 @@ class DistributedTrainer:
         self._saved: Mapping[str, Any] | None = None
         self._company: Company | ApexCompany | None = None
         self._scheme: Scheme | Apex | None = None
-        self._is_stopping = False
         self._is_within = False
         self._open: Any = None
-
-    def run(
-        self,
-        n_iterations: int | None = None,
-        *,
-        n_steps: int | None = None,
-        on_iteration: Callable[[Iteration], object] | None = None,
-    ) -> None:
-        """Train until a number of iterations, or of environment steps, is reached; what was done before counts.
-
-        Parameters
-        ----------
-        n_iterations, n_steps, on_iteration
-            As in `hdrl.learn.train.Trainer.run`.
-
-        Raises
-        ------
-        ValueError
-            If neither is given.
-        LearningError
-            If a loss is not finite, or roles die again and again.
-        """
-        if n_iterations is None and n_steps is None:
-            raise ValueError("n_iterations or n_steps must be given")
-        self._is_stopping = False
-        with torch_threads(1):
-            while not self._is_stopping and not self._is_done(n_iterations, n_steps):
-                iteration = self._iterate()
-                if on_iteration is not None and on_iteration(iteration) is True:
-                    return
-
-    def stop(self) -> None:
-        """End `run` after the running iteration; may be called from a signal handler or another thread."""
-        self._is_stopping = True
 
     def close(self) -> None:
         """End all workers and servers."""
@@ -175,11 +139,6 @@ class DistributedTrainer:
         self._release()
 
     # ------------------------------------------------------------------ one iteration
-
-    def _is_done(self, n_iterations: int | None, n_steps: int | None) -> bool:
-        if n_iterations is not None and self.n_iterations >= n_iterations:
-            return True
-        return n_steps is not None and self.n_steps >= n_steps
 
     def _iterate(self) -> Iteration:
         self._is_within = True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, ReadError, suggest
+from hdrl.errors import OptionsError, ReadError, UnknownName, nearest, suggest
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.options.sweep import Sweep
 from hdrl.pyfiles import SUFFIX_MARKS
@@ -137,7 +137,13 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
         return [_policy(sweep, policies, name, name) for name in known[what]]
     if PATTERN & set(what):
         return [_policy(sweep, policies, name, name) for name in _matching(sweep, policies, what)]
-    name = policies.read(what)
+    try:
+        name = policies.read(what)
+    except UnknownName:
+        # It may have been meant as a group, of which settings' messages about policies know nothing.
+        if nearest(what, known) is None or nearest(what, policies.names()) is not None:
+            raise
+        raise UnknownName("policy, and no group of policies,", what, known) from None
     return [_policy(sweep, policies, name, name)]
 
 

@@ -100,11 +100,6 @@ def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
 def test_cases(sweep: Sweep, workloads: Sequence[Load]) -> list[Case]:
     """Return the cases that candidates are judged by.
 
-    Parameters
-    ----------
-    sweep, workloads
-        The sweep and its workloads.
-
     Raises
     ------
     OptionsError

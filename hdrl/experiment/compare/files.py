@@ -97,11 +97,6 @@ class Comparison:
 def read_comparison(folder: str | Path) -> Comparison:
     """Return a finished comparison from its folder.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-
     Raises
     ------
     ReadError
@@ -169,11 +164,6 @@ class _Summary(BaseModel):
 
 def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
     """Return what the metrics of a comparison mean, those of its setting.
-
-    Parameters
-    ----------
-    folder
-        Its folder.
 
     Raises
     ------

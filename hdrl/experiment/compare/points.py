@@ -95,13 +95,7 @@ class PointRunner:
         return results
 
     def describe(self, batch: Sequence[Point]) -> str:
-        """Return the name of a batch for messages.
-
-        Parameters
-        ----------
-        batch
-            The points.
-        """
+        """Return the name of a batch for messages."""
         first = batch[0]
         case, name = self.cases[first.case], self.candidates[first.candidate].name
         more = f" (or one of the {len(batch) - 1} points after it)" if len(batch) > 1 else ""

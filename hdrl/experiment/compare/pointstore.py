@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from typing import IO, Any
 
 from hdrl.errors import MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare.points import PointResult
-from hdrl.files import atomic_write, atomic_write_bytes, read_json
+from hdrl.files import atomic_table, atomic_write_bytes, read_json
 
 POINTS_FILE = "points.jsonl"
 PROVENANCE_FILE = "provenance.json"
@@ -197,13 +196,7 @@ def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str
 
 
 def finished_identity(folder: Path) -> Mapping[str, Any] | None:
-    """Return the identity of the finished comparison in a folder; ``None`` if it holds none.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    """
+    """Return the identity of the finished comparison in a folder; ``None`` if it holds none."""
     path = folder / PROVENANCE_FILE
     if not path.is_file() or (folder / POINTS_FILE).exists():
         return None
@@ -226,10 +219,9 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
         At least one row.
     """
     rows = list(rows)
-    with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(rows[0])
-        writer.writerows([_text(value) for value in row.values()] for row in rows)
+    with atomic_table(path, rows[0]) as write_row:
+        for row in rows:
+            write_row([_text(value) for value in row.values()])
 
 
 def _text(value: Any) -> str:

@@ -58,11 +58,6 @@ def training_shares(sweep: Sweep) -> tuple[float, float] | None:
 
     ``best`` means all before ``range``; ``best:0.1:0.6`` names the part.
 
-    Parameters
-    ----------
-    sweep
-        The sweep.
-
     Raises
     ------
     OptionsError

@@ -274,7 +274,9 @@ def verdict(row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1,
     windows = f"{row.n_windows} window{'s' if row.n_windows != 1 else ''}"
     seeds = f" and {row.n_seeds} seeds" if row.n_seeds > 1 else ""
     if math.isnan(row.ratio):
-        return f"{who} cannot be compared with {baseline} by its {words} over {windows}{_unrun_words(row)}."
+        told = math.isnan(row.mean) or row.n_unfinished > 0
+        why = _unrun_words(row) if told else ": ratios need numbers above 0 on both sides, see the means"
+        return f"{who} cannot be compared with {baseline} by its {words} over {windows}{why}."
     start = f"{who} has {_ratio_words(row, words, baseline)} over {windows}{seeds}"
     if math.isnan(row.ratio_low):
         return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."

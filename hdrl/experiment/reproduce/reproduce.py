@@ -19,7 +19,7 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
-from hdrl.files import atomic_write, read_json, read_text, write_json
+from hdrl.files import atomic_table, read_json, read_text, write_json
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, Machine, ReproduceProtocol, find_setting
@@ -365,11 +365,9 @@ def _numbers_of(comparison: Comparison) -> dict[Place, float]:
 
 
 def _write_differences(path: Path, found: Sequence[Difference]) -> None:
-    with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("row", "column", "reference", "found", "tolerance"))
+    with atomic_table(path, ("row", "column", "reference", "found", "tolerance")) as write_row:
         for one in found:
-            writer.writerow((one.row, one.column, _text(one.reference), _text(one.found), repr(one.tolerance)))
+            write_row((one.row, one.column, _text(one.reference), _text(one.found), repr(one.tolerance)))
 
 
 def _text(value: float | None) -> str:

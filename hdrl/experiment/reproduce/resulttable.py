@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hdrl.errors import ReadError
-from hdrl.files import atomic_write, read_text
+from hdrl.files import atomic_table, read_text
 
 COLUMNS = ("row", "column", "value", "tolerance")
 
@@ -100,11 +100,9 @@ def write_results(path: Path, results: Mapping[Place, float]) -> None:
     results
         The numbers by place; NaN where none exists.
     """
-    with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS[:3])
+    with atomic_table(path, COLUMNS[:3]) as write_row:
         for (row, column), value in results.items():
-            writer.writerow((row, column, "" if math.isnan(value) else repr(float(value))))
+            write_row((row, column, "" if math.isnan(value) else repr(float(value))))
 
 
 def differences(reference: Mapping[Place, Reference], found: Mapping[Place, float]) -> list[Difference]:

@@ -15,11 +15,6 @@ def run_seeds(options: OptionsFile) -> list[int]:
 
     A single run has the seed of the options. Of several, run ``i`` has the first 32 bits of the stream
     ``run/<i>``; where the seed repeats, as in HDeepRM, all have the same.
-
-    Parameters
-    ----------
-    options
-        The options.
     """
     if options.runs == 1 or options.repeats_seed:
         return [options.seed] * options.runs
@@ -30,11 +25,6 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
     """Return the options with all that they imply made explicit, so that equal experiments have equal options.
 
     The kind of agent, the policy of the classic agent by today's name, and no copy of the seed.
-
-    Parameters
-    ----------
-    options
-        The options.
 
     Raises
     ------
@@ -50,11 +40,6 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
 
 def choose_agent(options: OptionsFile) -> AgentChoice:
     """Return the agent that the options ask for.
-
-    Parameters
-    ----------
-    options
-        The options.
 
     Raises
     ------
@@ -94,13 +79,7 @@ def choose_agent(options: OptionsFile) -> AgentChoice:
 
 
 def may_learn(options: OptionsFile) -> bool:
-    """Tell whether the agent of options may be one that learns: a file decides itself.
-
-    Parameters
-    ----------
-    options
-        The options.
-    """
+    """Tell whether the agent of options may be one that learns: a file decides itself."""
     return options.agent_type == "LEARNING" or options.agent_options.file is not None
 
 

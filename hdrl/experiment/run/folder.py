@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import glob
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,11 @@ from pathlib import Path
 
 from hdrl.errors import OutputError
 from hdrl.experiment.run.manifest import write_manifest
+
+_DATED = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+"""The name of a run folder that nobody has named: `default_folder`."""
+
+_ANY_DATED = ".[0-9]*-[0-9]*-*.????????"
 
 
 def check_free(folder: Path) -> None:
@@ -109,9 +115,14 @@ def _lock(folder: Path) -> int:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what runs into the same folder left that were killed; those that go on hold a lock."""
-    for left in folder.parent.glob(f".{glob.escape(folder.name)}.????????"):
-        if left.is_dir() and not left.is_symlink():
+    """Remove what runs into the same folder left that were killed; those that go on hold a lock.
+
+    Those that nobody has named never run into the same folder again, so each removes what any of them left.
+    """
+    is_dated = _DATED.fullmatch(folder.name) is not None
+    for left in folder.parent.glob(_ANY_DATED if is_dated else f".{glob.escape(folder.name)}.????????"):
+        is_ours = not is_dated or _DATED.fullmatch(left.name[1:].rpartition(".")[0]) is not None
+        if is_ours and left.is_dir() and not left.is_symlink():
             lock = _lock(left)
             if lock >= 0:
                 shutil.rmtree(left, ignore_errors=True)

@@ -155,15 +155,7 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, se
 
 
 def write_sweep(folder: Path, sweep: Sweep) -> None:
-    """Write what a comparison was asked for into its folder: the same bytes wherever it lies, and where its files are.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    sweep
-        The sweep.
-    """
+    """Write into its folder what was compared, the same bytes wherever the folder lies, and where its files are."""
     data = {"folder": str(sweep.folder.absolute()), "sweep": sweep.model_dump(mode="json")}
     write_json(folder / RESUME_FILE, data)
     write_json(folder / SWEEP_FILE, sweep.portable())

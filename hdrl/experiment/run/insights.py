@@ -53,13 +53,7 @@ def insights(log_level: str, folder: Path) -> Iterator[None]:
 
 
 def tell_run(trace: Trace) -> None:
-    """Tell what happened in a run, in the order of time: arrivals, starts, ends.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Tell what happened in a run, in the order of time: arrivals, starts, ends."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     for date_s, _, level, text in sorted(_events(trace), key=lambda event: event[:2]):

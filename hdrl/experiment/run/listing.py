@@ -35,11 +35,6 @@ class Listed:
 def list_runs(folder: str | Path) -> list[Listed]:
     """Return what was run in a folder and the folders in it, the newest last.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-
     Raises
     ------
     ReadError

@@ -75,11 +75,6 @@ def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_fin
 def read_manifest(folder: Path) -> Manifest:
     """Return what a folder of results is made of.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-
     Raises
     ------
     ReadError

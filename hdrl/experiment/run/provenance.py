@@ -51,13 +51,7 @@ def without_places(value: object) -> Any:
 
 
 def inputs_of(machine: Machine, load: Load) -> dict[str, Any]:
-    """Return what was simulated on what, with hashes.
-
-    Parameters
-    ----------
-    machine, load
-        The machine and the load.
-    """
+    """Return what was simulated on what, with hashes."""
     return {
         "platform": {**machine.facts(), "sha256": machine.sha256()},
         "workload": {

@@ -144,11 +144,6 @@ class Environment:
 def environment_of(options: OptionsFile) -> Environment:
     """Return the environment that options ask for.
 
-    Parameters
-    ----------
-    options
-        The options.
-
     Raises
     ------
     OptionsError

@@ -133,11 +133,6 @@ class Model:
     def agent(self, envs: Any) -> Agent:
         """Return the agent, to decide in a batch of environments like that of its training.
 
-        Parameters
-        ----------
-        envs
-            The batch.
-
         Raises
         ------
         HdrlError

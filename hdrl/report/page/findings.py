@@ -77,13 +77,7 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
-    """Tell whether the runs differ in the policy and the seed only, as far as they say.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    """
+    """Tell whether the runs differ in the policy and the seed only, as far as they say."""
     return not _differences(runs)
 
 

@@ -10,7 +10,6 @@ from typing import Self
 from hdrl.figures.numbers import number_words
 
 WIDTH = 200
-HEIGHT = 22
 WIDEST = 1000.0
 """Ratios beyond this, and below its inverse, stand at the border of the scale."""
 

@@ -36,13 +36,7 @@ class Cell:
     drawing: Any = None
 
     def classes(self, column: Column) -> str:
-        """Return how it looks in a column, as classes of CSS.
-
-        Parameters
-        ----------
-        column
-            The column.
-        """
+        """Return how it looks in a column, as classes of CSS."""
         kinds = ["forest-cell" if column.scale is not None else "number" if column.is_number else "text"]
         if self.mark:
             kinds.append(f"is-{self.mark}")

@@ -45,13 +45,7 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
 
 
 def policy_of(run: Run) -> str:
-    """Return who decided in a run: its policy, or the name of its folder where that is unknown.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return who decided in a run: its policy, or the name of its folder where that is unknown."""
     return run.policy or run.folder.resolve().name
 
 

@@ -61,13 +61,7 @@ def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
 
 
 def origin_tables(runs: Sequence[Run]) -> list[Table]:
-    """Return the options that are not the same in all runs, and where the runs come from: seeds, hashes, versions.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    """
+    """Return the options that are not the same in all runs, and where the runs come from: seeds, hashes, versions."""
     columns = [Column(run.name, is_number=False) for run in runs]
     flat = [_flat(run.options) for run in runs]
     keys = sorted({key for options in flat for key in options})
@@ -98,13 +92,7 @@ def code_table(caption: str, pairs: Sequence[tuple[str, str]]) -> Table:
 
 
 def options_files(runs: Sequence[Run]) -> list[Files]:
-    """Return the resolved options of each run, to read, to save and to run again.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    """
+    """Return the resolved options of each run, to read, to save and to run again."""
     files = []
     for index, run in enumerate(runs):
         if run.options:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -13,18 +12,20 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
-from hdrl.envs.episodes import Part, Start, plan_episodes, window_of_row
+from hdrl.envs.episodes import Part, Start
 from hdrl.envs.hooks import BoolArray, FloatArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.adaptation.inputs import find_tables
 from hdrl.settings.adaptation.load import Jobs, check_device, jobs_of
 from hdrl.settings.adaptation.machine import Device, read_device
 from hdrl.settings.adaptation.models import N_IDS
-from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, AdaptationTrace, Job, outcome, trace_of
+from hdrl.settings.adaptation.simulation import OUTCOME_DTYPE, Job, outcome, trace_of
 from hdrl.settings.adaptation.table import Table, n_states
+from hdrl.trace.model import OutcomeTrace
 
 REWARDS = ("tangent", "accuracy")
 """``tangent``: 100 tan(pi/2 accuracy), that of ChamiLamelas' advisor; ``accuracy``: the accuracy."""
@@ -38,7 +39,7 @@ JOBS_WITHOUT_LOAD = 256
 Loads = Jobs | str | Path | Sequence["Jobs | str | Path"] | None
 
 
-class AdaptationVectorEnv(NativeVectorEnv):
+class AdaptationVectorEnv(Windowed, NativeVectorEnv):
     """A batch of devices on which networks are deepened while they train.
 
     **Description.** Jobs come one after the other. Each is a network, data and a budget of time; from some moment on it
@@ -90,8 +91,6 @@ class AdaptationVectorEnv(NativeVectorEnv):
     Version 0.
     """
 
-    _option_names: ClassVar[frozenset[str]] = frozenset()
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -117,13 +116,6 @@ class AdaptationVectorEnv(NativeVectorEnv):
         self.machine = _device(machine, self.loads[0])
         _check(self.loads, self.machine)
         self.reward, self.outcome = reward, outcome
-        self.plan = plan_episodes(
-            [one.n_items for one in self.loads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.loads],
-        )
         first = self.loads[0]
         self.n_steps = first.n_steps
         super().__init__(
@@ -134,11 +126,11 @@ class AdaptationVectorEnv(NativeVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
+        self._plan_windows(self.loads, n_jobs, start, part)
         tables = [table for one in self.loads for table in one.tables]
         self._seen = np.stack([_seen(table, max_layers) for table in tables])
         self._worth = _worth(tables, mean=outcome == "mean")
         self._offsets = np.cumsum([0] + [len(one.tables) for one in self.loads])
-        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         width = min(self.plan.max_jobs, max(one.n_items for one in self.loads))
         self._table = np.zeros((self.num_envs, width), dtype=np.int64)
         self._draw = np.zeros((self.num_envs, width), dtype=np.int64)
@@ -151,8 +143,7 @@ class AdaptationVectorEnv(NativeVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        window = self._next_window(row, episode, seed)
         load, part = self.loads[window.workload], slice(window.start, window.start + window.n_jobs)
         self._table[row, : window.n_jobs] = load.table[part] + self._offsets[window.workload]
         self._draw[row, : window.n_jobs] = load.draw[part]
@@ -212,7 +203,7 @@ class AdaptationVectorEnv(NativeVectorEnv):
         names = ("windows", "table", "draw", "sequence", "place", "validation")
         return {name: getattr(self, f"_{name}") for name in names}
 
-    def trace(self) -> AdaptationTrace:
+    def trace(self) -> OutcomeTrace:
         """Return what became of the jobs of the first row's episode, which must have ended.
 
         Raises
@@ -220,7 +211,7 @@ class AdaptationVectorEnv(NativeVectorEnv):
         OptionsError
             If it has had no episode.
         """
-        window = window_of_row(self._windows, 0)
+        window = self.window()
         load = self.loads[window.workload].window(window.start, window.n_jobs)
         outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
         for number in range(load.n_items):
@@ -230,22 +221,10 @@ class AdaptationVectorEnv(NativeVectorEnv):
 
 
 class AdaptationEnv(SingleEnv):
-    """One device: see `AdaptationVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `AdaptationVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One device: see `AdaptationVectorEnv`."""
 
     batch: AdaptationVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(AdaptationVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> AdaptationTrace:
-        """Return what became of the jobs of the episode: see `AdaptationVectorEnv.trace`."""
-        return self.batch.trace()
+    batch_class = AdaptationVectorEnv
 
 
 def loads_of(load: Loads) -> list[Jobs]:

@@ -14,39 +14,14 @@ class AdaptationSpec(PlainEnvironment):
     """Deepening jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Adaptation-v0"
-    given = frozenset(
-        ("machine", "load", "n_jobs", "start", "part", "num_envs", "autoreset_mode", "copy", "render_mode")
-    )
-
-    def places(self, machine: Device, load: Jobs, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated.
-
-        Parameters
-        ----------
-        machine, load, window
-            See `hdrl.setting.EnvironmentSpec.places`.
-        """
-        return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the validation accuracy, of which more is better.
-
-        Parameters
-        ----------
-        arguments
-            Not looked at.
-        """
+        """Return the validation accuracy, of which more is better."""
         del arguments
         return "mean_validation_accuracy", 1
 
     def player(self, machine: Device, load: Jobs, arguments: Mapping[str, Any], options: Any = None) -> Any:
-        """Return an environment in which a model decides about all jobs, each being one training.
-
-        Parameters
-        ----------
-        machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`.
-        """
+        """Return an environment in which a model decides about all jobs, each being one training."""
         del options
         from hdrl.settings.adaptation.env import AdaptationEnv
 

@@ -45,12 +45,8 @@ def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequenc
 
     Parameters
     ----------
-    runs
-        The runs.
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
+    runs, ax, places
+        As in `anytime`.
     """
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.4))
     names = sorted({name for run in runs for name in run.job_tables})
@@ -76,12 +72,8 @@ def ranks(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int
 
     Parameters
     ----------
-    runs
-        The runs.
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
+    runs, ax, places
+        As in `anytime`.
     """
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.2))
     for number, run in enumerate(runs):

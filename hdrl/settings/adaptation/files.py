@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from hdrl.errors import ReadError
 from hdrl.figures.figure import Run
 from hdrl.figures.tables import TableRun, read_table_run
-from hdrl.files import atomic_write, read_text
-from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE, AdaptationTrace
+from hdrl.files import atomic_table, read_table
+from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
+from hdrl.trace.model import OutcomeTrace
 
 JOBS_FILE = "adaptations.csv"
 SEQUENCES_FILE = "sequences.csv"
@@ -26,7 +26,7 @@ COLUMNS = ("job", "table", "draw", "sequence", "actions", *_NUMBERS)
 """Columns of the file; ``actions`` are a digit for each decision."""
 
 
-def write_adaptations(trace: AdaptationTrace, folder: Path) -> None:
+def write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
     """Write what was done to each job and what came of it.
 
     Parameters
@@ -37,22 +37,20 @@ def write_adaptations(trace: AdaptationTrace, folder: Path) -> None:
         The folder that gets ``adaptations.csv``.
     """
     load: Any = trace.load
-    with atomic_write(folder / JOBS_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(COLUMNS)
+    with atomic_table(folder / JOBS_FILE, COLUMNS) as write_row:
         for job, outcome in enumerate(trace.outcomes):
             table = load.tables[load.table[job]]
             sequence = int(outcome["sequence"])
             actions = "" if sequence == OTHER else "".join(map(str, table.actions(sequence)))
             numbers = [outcome[name].item() for name in _NUMBERS]
-            rows.writerow([job, table.name, int(load.draw[job]), sequence, actions, *numbers])
+            write_row([job, table.name, int(load.draw[job]), sequence, actions, *numbers])
 
 
 SEQUENCE_COLUMNS = ("table", "actions", "rank", "n_ties", "validation", "test", "test_std", "n_draws")
 """Columns of the file of sequences: means over the trainings of a table, and the standard deviation of one."""
 
 
-def write_sequences(trace: AdaptationTrace, folder: Path) -> None:
+def write_sequences(trace: OutcomeTrace, folder: Path) -> None:
     """Write what each sequence of each table is worth, the best one first.
 
     Parameters
@@ -63,9 +61,7 @@ def write_sequences(trace: AdaptationTrace, folder: Path) -> None:
         The folder that gets ``sequences.csv``.
     """
     load: Any = trace.load
-    with atomic_write(folder / SEQUENCES_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(SEQUENCE_COLUMNS)
+    with atomic_table(folder / SEQUENCES_FILE, SEQUENCE_COLUMNS) as write_row:
         for number in sorted(set(load.table.tolist())):
             table = load.tables[number]
             validation, std = table.expected_validation.tolist(), table.test.std(axis=1).tolist()
@@ -73,7 +69,7 @@ def write_sequences(trace: AdaptationTrace, folder: Path) -> None:
                 test = float(table.expected[sequence])
                 n_ties = int(np.count_nonzero(table.expected == test)) - 1
                 numbers = [table.rank(test), n_ties, validation[sequence], test, std[sequence], table.n_draws]
-                rows.writerow([table.name, "".join(map(str, table.actions(sequence))), *numbers])
+                write_row([table.name, "".join(map(str, table.actions(sequence))), *numbers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +127,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     """
     run = read_table_run(folder, name, unit_word="device")
     path = folder / JOBS_FILE
-    rows = _rows(path, COLUMNS)
+    rows = read_table(path, COLUMNS)
     try:
         values = [(int(row[3]), *map(float, row[5:])) for row in rows]
     except ValueError:
@@ -150,18 +146,11 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     return replace(run, data=more)
 
 
-def _rows(path: Path, columns: Sequence[str]) -> list[list[str]]:
-    header, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
-    if tuple(header) != tuple(columns) or any(len(row) != len(columns) for row in rows):
-        raise ReadError(path, f"is no table of {', '.join(columns)}")
-    return rows
-
-
 def _sequences(path: Path) -> dict[str, Sequences]:
     if not path.is_file():
         return {}
     by_table: dict[str, list[list[str]]] = {}
-    for row in _rows(path, SEQUENCE_COLUMNS):
+    for row in read_table(path, SEQUENCE_COLUMNS):
         by_table.setdefault(row[0], []).append(row)
     try:
         return {

@@ -181,11 +181,6 @@ def check_alike(name: str, tables: Sequence[Table]) -> None:
 def check_device(load: Jobs, device: Device) -> None:
     """Refuse jobs that were not measured on a device: nothing is known of other ones.
 
-    Parameters
-    ----------
-    load, device
-        The jobs and the device.
-
     Raises
     ------
     WorkloadError

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, count_states
-from hdrl.settings.adaptation.simulation import AdaptationTrace
+from hdrl.trace.model import OutcomeTrace
 
 _OF = "mean over jobs of "
 
@@ -51,14 +51,8 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 """Every metric that `compute_metrics` gives, in its order."""
 
 
-def compute_metrics(trace: AdaptationTrace) -> dict[str, float]:
-    """Return every metric of `METRICS`.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+def compute_metrics(trace: OutcomeTrace) -> dict[str, float]:
+    """Return every metric of `METRICS`."""
     tasks, outcomes = trace.tasks, trace.outcomes
     regret = outcomes["best"] - outcomes["expected"]
     budget_s = trace.tasks["requested_s"].mean()

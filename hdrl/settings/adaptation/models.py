@@ -124,11 +124,6 @@ def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer,
 
     The new block is an identity: a convolution or a linear layer with as many outputs as inputs, then normalisation
     and ReLU where the block has them. A block of several such layers gets one like its last.
-
-    Parameters
-    ----------
-    block
-        The block.
     """
     heart = max(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
     end = heart + 1
@@ -304,11 +299,6 @@ def layer_ids(layers: Sequence[Layer]) -> list[int]:
 
     An id stands for the kind of a layer and, roughly, its width: it doubles from one id to the next. So layers that no
     training has seen have ids, and no two kinds share one.
-
-    Parameters
-    ----------
-    layers
-        The layers.
     """
     return [_id(layer) for layer in layers]
 

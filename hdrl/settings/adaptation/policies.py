@@ -36,13 +36,7 @@ class Chooses:
         self._choose = choose
 
     def choose(self, job: Job) -> int | str:
-        """Return what to do with a job.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
+        """Return what to do with a job."""
         return self._choose(job)
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
@@ -73,13 +67,7 @@ class Bandit:
         self._sums: dict[int, NDArray[np.float64]] = {}
 
     def choose(self, job: Job) -> int:
-        """Return the arm with the largest index.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
+        """Return the arm with the largest index."""
         pulls = self._pulls.setdefault(job.kind, np.zeros(job.table.n_sequences))
         sums = self._sums.setdefault(job.kind, np.zeros(job.table.n_sequences))
         means = sums / np.maximum(pulls, 1.0)

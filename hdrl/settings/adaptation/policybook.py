@@ -68,22 +68,11 @@ class AdaptationPolicies(PlainPolicies):
         }
 
     def read(self, text: str) -> str:
-        """Return the name of a policy.
-
-        Parameters
-        ----------
-        text
-            As a user wrote it.
-        """
+        """Return the name of a policy."""
         return read_policy(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
         """Return the function ``advise`` of a user's file.
-
-        Parameters
-        ----------
-        module, path, suffix
-            See `hdrl.setting.PolicyBook.of_module`.
 
         Raises
         ------
@@ -98,21 +87,9 @@ class AdaptationPolicies(PlainPolicies):
         return Own(advise)
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether the results of a policy depend on the seed."""
         return policy in (*BANDITS, "random")
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy knows the table.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether a policy knows the table."""
         return bool(policy == "oracle")

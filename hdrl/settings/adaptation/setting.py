@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from hdrl.metrics.tasks import UNRUN
 from hdrl.seeding import stream
+from hdrl.setting import PlainSetting
 from hdrl.settings.adaptation.environments import AdaptationSpec
 from hdrl.settings.adaptation.figures import FIGURES
 from hdrl.settings.adaptation.files import FILES, read_run
@@ -23,13 +23,14 @@ from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 from hdrl.settings.adaptation.policies import make_advisor
 from hdrl.settings.adaptation.policybook import AdaptationPolicies, Own, Situation
 from hdrl.settings.adaptation.protocols import PROTOCOLS
-from hdrl.settings.adaptation.simulation import AdaptationTrace, Job, decide_step_by_step, simulate
+from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simulate
+from hdrl.trace.model import OutcomeTrace
 
 FEW_DRAWS = 10
 """Trainings of each sequence below which its mean says little."""
 
 
-class AdaptationSetting:
+class AdaptationSetting(PlainSetting):
     """See `hdrl.setting.Setting`."""
 
     name = "adaptation"
@@ -45,62 +46,31 @@ class AdaptationSetting:
         *("n_jobs", "mean_accuracy", "mean_expected_accuracy", "mean_regret", "last_regret", "mean_rank"),
         *("share_best", "mean_search_s", "relative_cost", "mean_n_deepened", "n_tied", *UNRUN),
     )
-    unrun: Sequence[str] = UNRUN
     files = FILES
     generator = "tables"
     figures = FIGURES
     protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
 
     def read(self, folder: Path, name: str | None = None) -> Any:
-        """Return what the files of a run hold.
-
-        Parameters
-        ----------
-        folder, name
-            A run folder, and what the run is called.
-        """
+        """Return what the files of a run hold."""
         return read_run(folder, name)
 
     def machine(self, options: AdaptationOptions | AdaptationSweep) -> Device:
-        """Read the device.
-
-        Parameters
-        ----------
-        options
-            Options or a sweep.
-        """
+        """Read the device."""
         return read_device(options.platform, f"{options.where}: platform")
 
     def load(self, options: AdaptationOptions, machine: Device) -> Jobs:
-        """Return the jobs of an experiment.
-
-        Parameters
-        ----------
-        options, machine
-            The options and the device.
-        """
+        """Return the jobs of an experiment."""
         return load_of(options, options.workload, machine)
 
     def loads(self, sweep: AdaptationSweep, machine: Device) -> list[Jobs]:
-        """Return the jobs of a comparison.
-
-        Parameters
-        ----------
-        sweep, machine
-            The sweep and the device.
-        """
+        """Return the jobs of a comparison."""
         return [load_of(sweep, text, machine) for text in sweep.workloads]
 
     def generate(
         self, sweep: AdaptationSweep, machine: Device, n_items: int, *, offered_load: float, seed: int
     ) -> Jobs:
-        """Return jobs of random shipped tables that come as a Poisson process; tables of other devices are left out.
-
-        Parameters
-        ----------
-        sweep, machine, n_items, offered_load, seed
-            See `hdrl.setting.Setting.generate`.
-        """
+        """Return jobs of random shipped tables that come as a Poisson process; tables of other devices are left out."""
         text = sweep.workloads[0] if sweep.workloads else self.generator
         tables = find_tables(text, sweep.path_of(text), sweep.where)
         load = poisson_jobs(f"{self.generator}@{offered_load:g}", tables, n_items, offered_load, seed)
@@ -108,25 +78,10 @@ class AdaptationSetting:
         return load
 
     def offered_load(self, machine: Device, load: Jobs) -> float | None:
-        """Return the budgets that arrive per time.
-
-        Parameters
-        ----------
-        machine, load
-            The device, which is not looked at, and the jobs.
-        """
+        """Return the budgets that arrive per time."""
         del machine
         span_s = float(load.release_s[-1] - load.release_s[0])
         return float(load.budgets_s[:-1].sum()) / span_s if span_s else None
-
-    def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
-        """Do nothing: nothing is compiled.
-
-        Parameters
-        ----------
-        policies, message
-            Not looked at.
-        """
 
     def simulate(
         self,
@@ -138,61 +93,18 @@ class AdaptationSetting:
         options: Any = None,
         progress: Callable[[int, int], None] | None = None,
         folder: Path | None = None,
-    ) -> AdaptationTrace:
-        """Run jobs as a policy says.
-
-        Parameters
-        ----------
-        machine, load, policy, seed, options, progress, folder
-            See `hdrl.setting.Setting.simulate`.
-        """
+    ) -> OutcomeTrace:
+        """Run jobs as a policy says."""
         del options, folder
         advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(policy, _random(seed, load))
         return simulate(machine, load, advisor, progress)
 
-    def measure(self, trace: AdaptationTrace) -> dict[str, float]:
-        """Return every metric of a simulation.
-
-        Parameters
-        ----------
-        trace
-            The Trace.
-        """
+    def measure(self, trace: OutcomeTrace) -> dict[str, float]:
+        """Return every metric of a simulation."""
         return compute_metrics(trace)
 
-    def counted(self, trace: AdaptationTrace, first: int, n_items: int) -> AdaptationTrace:
-        """Return a Trace of the jobs that count.
-
-        Parameters
-        ----------
-        trace, first, n_items
-            The Trace, the first job that counts, and how many do.
-        """
-        part = slice(first, first + n_items)
-        stays = trace.stays[part].copy()
-        stays["task"] -= first
-        load = trace.load.window(first, n_items)
-        return replace(trace, load=load, tasks=trace.tasks[part], stays=stays, outcomes=trace.outcomes[part])
-
-    def exact_estimates(self, sweep: AdaptationSweep, loads: Sequence[Jobs]) -> list[str]:
-        """Return none: that jobs end with their budgets is no secret.
-
-        Parameters
-        ----------
-        sweep, loads
-            Not looked at.
-        """
-        del sweep, loads
-        return []
-
     def cautions(self, sweep: AdaptationSweep, machine: Device, loads: Sequence[Jobs]) -> list[tuple[str, str]]:
-        """Return what readers must know: noise that looks like truth, and rewards by what is judged.
-
-        Parameters
-        ----------
-        sweep, machine, loads
-            What is compared.
-        """
+        """Return what readers must know: noise that looks like truth, and rewards by what is judged."""
         del sweep, machine
         found = []
         for load in loads:
@@ -230,13 +142,7 @@ class _Asks:
         self._own = own
 
     def choose(self, job: Job) -> int:
-        """Return the sequence of a job.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
+        """Return the sequence of a job."""
         table = job.table
 
         def decide(state: int, actions: Sequence[int]) -> int:
@@ -247,13 +153,7 @@ class _Asks:
         return decide_step_by_step(table, decide)
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear nothing.
-
-        Parameters
-        ----------
-        job, chosen, validation
-            Not looked at.
-        """
+        """Hear nothing."""
 
 
 def _random(seed: int, load: Jobs) -> np.random.Generator:

@@ -14,7 +14,7 @@ from hdrl.errors import DecisionError, WorkloadError
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table
-from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, OutcomeTrace, TaskState
 
 OTHER = -1
 """The sequence of a job that never adapts and trains under another rule."""
@@ -35,19 +35,6 @@ OUTCOME_DTYPE = np.dtype(
 """What became of one job: the sequence, `OTHER` without; accuracies at its end; the mean test accuracy of its sequence
 and of the best one; its rank among all sequences by these means, and how many others share it; device seconds that were
 spent on other sequences; how often it was deepened."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptationTrace(TaskTrace):
-    """A Trace that knows what was chosen.
-
-    Attributes
-    ----------
-    outcomes
-        Of each job, array of `OUTCOME_DTYPE`.
-    """
-
-    outcomes: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTCOME_DTYPE))
 
 
 @dataclass
@@ -110,13 +97,7 @@ class Advisor(Protocol):
     """What decides for one job after the other."""
 
     def choose(self, job: Job) -> int | str:
-        """Return the sequence of a job, or the name of a training rule without adaptation.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
+        """Return the sequence of a job, or the name of a training rule without adaptation."""
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
         """Hear what came of a job.
@@ -134,7 +115,7 @@ class Advisor(Protocol):
 
 def simulate(
     device: Device, load: Jobs, advisor: Advisor, progress: Callable[[int, int], None] | None = None
-) -> AdaptationTrace:
+) -> OutcomeTrace:
     """Run jobs one after the other as an advisor says.
 
     Parameters
@@ -172,11 +153,6 @@ def simulate(
 def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
     """Return what becomes of a job under a sequence: a row of `OUTCOME_DTYPE`.
 
-    Parameters
-    ----------
-    job, sequence
-        The job and the sequence.
-
     Raises
     ------
     DecisionError
@@ -211,7 +187,7 @@ def _without_adaptation(table: Table, draw: int, rule: str, spent_s: float) -> t
     return tuple(found)
 
 
-def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions: int) -> AdaptationTrace:
+def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions: int) -> OutcomeTrace:
     """Return the Trace of jobs of which is known what came of them; the device serves them as they come.
 
     Parameters
@@ -234,7 +210,7 @@ def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions
     stays["task"], stays["first_unit"], stays["n_units"], stays["pace"] = (np.arange(load.n_items),) * 2 + (1, 1.0)
     stays["start_s"], stays["end_s"] = tasks["start_s"], tasks["end_s"]
     units = np.zeros(load.n_items, np.int32)
-    return AdaptationTrace(device, load, tasks, now_s, n_decisions, stays, units, outcomes=outcomes)
+    return OutcomeTrace(device, load, tasks, now_s, n_decisions, stays, units, outcomes=outcomes)
 
 
 def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int]) -> int:

@@ -136,13 +136,7 @@ class Table:
         return [layer_ids(model.layers) for model in self.models]
 
     def rank(self, accuracy: float) -> int:
-        """Return the place of an expected accuracy among all sequences: one more than there are better ones.
-
-        Parameters
-        ----------
-        accuracy
-            The accuracy.
-        """
+        """Return the place of an expected accuracy among all sequences: one more than there are better ones."""
         return 1 + int(np.count_nonzero(self.expected > accuracy))
 
     def actions(self, sequence: int) -> tuple[int, ...]:
@@ -156,13 +150,7 @@ class Table:
         return tuple(sequence // self.n_actions**power % self.n_actions for power in range(self.n_steps - 1, -1, -1))
 
     def sequence(self, actions: Sequence[int]) -> int:
-        """Return the number of a sequence.
-
-        Parameters
-        ----------
-        actions
-            Its actions.
-        """
+        """Return the number of a sequence."""
         number = 0
         for action in actions:
             number = number * self.n_actions + int(action)
@@ -202,11 +190,6 @@ def n_states(n_actions: int, n_steps: int) -> int:
 
 def read_table(path: Path) -> Table:
     """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON.
-
-    Parameters
-    ----------
-    path
-        The file.
 
     Raises
     ------

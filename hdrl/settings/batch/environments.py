@@ -30,13 +30,7 @@ class PolicyPairSpec(PlainEnvironment):
     given = GIVEN
 
     def arguments(self, options: Options) -> dict[str, Any]:
-        """Return its arguments as ``pybatsim.env`` says them.
-
-        Parameters
-        ----------
-        options
-            The options.
-        """
+        """Return its arguments as ``pybatsim.env`` says them."""
         env = options.pybatsim.env
         return {
             "objective": env.objective,
@@ -49,60 +43,30 @@ class PolicyPairSpec(PlainEnvironment):
         }
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated.
-
-        Parameters
-        ----------
-        machine, load, window
-            See `hdrl.setting.EnvironmentSpec.places`.
-        """
+        """Return the arguments that say what is simulated."""
         return {"platform": machine, "workload": load, **(window or {})}
 
     def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of the pairs, and void.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return the names of the pairs, and void."""
         from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 
         return tuple(action_names(arguments["actions"], void=arguments["void"]))
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the metric of its objective, and 1 where more of it is better, else -1.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return the metric of its objective, and 1 where more of it is better, else -1."""
         from hdrl.envs import PolicyPairVectorEnv
 
         return _goal(PolicyPairVectorEnv, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
-        """Return why it cannot simulate jobs exactly; ``None`` if it can, since it runs on the policies' simulator.
-
-        Parameters
-        ----------
-        machine, load, arguments
-            See `hdrl.setting.EnvironmentSpec.refuses`.
-        """
+        """Return why it cannot simulate jobs exactly; ``None`` if it can, since it runs on the policies' simulator."""
         from hdrl.envs import PolicyPairVectorEnv
 
         del arguments
         return PolicyPairVectorEnv.refuses(machine, load)
 
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
-        """Return an environment in which a model decides about all jobs.
-
-        Parameters
-        ----------
-        machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`; the arguments say whether energy is accounted for.
-        """
+        """Return an environment in which a model decides about all jobs; its arguments say whether energy counts."""
         from hdrl.envs import PolicyPairEnv
 
         del options
@@ -118,58 +82,28 @@ class JobPickSpec(PlainEnvironment):
 
     @staticmethod
     def is_dissertation(arguments: Mapping[str, Any]) -> bool:
-        """Tell whether it is the environment of the dissertation.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Tell whether it is the environment of the dissertation."""
         return arguments.get("compatibility") == "dissertation"
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated.
-
-        Parameters
-        ----------
-        machine, load, window
-            See `hdrl.setting.EnvironmentSpec.places`.
-        """
+        """Return the arguments that say what is simulated."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the metric of its objective, and 1 where more of it is better, else -1.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return the metric of its objective, and 1 where more of it is better, else -1."""
         from hdrl.envs import JobPickVectorEnv
 
         return _goal(JobPickVectorEnv, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
-        """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can.
-
-        Parameters
-        ----------
-        machine, load, arguments
-            See `hdrl.setting.EnvironmentSpec.refuses`.
-        """
+        """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
         from hdrl.envs import JobPickVectorEnv
 
         del arguments
         return JobPickVectorEnv.refuses(machine, load)
 
     def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the choices whose defaults depend on other arguments.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments, with defaults filled in.
-        """
+        """Return the choices whose defaults depend on other arguments."""
         if self.is_dissertation(arguments):
             return {}
         from hdrl.settings.batch.envs.job_pick_options import job_pick_options
@@ -179,23 +113,11 @@ class JobPickSpec(PlainEnvironment):
         return {"commitment": options.commitment, "backfilling": options.backfilling, "features": options.features}
 
     def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether agents see how long jobs really run: an error of the dissertation, on request.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Tell whether agents see how long jobs really run: an error of the dissertation, on request."""
         return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return why no model of it can be played on the kernel; ``None`` if it can.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return why no model of it can be played on the kernel; ``None`` if it can."""
         from hdrl.settings.batch.envs.job_pick_player import check_can_play
 
         try:
@@ -205,13 +127,7 @@ class JobPickSpec(PlainEnvironment):
         return None
 
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
-        """Return an environment on the kernel in which a model picks among all jobs.
-
-        Parameters
-        ----------
-        machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`.
-        """
+        """Return an environment on the kernel in which a model picks among all jobs."""
         from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 
         energy = None if options is None else options.energy
@@ -226,33 +142,15 @@ class JobIndexSpec(PlainEnvironment):
     file_arguments = ("more_logs",)
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated.
-
-        Parameters
-        ----------
-        machine, load, window
-            See `hdrl.setting.EnvironmentSpec.places`.
-        """
+        """Return the arguments that say what is simulated."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the metric of its objective; less of each is better.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "mean_bounded_slowdown")), -1
 
     def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
-        """Return an environment in which weights decide about all jobs.
-
-        Parameters
-        ----------
-        machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`.
-        """
+        """Return an environment in which weights decide about all jobs."""
         from hdrl.settings.batch.envs.job_index import JobIndexPlayer
 
         energy = None if options is None else options.energy

@@ -93,13 +93,6 @@ def workload_of(options: Options, platform: Platform) -> Workload:
 def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
     """Read the workloads of a comparison, and check that the platform can run them.
 
-    Parameters
-    ----------
-    sweep
-        The sweep.
-    platform
-        Its platform.
-
     Raises
     ------
     HdrlError

@@ -5,9 +5,11 @@ IRMaSim                                here
 =====================================  =================================================================================
 ``platform_file``, ``platform_name``   ``platform_file_path``: ``"file.json#name"``
 ``workload_file``                      ``workload_file_path``
-``workload_manager.type``              ``Minimal``: ``first-first``; ``Heuristic``: its two selections; ``Backfill``:
-                                       ``fcfs+easy-<resource selection>``; ``Duplex``: ``duplex``, ``min_min`` or
-                                       ``max_min``; ``Policy``: an agent that learns, or its only action
+``workload_manager.type``              ``Minimal`` and ``NodeWM``: ``first-first``; ``Heuristic``: ``<job
+                                       selection>-node_<resource selection>``; ``Backfill``:
+                                       ``fcfs+easy-node_<resource selection>``; ``EnergyHeuristic``: a policy of
+                                       `policies.on_nodes_energy`; ``Duplex``: ``duplex``, ``min_min`` or ``max_min``;
+                                       ``Policy``: an agent that learns, or its only action
 ``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
 ``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
 ``nbtrajectories``                     ``learning.n_envs``: simulations of one update
@@ -15,8 +17,8 @@ IRMaSim                                here
                                        ``workload.start``
 =====================================  =================================================================================
 
-Contention is ``modelV1``. Where results go is said by ``--out``, how many simulations by ``-nr``. The file may hold
-keys of ours, too, which come first.
+Contention is that of the platform, ``modelV1`` or ``modelV2``. Where results go is said by ``--out``, how many
+simulations by ``-nr``. The file may hold keys of ours, too, which come first.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, suggest
+from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.files import expanded, read_json, read_text
 from hdrl.options.problems import shown
 
@@ -42,10 +44,24 @@ PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "log_
 CSV_SUFFIXES = (".csv", ".csv.gz")
 """Endings of the names of tables of jobs."""
 
-MANAGERS = ("Minimal", "Heuristic", "Backfill", "Duplex", "Policy")
+MANAGERS = ("Minimal", "NodeWM", "Heuristic", "EnergyHeuristic", "Backfill", "Duplex", "Policy")
+
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("HBackfill", "HBackfillR", "BackfillFit", "BackfillBestFit", "BackfillMPI"), "nearest: Backfill, or sjf+easy"
+    ),
+    **dict.fromkeys(("Action", "ActionScheduler"), "nearest: Policy, or the environment hdrl/JobPick-v0"),
+    **dict.fromkeys(("Hesitant", "HesitantShMem", "Pareto"), "nothing here tries all schedules"),
+}
+"""Managers that are not simulated here, most of which are in single branches of IRMaSim, and what comes near."""
+
 ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
+MODELS = ("modelV1", "modelV2")
+"""Models of contention; the first is that of platforms that name none."""
+
 PHASES = {"train": "train", "eval": "test"}
 DUPLEX = ("duplex", "min_min", "max_min")
+ENERGY_METRICS = ("energy", "edp", "timetasks")
 RANDOM = "random"
 
 
@@ -89,7 +105,7 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     translated: dict[str, Any] = {
         "platform_file_path": named if platform is None else platform if named is None else f"{platform}#{named}",
         "workload_file_path": data["workload_file"],
-        "contention": "modelV1",
+        "contention": _model(platform, named, folder),
         "pybatsim": {"env": env, "agent": agent},
     }
     if agent["type"] == "LEARNING":
@@ -97,6 +113,15 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     else:
         translated |= _window(data)
     return _merged(translated, {key: value for key, value in data.items() if key not in (*READ_KEYS, *PASSED_OVER)})
+
+
+def _model(platform: object, named: object, folder: Path) -> str:
+    """Return the model of a platform; what cannot be read is told when the platform is."""
+    try:
+        content = read_json(folder / expanded(platform)) if isinstance(platform, str) else {}
+        return str(content["platform"][named].get("model_name", MODELS[0]))
+    except (HdrlError, LookupError, TypeError, AttributeError):
+        return MODELS[0]
 
 
 def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +144,8 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the environment and the agent that a workload manager amounts to."""
     kind = manager["type"]
     if kind not in MANAGERS:
-        raise OptionsError(f"workload_manager.type is {shown(kind)}; {suggest(str(kind), MANAGERS)}")
+        instead = ELSEWHERE.get(str(kind), suggest(str(kind), MANAGERS))
+        raise OptionsError(f"workload_manager.type is {shown(kind)}, which is not simulated here; {instead}")
     resources = manager.get("resource_selection", "first")
     if kind == "Policy":
         return _learner(manager)
@@ -127,10 +153,21 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         policy = manager.get("scheduling_option", DUPLEX[0])
         if policy not in DUPLEX:
             raise OptionsError(f"workload_manager.scheduling_option is {shown(policy)}; {suggest(str(policy), DUPLEX)}")
+    elif kind == "EnergyHeuristic":
+        policy = _by_energy(manager)
     else:
-        jobs = {"Minimal": "first", "Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}[kind]
-        policy = f"{jobs}-{'first' if kind == 'Minimal' else resources}"
+        jobs = {"Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}.get(kind)
+        policy = "first-first" if jobs is None else f"{jobs}-node_{resources}"
     return {}, {"type": "CLASSIC", "policy_pair": policy}
+
+
+def _by_energy(manager: Mapping[str, Any]) -> str:
+    """Return the policy that goes by energies."""
+    metric = manager.get("metric", ENERGY_METRICS[0])
+    if metric not in ENERGY_METRICS:
+        raise OptionsError(f"workload_manager.metric is {shown(metric)}; {suggest(str(metric), ENERGY_METRICS)}")
+    job, node = (manager.get(f"{what}_selection", "lowest") for what in ("job", "resource"))
+    return f"{metric}_{job}+skip-node_{'energy' if metric == 'timetasks' else metric}_{node}"
 
 
 def _learner(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -137,11 +137,6 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     kill. Rejected jobs, jobs still running at the end and jobs that never started have no such times; they are
     counted in ``n_rejected``, ``n_unfinished`` and ``n_not_started``, which belong beside any mean that is compared.
 
-    Parameters
-    ----------
-    trace
-        What happened.
-
     Returns
     -------
     dict[str, float]

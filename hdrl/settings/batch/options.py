@@ -332,13 +332,7 @@ class Options(OptionsFile):
 
     @classmethod
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """Return what a file holds in our keys; it may be IRMaSim's.
-
-        Parameters
-        ----------
-        data, folder
-            See `hdrl.options.file.OptionsFile.translated`.
-        """
+        """Return what a file holds in our keys; it may be IRMaSim's."""
         from hdrl.settings.batch.irmasim import is_irmasim_options, options_of
 
         return options_of(data, folder) if is_irmasim_options(data) else data
@@ -389,13 +383,7 @@ class Options(OptionsFile):
         return f"simulator is {self.simulator!r}, but agents that learn decide in the embedded simulator only"
 
     def unheard(self, n_items: int) -> str | None:
-        """Return in a sentence that there are fewer jobs than asked for, ``None`` if there are as many.
-
-        Parameters
-        ----------
-        n_items
-            How many the workload has.
-        """
+        """Return in a sentence that there are fewer jobs than asked for, ``None`` if there are as many."""
         if self.nb_jobs is None or self.workload.custom is not None or n_items >= self.nb_jobs:
             return None
         return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"

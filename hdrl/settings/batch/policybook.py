@@ -42,22 +42,16 @@ class BatchPolicies:
         }
 
     def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
-        """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none.
-
-        Parameters
-        ----------
-        knows
-            The name of a policy, or the environment of a model as JSON.
-        """
+        """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none."""
         from hdrl.settings.batch.policies import VOID
-        from hdrl.settings.batch.policies.completion import MAPPINGS
+        from hdrl.settings.batch.policies.in_python import is_in_python
         from hdrl.settings.batch.policies.pairs import read_pair
         from hdrl.settings.batch.predict.predictors import PREDICTORS
 
         if not isinstance(knows, str):
             is_index = knows.get("id") == "hdrl/JobIndex-v0"
             predictor = str(knows.get("arguments", {}).get("predictor", "geo")) if is_index else ""
-        elif knows == VOID or knows in MAPPINGS:
+        elif knows == VOID or is_in_python(knows):
             return None
         else:
             if self.files(knows):
@@ -84,60 +78,30 @@ class BatchPolicies:
             return False
 
     def read(self, text: str) -> str:
-        """Return today's name of a policy; the names of all versions of HDeepRM are understood.
-
-        Parameters
-        ----------
-        text
-            As a user wrote it.
-        """
+        """Return today's name of a policy; the names of all versions of HDeepRM are understood."""
         from hdrl.settings.batch.policies import normalise_policy_name
 
         return normalise_policy_name(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
-        """Return the ``policy(view)`` or the priority of a Python file, ``None`` if it defines neither.
-
-        Parameters
-        ----------
-        module, path, suffix
-            See `hdrl.setting.PolicyBook.of_module`.
-        """
+        """Return the ``policy(view)`` or the priority of a Python file, ``None`` if it defines neither."""
         from hdrl.settings.batch.policies.pyfile import policy_of
 
         return policy_of(module, path, suffix)
 
     def files(self, policy: str) -> Sequence[str]:
-        """Return the file of a network that predicts run times, if the name of a policy holds one.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Return the file of a network that predicts run times, if the name of a policy holds one."""
         from hdrl.settings.batch.policies.pairs import network_file
 
         file = network_file(policy)
         return () if file is None else (file,)
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether the results of a policy depend on the seed."""
         return "random" in policy
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy says that it sees true run times.
-
-        Parameters
-        ----------
-        policy
-            Its name, or what `of_module` returned.
-        """
+        """Tell whether a policy says that it sees true run times."""
         from hdrl.settings.batch.policies import is_clairvoyant
 
         return is_clairvoyant(policy)

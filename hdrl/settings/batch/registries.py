@@ -74,7 +74,8 @@ class ContentionModel:
         the last one if none is. Empty: contention has no effect.
     follows_curves
         Whether instead each serving core has a speed of its own, by the curve of its processor's type
-        (`platform.model.SpeedCurve`): no P-states can tell these, so that only the embedded simulator knows them.
+        (`platform.model.SpeedCurve` or `FittedCurve`): no P-states can tell these, so that only the embedded simulator
+        knows them.
     """
 
     name: str
@@ -84,12 +85,17 @@ class ContentionModel:
 
 CONTENTION_MODELS: Registry[ContentionModel] = Registry("contention model")
 """``step`` is HDeepRM's; ``proportional`` shares the bandwidth out, in steps of 5 % (a Batsim
-P-state each, so that both simulators can run it); ``none`` switches contention off; ``modelV1`` is IRMaSim's."""
+P-state each, so that both simulators can run it); ``none`` switches contention off; ``modelV1`` and ``modelV2`` are
+IRMaSim's."""
+
+MODEL_V2 = "modelV2"
+"""The contention model whose curves are fitted to measurements of whole nodes, and that knows their power, too."""
 
 for _model in (
     ContentionModel("step", (0.75,)),
     ContentionModel("proportional", tuple(level / 20 for level in range(19, 0, -1))),
     ContentionModel("none", ()),
     ContentionModel("modelV1", (), follows_curves=True),
+    ContentionModel(MODEL_V2, (), follows_curves=True),
 ):
     CONTENTION_MODELS.register(_model.name)(_model)

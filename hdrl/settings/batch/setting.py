@@ -76,55 +76,25 @@ class BatchSetting:
         return FILES
 
     def read(self, folder: Path, name: str | None = None) -> Run:
-        """Read a run folder for pictures and reports.
-
-        Parameters
-        ----------
-        folder
-            The folder.
-        name
-            A name for the run; that of the folder by default.
-        """
+        """Read a run folder for pictures and reports."""
         from hdrl.settings.batch.figures import read
 
         return read(folder, name)
 
     def machine(self, options: Any) -> Platform:
-        """Read a platform.
-
-        Parameters
-        ----------
-        options
-            Options or a sweep.
-        """
+        """Read a platform."""
         from hdrl.settings.batch.inputs import platform_of
 
         return platform_of(options)
 
     def load(self, options: batch_options.Options, machine: Platform) -> Workload:
-        """Read a workload.
-
-        Parameters
-        ----------
-        options
-            The options.
-        machine
-            The platform.
-        """
+        """Read a workload."""
         from hdrl.settings.batch.inputs import workload_of
 
         return workload_of(options, machine)
 
     def loads(self, sweep: BatchSweep, machine: Platform) -> list[Workload]:
-        """Read the workloads of a comparison.
-
-        Parameters
-        ----------
-        sweep
-            The sweep.
-        machine
-            The platform.
-        """
+        """Read the workloads of a comparison."""
         from hdrl.settings.batch.inputs import workloads_of
 
         return workloads_of(sweep, machine)
@@ -132,39 +102,19 @@ class BatchSetting:
     def generate(
         self, sweep: BatchSweep, machine: Platform, n_items: int, *, offered_load: float, seed: int
     ) -> Workload:
-        """Make a workload by the Lublin model.
-
-        Parameters
-        ----------
-        sweep, machine, n_items, offered_load, seed
-            See `hdrl.setting.Setting.generate`.
-        """
+        """Make a workload by the Lublin model."""
         from hdrl.settings.batch.inputs import generated_workload
 
         return generated_workload(sweep, machine, n_items, load=offered_load, seed=seed)
 
     def offered_load(self, machine: Platform, load: Workload) -> float | None:
-        """Return the offered load of a workload.
-
-        Parameters
-        ----------
-        machine, load
-            The platform and the workload.
-        """
+        """Return the offered load of a workload."""
         from hdrl.settings.batch.workload.statistics import offered_load
 
         return offered_load(load, machine)
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
-        """Compile the simulator, and conservative backfilling if a policy needs it.
-
-        Parameters
-        ----------
-        policies
-            The policies.
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile the simulator, and conservative backfilling if a policy needs it."""
         from hdrl.settings.batch.kernel import warm_up, warm_up_conservative
         from hdrl.settings.batch.policies import is_conservative
 
@@ -183,13 +133,7 @@ class BatchSetting:
         progress: Progress | None = None,
         folder: Path | None = None,
     ) -> Trace:
-        """Simulate jobs under a policy.
-
-        Parameters
-        ----------
-        machine, load, policy, seed, options, progress, folder
-            See `hdrl.setting.Setting.simulate`.
-        """
+        """Simulate jobs under a policy."""
         from hdrl.settings.batch.policies import simulate
 
         if isinstance(options, batch_options.Options):
@@ -204,25 +148,11 @@ class BatchSetting:
         return simulate(machine, load, policy, seed=seed, **chosen)
 
     def measure(self, trace: Trace) -> dict[str, float]:
-        """Return every metric of a simulation.
-
-        Parameters
-        ----------
-        trace
-            The Trace.
-        """
+        """Return every metric of a simulation."""
         return {name: float(value) for name, value in compute_metrics(trace).items()}
 
     def counted(self, trace: Trace, first: int, n_items: int) -> Trace:
-        """Return a Trace of the jobs that count, with the energy from the first submission to the last end of these.
-
-        Parameters
-        ----------
-        trace
-            The Trace.
-        first, n_items
-            The first job that counts, and how many do.
-        """
+        """Return a Trace of the jobs that count, with the energy from the first submission to the last end of these."""
         import numpy as np
 
         keep = np.arange(first, first + n_items)
@@ -239,13 +169,6 @@ class BatchSetting:
         """Return the names of the workloads whose requested times are the run times.
 
         That is also so where a log has no requested times.
-
-        Parameters
-        ----------
-        sweep
-            The sweep.
-        loads
-            Its workloads.
         """
         from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES, lacks_estimates
 
@@ -263,13 +186,7 @@ class BatchSetting:
         return [f"{self.generator}@{load:g}" for load in sweep.loads]
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
-        """Return what readers must know of predictions without users, and of shipped policies that know a log.
-
-        Parameters
-        ----------
-        sweep, machine, loads
-            What is compared.
-        """
+        """Return what readers must know of predictions without users, and of shipped policies that know a log."""
         from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 

@@ -65,11 +65,6 @@ class BatchSweep(Sweep):
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
         """Return the sweep with energy as the platform allows it, and metrics of energy only where it is accounted for.
 
-        Parameters
-        ----------
-        machine, baseline, metrics
-            See `hdrl.options.sweep.Sweep.completed`.
-
         Raises
         ------
         OptionsError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster
 from hdrl.settings.gpu.values import JobValues, ValueTable
-from hdrl.trace.model import TaskState, TaskTrace
+from hdrl.trace.model import OutcomeTrace, TaskState, TaskTrace
 
 Floats = NDArray[np.float64]
 
@@ -45,19 +45,6 @@ OUTCOME_DTYPE = np.dtype(
 actions of that it came to; ``value`` what it is worth; ``expected`` what its sequence is worth there in the mean,
 ``best`` the best one, and ``best_whole`` the best one had it got its whole budget. A job that never ran is worth 0.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptingTrace(TaskTrace):
-    """A Trace that knows what jobs are worth.
-
-    Attributes
-    ----------
-    outcomes
-        Of each job, array of `OUTCOME_DTYPE`.
-    """
-
-    outcomes: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTCOME_DTYPE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +114,11 @@ _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 
 
 def is_advisor(text: str) -> bool:
-    """Tell whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action.
-
-    Parameters
-    ----------
-    text
-        The text.
-    """
+    """Tell whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
     return text in NAMES or _FIXED_NAME.fullmatch(text) is not None
 
 
-def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> AdaptingTrace:
+def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> OutcomeTrace:
     """Return a Trace with what became of jobs under an advisor.
 
     Parameters
@@ -177,7 +158,7 @@ def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> AdaptingTrace
             only = slice(sequence, sequence + 1)
             outcome["value"] = table.worth(granted, only, int(values.draw[job]))[0]
             outcome["expected"], outcome["best"] = table.worth(granted, only)[0], best(number, granted)
-    return AdaptingTrace(**{name: getattr(trace, name) for name in TaskTrace.__dataclass_fields__}, outcomes=outcomes)
+    return OutcomeTrace(**{name: getattr(trace, name) for name in TaskTrace.__dataclass_fields__}, outcomes=outcomes)
 
 
 def _decider(tables: Sequence[ValueTable], advisor: str) -> Callable[[Question], int]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from hdrl.files import read_text
 from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad
-from hdrl.settings.gpu.source import Faulty, Format, Row, Source, kept, load_of, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, kept, load_of, named_format, number
 
 _OPENB = (
     *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase"),
@@ -112,7 +112,7 @@ _STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "openb": Format("pods of Alibaba's gpu-v2023", _openb, "flops", lambda line: line == ",".join(_OPENB)),
+        "openb": named_format("pods of Alibaba's gpu-v2023", _openb, "flops", _OPENB),
         "pai": Format("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
     }
 )

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.envs.windowed import Windowed
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.settings.gpu.env_loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
 from hdrl.settings.gpu.kernel.state import World, blank
-from hdrl.settings.gpu.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, Policy, read_policy
-from hdrl.settings.gpu.readers import read_trace
 from hdrl.settings.gpu.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
 from hdrl.settings.gpu.shares import SHARES
 from hdrl.settings.gpu.simulation import (
@@ -37,7 +37,6 @@ from hdrl.settings.gpu.simulation import (
     simulate,
     trace_of,
 )
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskTrace
 
 OBJECTIVES: Mapping[str, int] = MappingProxyType(
@@ -54,14 +53,11 @@ OBJECTIVES: Mapping[str, int] = MappingProxyType(
 WAIT, NEXT_PAGE = "wait", "next_page"
 """Extra actions."""
 
-N_DEFAULT_JOBS, DEFAULT_LOAD = 4096, 0.85
-"""Generated jobs, and their offered load, if no load is given."""
-
 STAYS_PER_JOB = 8
 """Room in the log of stays; where it is used up, no job gives way any more."""
 
 
-class GpuClusterVectorEnv(RowPickVectorEnv):
+class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     """A batch of GPU clusters in which waiting jobs are started, and running ones preempted.
 
     **Description.** Jobs arrive at a cluster of GPUs of several types; how long they take follows from the type, and
@@ -157,8 +153,6 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
     Version 0.
     """
 
-    _option_names: ClassVar[frozenset[str]] = frozenset()
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -211,22 +205,15 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         )
         self.order = _order_of(order, sees_durations=sees_durations)
         self.reference = None if reference is None else _reference_of(reference)
-        self.plan = plan_episodes(
-            [one.n_items for one in self.loads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.loads],
-        )
         n_rows = checked_count("max_jobs", max_jobs) * len(placements) + max_running
         layout = RowLayout(n_rows, acting.N_COLUMNS, (WAIT, NEXT_PAGE))
         super().__init__(num_envs, layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
+        self._plan_windows(self.loads, n_jobs, start, part)
         sizes = [max_jobs, max_running, len(placements), OBJECTIVES[objective], int(sees_durations)]
         sizes.append(np.iinfo(np.int64).max if max_pages is None else checked_count("max_pages", max_pages))
         sizes.append(int(may_wait))
         self._sizes = np.array(sizes, dtype=np.int64)
         self._placements = np.array([PLACEMENTS[name] for name in placements], dtype=np.int64)
-        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._units = np.ones(self.num_envs)
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
@@ -234,7 +221,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
 
     def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
         """Return the columns of all jobs of all loads, and the world."""
-        cluster, whole = self.machine, _joined(self.loads)
+        cluster, whole = self.machine, joined(self.loads)
         _, rates = whole.profiles(cluster)
         columns = columns_of(cluster, whole)
         columns["arrival_s"] = np.concatenate([one.jobs["arrival_s"] for one in self.loads])  # each load's own dates
@@ -270,8 +257,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        window = self._next_window(row, episode, seed)
         first = sum(one.n_items for one in self.loads[: window.workload]) + window.start
         put_jobs(self._state, row, self._columns, first, window.n_jobs)
         self._state.random[row] = 1 + seed % 2147483645
@@ -327,21 +313,6 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
-    def window(self, row: int) -> Window:
-        """Return which jobs the episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
-
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the only row, which was made with ``records=True``.
 
@@ -352,7 +323,7 @@ class GpuClusterVectorEnv(RowPickVectorEnv):
         """
         if not self._records:
             raise OptionsError("stays were not recorded: make a batch of one row with records=True")
-        window = self.window(0)
+        window = self.window()
         return trace_of(self.machine, self.loads[window.workload].window(window.start, window.n_jobs), self._state)
 
 
@@ -376,67 +347,8 @@ def _reference_of(text: str) -> Policy:
     return read_policy(text)
 
 
-def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:
-    """Return the loads that an environment is asked for, generated if none is.
-
-    Parameters
-    ----------
-    load, cluster
-        As users gave them.
-    check
-        What refuses a load that the cluster cannot run.
-
-    Raises
-    ------
-    HdrlError
-        If one cannot be read, does not fit on the cluster, or does not go together with the others.
-    """
-    if load is None:
-        return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]
-    given = [load] if isinstance(load, (GpuLoad, str, Path)) else list(load)
-    if not given:
-        raise OptionsError("load is empty, expected at least one")
-    found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
-    for one in found:
-        check(one, cluster)
-        if one.values is not None:
-            raise WorkloadError(f"{one.name}: no agent learns with jobs that adapt and end at their deadlines")
-        if (one.throughputs, one.speeds) != (found[0].throughputs, found[0].speeds):
-            raise OptionsError(f"{one.name} and {found[0].name} differ in throughputs or speeds: make two environments")
-    return found
-
-
-def _joined(loads: Sequence[GpuLoad]) -> GpuLoad:
-    """Return all jobs of several loads as one, so that kinds and constraints have the same numbers."""
-    if len(loads) == 1:
-        return loads[0]
-    kinds = tuple(dict.fromkeys(kind for load in loads for kind in load.kinds))
-    constraints = tuple(dict.fromkeys(types for load in loads for types in load.constraints))
-    tables, shift_s = [], 0.0
-    for load in loads:
-        jobs = load.jobs.copy()
-        jobs["arrival_s"] += shift_s - jobs["arrival_s"][0]
-        shift_s = float(jobs["arrival_s"][-1])
-        jobs["kind"] = np.array([*map(kinds.index, load.kinds), -1])[jobs["kind"]]
-        jobs["constraint"] = np.array([*map(constraints.index, load.constraints), -1])[jobs["constraint"]]
-        tables.append(jobs)
-    return replace(loads[0], jobs=np.concatenate(tables), kinds=kinds, constraints=constraints)
-
-
 class GpuClusterEnv(RowPickEnv):
-    """One GPU cluster: see `GpuClusterVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `GpuClusterVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One GPU cluster: see `GpuClusterVectorEnv`."""
 
     batch: GpuClusterVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(GpuClusterVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> TaskTrace:
-        """Return what has happened in the episode: see `GpuClusterVectorEnv.trace`."""
-        return self.batch.trace()
+    batch_class = GpuClusterVectorEnv

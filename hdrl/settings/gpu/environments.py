@@ -16,21 +16,10 @@ class GpuClusterSpec(PlainEnvironment):
 
     id = "hdrl/GpuCluster-v0"
     physics = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
-    given = physics | frozenset(
-        (
-            *("machine", "load", "n_jobs", "start", "part", "records", "seed_of_rules"),
-            *("num_envs", "autoreset_mode", "copy", "render_mode"),
-        )
-    )
+    given = PlainEnvironment.given | physics | {"records", "seed_of_rules"}
 
     def arguments(self, options: Any) -> dict[str, Any]:
-        """Return the rules by which jobs are simulated; the compatibility mode has none.
-
-        Parameters
-        ----------
-        options
-            The options of an experiment.
-        """
+        """Return the rules by which jobs are simulated; the compatibility mode has none."""
         if not self.is_compatible(options.learning.arguments):
             return self._rules(options)
         if options.rules != type(options.rules)():
@@ -48,65 +37,25 @@ class GpuClusterSpec(PlainEnvironment):
 
     @staticmethod
     def is_compatible(arguments: Mapping[str, Any]) -> bool:
-        """Tell whether it is the environment of the DRL scheduler for GPU clusters.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Tell whether it is the environment of the DRL scheduler for GPU clusters."""
         return arguments.get("compatibility") is not None
 
-    def places(self, machine: Cluster, load: GpuLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated.
-
-        Parameters
-        ----------
-        machine, load, window
-            See `hdrl.setting.EnvironmentSpec.places`.
-        """
-        return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
-
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return the objective, of which less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return why its models are not played beside policies: the original's world is another one.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return why its models are not played beside policies: the original's world is another one."""
         if self.is_compatible(arguments):
             return "compatibility 'drl-gpu' starts at most one job in a second, so that its world is not the policies'"
         return None
 
     def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether agents see how long jobs take: traces of GPU clusters hold no requested times.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Tell whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
         return bool(arguments.get("sees_durations", True))
 
     def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
-        """Return an environment in which a model decides about all jobs.
-
-        Parameters
-        ----------
-        machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`.
-        """
+        """Return an environment in which a model decides about all jobs."""
         from hdrl.settings.gpu.env import GpuClusterEnv
 
         rules = {} if options is None else self._rules(options)

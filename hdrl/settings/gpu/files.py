@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 
-from hdrl.files import atomic_write
+from hdrl.files import atomic_table
 from hdrl.metrics.formulas import summary
 from hdrl.metrics.tasks import is_finished
-from hdrl.settings.gpu.advisors import AdaptingTrace
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
-from hdrl.trace.model import TaskTrace
+from hdrl.trace.model import OutcomeTrace, TaskTrace
 
 JOBS_FILE, PRIORITY_FILE, VALUES_FILE = "jobs.csv", "per_priority.csv", "values.csv"
 
@@ -44,9 +42,7 @@ def write_jobs(trace: TaskTrace, folder: Path) -> None:
     held_s, last = np.zeros(len(jobs)), np.full(len(jobs), -1)
     np.add.at(held_s, trace.stays["task"], trace.stays["end_s"] - trace.stays["start_s"])
     last[trace.stays["task"]] = np.arange(len(trace.stays))
-    with atomic_write(folder / JOBS_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(JOB_COLUMNS)
+    with atomic_table(folder / JOBS_FILE, JOB_COLUMNS) as write_row:
         for number in np.flatnonzero(is_finished(trace.tasks["state"])).tolist():
             job, task, stay = jobs[number], trace.tasks[number], trace.stays[last[number]]
             units = trace.stay_units[stay["first_unit"] : stay["first_unit"] + stay["n_units"]]
@@ -56,7 +52,7 @@ def write_jobs(trace: TaskTrace, folder: Path) -> None:
             where = " ".join(f"{name}:{count}" for name, count in zip(names, counts.tolist(), strict=True) if count)
             times = (float(task["release_s"]), float(task["start_s"]), float(task["end_s"]), float(held_s[number]))
             sizes = (int(job["n_gpus"]), int(job["gpu_milli"]), float(job["priority"]))
-            rows.writerow([number, user, *times, *sizes, jct_s, max(0.0, jct_s - float(held_s[number])), where])
+            write_row([number, user, *times, *sizes, jct_s, max(0.0, jct_s - float(held_s[number])), where])
 
 
 def write_priorities(trace: TaskTrace, folder: Path) -> None:
@@ -72,14 +68,13 @@ def write_priorities(trace: TaskTrace, folder: Path) -> None:
     priority = trace.load.jobs["priority"]  # type: ignore[attr-defined]
     finished = is_finished(trace.tasks["state"])
     jct_s = trace.tasks["end_s"] - trace.tasks["release_s"]
-    with atomic_write(folder / PRIORITY_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        statistics = ("mean", "median", "p95", "p99", "max")
-        rows.writerow(["priority", "n_jobs", "n_finished", *(f"{name}_jct_s" for name in statistics)])
+    statistics = ("mean", "median", "p95", "p99", "max")
+    columns = ("priority", "n_jobs", "n_finished", *(f"{name}_jct_s" for name in statistics))
+    with atomic_table(folder / PRIORITY_FILE, columns) as write_row:
         for one in np.unique(priority).tolist():
             mine = priority == one
             numbers = summary(jct_s[mine & finished])
-            rows.writerow([one, int(mine.sum()), int((mine & finished).sum()), *(numbers[name] for name in statistics)])
+            write_row([one, int(mine.sum()), int((mine & finished).sum()), *(numbers[name] for name in statistics)])
 
 
 def write_values(trace: TaskTrace, folder: Path) -> None:
@@ -92,17 +87,15 @@ def write_values(trace: TaskTrace, folder: Path) -> None:
     folder
         The folder that gets ``values.csv``.
     """
-    if not isinstance(trace, AdaptingTrace):
+    if not isinstance(trace, OutcomeTrace):
         return
     values = trace.load.values  # type: ignore[attr-defined]
-    with atomic_write(folder / VALUES_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(VALUE_COLUMNS)
+    with atomic_table(folder / VALUES_FILE, VALUE_COLUMNS) as write_row:
         for job, outcome in enumerate(trace.outcomes):
             table = values.tables[values.table[job]]
             actions = "".join(map(str, table.actions(int(outcome["sequence"]))[: outcome["n_decisions"]]))
             numbers = [float(outcome[name]) for name in VALUE_COLUMNS[4:]]
-            rows.writerow([job, table.name, int(values.draw[job]), actions, *numbers])
+            write_row([job, table.name, int(values.draw[job]), actions, *numbers])
 
 
 FILES = (

@@ -25,13 +25,7 @@ N_GENERATED = 1000
 
 
 def poisson_model(options: AnyLoadOptions) -> Poisson:
-    """Return what generated jobs are like.
-
-    Parameters
-    ----------
-    options
-        The options of the load.
-    """
+    """Return what generated jobs are like."""
     values = options.poisson.model_dump()
     values["priorities"] = tuple(values["priorities"])
     return Poisson(**values, speeds=options.speeds or "flops")

@@ -56,13 +56,7 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
         return self._seen, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take an action, again and again until something else is seen.
-
-        Parameters
-        ----------
-        action
-            The action.
-        """
+        """Take an action, again and again until something else is seen."""
         while True:
             before, counts = self._seen, self._batch.counts(0)
             self._seen, reward, terminated, truncated, info = self.env.step(action)

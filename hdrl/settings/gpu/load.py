@@ -146,11 +146,6 @@ class GpuLoad:
     def profiles(self, cluster: Cluster) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return how fast jobs are on the types of a cluster.
 
-        Parameters
-        ----------
-        cluster
-            The cluster.
-
         Returns
         -------
         tuple
@@ -221,13 +216,7 @@ class GpuLoad:
         return np.asarray(np.array(masks, dtype=np.int64)[self.jobs["constraint"]] & is_fast[numbers])
 
     def best_rates(self, cluster: Cluster) -> NDArray[np.float64]:
-        """Return the work per second of each job on the fastest type that it may run on; 0 if there is none.
-
-        Parameters
-        ----------
-        cluster
-            The cluster.
-        """
+        """Return the work per second of each job on the fastest type that it may run on; 0 if there is none."""
         numbers, rates = self.profiles(cluster)
         bits = (self.allowed(cluster)[:, None] >> np.arange(len(cluster.types))) & 1
         return np.asarray((rates[numbers, :, 0] * bits).max(axis=1))
@@ -244,13 +233,7 @@ class GpuLoad:
             return np.asarray(self.jobs["work"] / self.best_rates(cluster))
 
     def mean_s(self, cluster: Cluster) -> NDArray[np.float64]:
-        """Return how long each job takes at the mean speed of the GPUs that it may run on.
-
-        Parameters
-        ----------
-        cluster
-            The cluster.
-        """
+        """Return how long each job takes at the mean speed of the GPUs that it may run on."""
         numbers, rates = self.profiles(cluster)
         bits = (self.allowed(cluster)[:, None] >> np.arange(len(cluster.types))) & 1
         weights = bits * cluster.gpus_of_type
@@ -259,23 +242,11 @@ class GpuLoad:
             return np.asarray(self.jobs["work"] / mean)
 
     def gpu_seconds(self, cluster: Cluster) -> NDArray[np.float64]:
-        """Return the GPU time of each job at the mean speed of the GPUs that it may run on.
-
-        Parameters
-        ----------
-        cluster
-            The cluster.
-        """
+        """Return the GPU time of each job at the mean speed of the GPUs that it may run on."""
         return np.asarray(self.mean_s(cluster) * self.jobs["n_gpus"] * self.jobs["gpu_milli"] / WHOLE_GPU)
 
     def offered(self, cluster: Cluster) -> float | None:
-        """Return the GPU time that arrives per time, as a share of all GPUs; ``None`` where all jobs come at once.
-
-        Parameters
-        ----------
-        cluster
-            The cluster.
-        """
+        """Return the GPU time that arrives per time, as a share of all GPUs; ``None`` where all jobs come at once."""
         span_s = float(self.jobs["arrival_s"][-1] - self.jobs["arrival_s"][0])
         if span_s <= 0.0:
             return None
@@ -330,11 +301,6 @@ def new_jobs(n: int) -> NDArray[np.void]:
 def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
     """Refuse loads with a job that a cluster can never run.
 
-    Parameters
-    ----------
-    load, cluster
-        The two.
-
     Raises
     ------
     WorkloadError
@@ -361,11 +327,6 @@ def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
 
 def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     """Return a load without the jobs that a cluster can never run, and with a line that says how many there were.
-
-    Parameters
-    ----------
-    load, cluster
-        The two.
 
     Raises
     ------

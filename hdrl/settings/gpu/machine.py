@@ -127,25 +127,6 @@ class Cluster:
         flops = np.array([one.flops for one in self.types])
         return np.asarray(flops / np.average(flops, weights=self.gpus_of_type))
 
-    def type_number(self, name: str) -> int:
-        """Return the number of a type.
-
-        Parameters
-        ----------
-        name
-            Its name, in whatever case.
-
-        Raises
-        ------
-        PlatformError
-            If there is none of that name.
-        """
-        names = [one.name for one in self.types]
-        for number, known in enumerate(names):
-            if known.lower() == name.lower():
-                return number
-        raise PlatformError(f"{self.name}: no type of GPUs {name!r}; {suggest(name, names)}")
-
     def sha256(self) -> str:
         """Return the SHA-256 of types and nodes."""
         digest = hashlib.sha256(json.dumps([[one.name, one.flops, one.usd_per_hour] for one in self.types]).encode())

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.formulas import ratio, summary
 from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, STATISTICS, count_states, is_finished
-from hdrl.settings.gpu.advisors import AdaptingTrace
 from hdrl.settings.gpu.bounds import jct_bound_s
 from hdrl.settings.gpu.load import WHOLE_GPU
-from hdrl.trace.model import TaskState, TaskTrace
+from hdrl.trace.model import OutcomeTrace, TaskState, TaskTrace
 
 _THEMIS = "Mahajan et al., Themis, NSDI 2020, with the mean number of jobs of the cluster"
 _GOEMANS = "mean busy times of Goemans et al., SIAM J. Discrete Math. 15(2), 2002"
@@ -126,13 +125,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 
 
 def compute_metrics(trace: TaskTrace) -> dict[str, float]:
-    """Return every metric of `METRICS`.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return every metric of `METRICS`."""
     tasks, load, cluster = trace.tasks, trace.load, trace.machine
     jobs = load.jobs  # type: ignore[attr-defined]
     finished = is_finished(tasks["state"])
@@ -186,7 +179,7 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
 
 def _worth(trace: TaskTrace) -> dict[str, float]:
     """Return what jobs that adapt are worth; NaN where they do not."""
-    if not isinstance(trace, AdaptingTrace):
+    if not isinstance(trace, OutcomeTrace):
         return dict.fromkeys(_of_values(), math.nan)
     found = trace.outcomes
     return {

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.errors import ReadError
-from hdrl.settings.gpu.source import Faulty, Format, Row, Source, gpus, kept, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, gpus, kept, named_format, number
 
 _SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
@@ -117,14 +117,10 @@ def _philly_job(one: dict[str, Any]) -> Row:
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "philly-sia": Format("Philly as in Sia's artifact", _sia, "flops", lambda line: line == ",".join(_SIA)),
+        "philly-sia": named_format("Philly as in Sia's artifact", _sia, "flops", _SIA),
         "philly": Format("Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith("[")),
-        "helios": Format(
-            "Helios' cluster_log.csv", _helios, "flops", lambda line: set(_HELIOS) <= set(line.split(","))
-        ),
-        "drl-gpu": Format(
-            "cut traces of the DRL scheduler for GPU clusters", _drl, "equal", lambda line: line == ",".join(_DRL)
-        ),
+        "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS),
+        "drl-gpu": named_format("cut traces of the DRL scheduler for GPU clusters", _drl, "equal", _DRL),
         "drl-gpu-whole": Format("the same with the jobs that ask for no GPU", _drl_whole, "equal", lambda _line: False),
     }
 )

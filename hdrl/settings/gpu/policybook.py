@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
 from hdrl.setting import PlainPolicies
@@ -41,45 +40,17 @@ class GpuPolicies(PlainPolicies):
         }
 
     def read(self, text: str) -> str:
-        """Return the name of a policy.
-
-        Parameters
-        ----------
-        text
-            As a user wrote it.
-        """
+        """Return the name of a policy."""
         name = text.strip().lower().replace("_", "-")
         name = text = ALIASES.get(name, name)
         return name if name in SHARES else read_policy(text).name
 
-    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
-        """Return ``None``: policies of GPU clusters are named.
-
-        Parameters
-        ----------
-        module, path, suffix
-            Not looked at.
-        """
-        del module, path, suffix
-
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether the results of a policy depend on the seed."""
         return policy not in SHARES and read_policy(policy).draws
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy goes by how long jobs take, which traces of GPU clusters do not say, or by the future.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether a policy goes by how long jobs take, which GPU clusters' traces do not say, or by the future."""
         if policy in SHARES:
             return SHARES[policy].knows_work
         one = read_policy(policy)

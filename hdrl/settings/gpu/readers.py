@@ -54,16 +54,28 @@ def read_trace(
     if form == "auto":
         found = [name for name, one in FORMATS.items() if one.matches(text.partition("\n")[0].strip())]
         if not found:
-            raise ReadError(path, f"is of no known format, expected one of {', '.join(FORMATS)}", line=1)
+            raise ReadError(path, _unknown(text.partition("\n")[0]), line=1)
         form = found[0]
     elif form not in FORMATS:
         raise UnknownName("format of GPU traces", form, FORMATS)
     source = Source(path, text, gpus_per_machine=gpus_per_machine)
     rows = [row for row in FORMATS[form].rows(source) if _makes_sense(source, row)]
     if not rows:
-        raise WorkloadError(f"{path}: no job is left; left out: {told(source.dropped) or 'none'}")
+        left_out = f"no job is left; left out: {told(source.dropped)}" if source.dropped else "holds no jobs"
+        raise WorkloadError(f"{path}: {left_out}")
     sha256 = hashlib.sha256(packed).hexdigest()
     return load_of(source, form, rows, speeds=speeds or FORMATS[form].speeds, scale=scale_time, sha256=sha256)
+
+
+def _unknown(first_line: str) -> str:
+    """Say that a file is of no known format, and what it lacks of the one that it is most like."""
+    names = {name.strip() for name in first_line.split(",")}
+    shares = {form: len(names & set(one.columns)) / len(one.columns) for form, one in FORMATS.items() if one.columns}
+    nearest = max(shares, key=shares.__getitem__)
+    if shares[nearest] < 0.5:
+        return f"is of no known format, expected one of {', '.join(FORMATS)}"
+    lacking = [name for name in FORMATS[nearest].columns if name not in names]
+    return f"is like {nearest!r}, but has no column {', '.join(map(repr, lacking))}"
 
 
 def _makes_sense(source: Source, row: Row) -> bool:

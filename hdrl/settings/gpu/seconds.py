@@ -128,11 +128,6 @@ def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoa
 def check_can_be_split(load: GpuLoad, cluster: Cluster) -> None:
     """Refuse loads with a job that needs more GPUs than there are, of whatever types.
 
-    Parameters
-    ----------
-    load, cluster
-        The two.
-
     Raises
     ------
     WorkloadError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -13,13 +12,14 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError, suggest
-from hdrl.settings.gpu.env import loads_of
+from hdrl.settings.gpu.env_loads import loads_of
 from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.load import GpuLoad
@@ -38,7 +38,7 @@ from hdrl.trace.model import TaskTrace
 _SHARED = frozenset(("flags", "type_gpus", "type_speed"))
 
 
-class GpuSecondsVectorEnv(NativeVectorEnv):
+class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     """A batch of GPU clusters in the world of the DRL scheduler for GPU clusters (HenryAJX/DRL_Scheduler).
 
     **Action space.** ``Discrete(17)``: start one of the first 16 waiting jobs, or none (16). All are legal; the place
@@ -73,8 +73,6 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
         If a job can never run on the cluster.
     """
 
-    _option_names: ClassVar[frozenset[str]] = frozenset()
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -98,13 +96,6 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
         self.loads = loads_of(load, self.machine, check_can_be_split)
         self.errors = read_errors(errors)
         self.max_s = float(max_s)
-        self.plan = plan_episodes(
-            [one.n_items for one in self.loads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.loads],
-        )
         high = np.inf if "large_observations" in self.errors else 1.0
         super().__init__(
             num_envs,
@@ -114,7 +105,7 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
-        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
+        self._plan_windows(self.loads, n_jobs, start, part)
         self._flops = [flops_of(one) for one in self.loads]
         width = min(self.plan.max_jobs, max(one.n_items for one in self.loads))
         self._state = kernel.blank(shared_arrays(self.machine, self.errors), self.num_envs, width)
@@ -123,8 +114,7 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        window = self._next_window(row, episode, seed)
         load = self.loads[window.workload].window(window.start, window.n_jobs)
         flops = self._flops[window.workload][window.start : window.start + window.n_jobs]
         put_jobs(self._state, row, load, flops)
@@ -166,41 +156,15 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
         return {**found, "windows": self._windows}
 
     def counts(self, row: int) -> tuple[int, ...]:
-        """Return how many jobs of a row have arrived, wait, run and are done.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return how many jobs of a row have arrived, wait, run and are done."""
         return tuple(self._state.counts[row].tolist())
 
     def skip(self, row: int) -> None:
         """Go to the second in which something happens next: for who would start nothing until then.
 
         Rewards of the seconds between are not paid.
-
-        Parameters
-        ----------
-        row
-            Which row.
         """
         kernel.skip(self._state, row)
-
-    def window(self, row: int) -> Window:
-        """Return which jobs the episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
 
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the first row.
@@ -216,22 +180,10 @@ class GpuSecondsVectorEnv(NativeVectorEnv):
 
 
 class GpuSecondsEnv(SingleEnv):
-    """One GPU cluster: see `GpuSecondsVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `GpuSecondsVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One GPU cluster: see `GpuSecondsVectorEnv`."""
 
     batch: GpuSecondsVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(GpuSecondsVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> TaskTrace:
-        """Return what has happened in the episode: see `GpuSecondsVectorEnv.trace`."""
-        return self.batch.trace()
+    batch_class = GpuSecondsVectorEnv
 
 
 def check_compatibility(compatibility: str | None) -> None:

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.figures.tables import read_table_run
 from hdrl.metrics.tasks import UNRUN
 from hdrl.registry import Registry
-from hdrl.setting import ReproduceProtocol
-from hdrl.settings.gpu.advisors import AdaptingTrace
+from hdrl.setting import PlainSetting, ReproduceProtocol
 from hdrl.settings.gpu.environments import GpuClusterSpec
 from hdrl.settings.gpu.figures import FIGURES
 from hdrl.settings.gpu.files import FILES
@@ -32,7 +30,7 @@ HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
 """Offered loads above and below which a comparison says nothing about schedulers."""
 
 
-class GpuSetting:
+class GpuSetting(PlainSetting):
     """See `hdrl.setting.Setting`."""
 
     name = "gpu"
@@ -49,58 +47,30 @@ class GpuSetting:
         *("mean_fair_rho", "share_unfair", "utilization", "flops_utilization", "n_preemptions", *UNRUN),
         *("mean_value", "mean_grant", "share_without_result", "grant_regret", "advice_regret"),
     )
-    unrun: Sequence[str] = UNRUN
+    unit_word = "GPU"
     files = FILES
     generator = POISSON
     figures = FIGURES
 
     @property
-    def protocols(self) -> Registry[ReproduceProtocol]:
+    def protocols(self) -> Registry[ReproduceProtocol]:  # type: ignore[override]
         """Claimed experiments that are more than one comparison."""
         import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
         from hdrl.settings.gpu.protocols import PROTOCOLS
 
         return PROTOCOLS
 
-    def read(self, folder: Path, name: str | None = None) -> Any:
-        """Return what the files of a run hold.
-
-        Parameters
-        ----------
-        folder, name
-            A run folder, and what the run is called.
-        """
-        return read_table_run(folder, name, unit_word="GPU")
-
     def machine(self, options: GpuOptions | GpuSweep) -> Cluster:
-        """Read the cluster.
-
-        Parameters
-        ----------
-        options
-            Options or a sweep.
-        """
+        """Read the cluster."""
         return read_cluster(options.platform, options.folder)
 
     def load(self, options: GpuOptions, machine: Cluster) -> GpuLoad:
-        """Read or generate the load of an experiment.
-
-        Parameters
-        ----------
-        options, machine
-            The options and the cluster.
-        """
+        """Read or generate the load of an experiment."""
         check_load_options(options, [kind_of(options.workload)])
         return load_of(options, options.workload, machine, options.load.offered)
 
     def loads(self, sweep: GpuSweep, machine: Cluster) -> list[GpuLoad]:
-        """Read the loads of a comparison; each at several offered loads if the sweep names several.
-
-        Parameters
-        ----------
-        sweep, machine
-            The sweep and the cluster.
-        """
+        """Read the loads of a comparison; each at several offered loads if the sweep names several."""
         offered = sweep.load.offered
         check_load_options(sweep, map(kind_of, sweep.workloads))
         if not isinstance(offered, list):
@@ -109,13 +79,7 @@ class GpuSetting:
         return [replace(load, name=f"{load.name} at {one:g}") for load, one in found]
 
     def generate(self, sweep: GpuSweep, machine: Cluster, n_items: int, *, offered_load: float, seed: int) -> GpuLoad:
-        """Make jobs by the Poisson generator.
-
-        Parameters
-        ----------
-        sweep, machine, n_items, offered_load, seed
-            See `hdrl.setting.Setting.generate`.
-        """
+        """Make jobs by the Poisson generator."""
         model = poisson_model(sweep.load)
         most = int(machine.gpus_of_type.max())
         if model.max_gpus > most and sweep.load.poisson.max_gpus == Poisson().max_gpus:
@@ -125,25 +89,11 @@ class GpuSetting:
         return adapting(load, sweep, machine, seed)
 
     def offered_load(self, machine: Cluster, load: GpuLoad) -> float | None:
-        """Return the GPU time that arrives per time, as a share of all GPUs.
-
-        Parameters
-        ----------
-        machine, load
-            The cluster and the load.
-        """
+        """Return the GPU time that arrives per time, as a share of all GPUs."""
         return load.offered(machine)
 
     def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
-        """Compile the simulator.
-
-        Parameters
-        ----------
-        policies
-            Not looked at: one simulator serves all.
-        message
-            Told before it takes long.
-        """
+        """Compile the simulator."""
         del policies
         from hdrl.settings.gpu.simulation import warm_up
 
@@ -160,13 +110,7 @@ class GpuSetting:
         progress: Callable[[int, int], None] | None = None,
         folder: Path | None = None,
     ) -> TaskTrace:
-        """Simulate a load under a policy.
-
-        Parameters
-        ----------
-        machine, load, policy, seed, options, progress, folder
-            See `hdrl.setting.Setting.simulate`.
-        """
+        """Simulate a load under a policy."""
         del folder
         from hdrl.settings.gpu.policies import read_policy
         from hdrl.settings.gpu.rounds import simulate_rounds
@@ -182,48 +126,16 @@ class GpuSetting:
         return simulate(machine, load, read_policy(policy), seed=seed, rules=rules, progress=progress)
 
     def measure(self, trace: TaskTrace) -> dict[str, float]:
-        """Return every metric of a simulation.
-
-        Parameters
-        ----------
-        trace
-            The Trace.
-        """
+        """Return every metric of a simulation."""
         return compute_metrics(trace)
 
-    def counted(self, trace: TaskTrace, first: int, n_items: int) -> TaskTrace:
-        """Return a Trace without the first jobs.
-
-        Parameters
-        ----------
-        trace, first, n_items
-            The Trace, and how many do not count.
-        """
-        last = first + n_items
-        stays = trace.stays[(trace.stays["task"] >= first) & (trace.stays["task"] < last)].copy()
-        stays["task"] -= first
-        found = replace(trace, load=trace.load.window(first, n_items), tasks=trace.tasks[first:last], stays=stays)
-        return replace(found, outcomes=found.outcomes[first:last]) if isinstance(found, AdaptingTrace) else found
-
     def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
-        """Return the loads without requested times: who goes by durations knows the true ones there.
-
-        Parameters
-        ----------
-        sweep, loads
-            The sweep, which is not looked at, and its loads.
-        """
+        """Return the loads without requested times: who goes by durations knows the true ones there."""
         del sweep
         return [load.name for load in loads if np.isnan(load.jobs["requested_s"]).all()]
 
     def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
-        """Return what readers must know: faults of traces, loads that nobody can serve, or that need no scheduler.
-
-        Parameters
-        ----------
-        sweep, machine, loads
-            What is compared.
-        """
+        """Return what readers must know: faults of traces, loads that nobody can serve, or that need no scheduler."""
         del sweep
         found = []
         for load in loads:

@@ -135,12 +135,28 @@ class Format:
         Whether types of GPUs differ in speed where the trace does not say on which ones it was measured.
     matches
         Tells by its first line whether a file is of this format.
+    columns
+        Columns that a first line with names must have; empty where the first line names none.
     """
 
     help: str
     rows: Callable[[Source], Iterator[Row]]
     speeds: Speeds
     matches: Callable[[str], bool]
+    columns: Sequence[str] = ()
+
+
+def named_format(what: str, rows: Callable[[Source], Iterator[Row]], speeds: Speeds, columns: Sequence[str]) -> Format:
+    """Return a format that is known by the names of its columns, in any order, others among them.
+
+    Parameters
+    ----------
+    what
+        Which trace it is the format of.
+    rows, speeds, columns
+        See `Format`.
+    """
+    return Format(what, rows, speeds, lambda line: set(columns) <= set(line.split(",")), columns)
 
 
 def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Callable[[dict[str, str]], Row]) -> Any:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.native import BoolArray, Info, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.env_options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.generate import Model
@@ -36,7 +37,7 @@ MAX_DRAWN = 2**62
 """Seeds of execution times are below it."""
 
 
-class PipelinesVectorEnv(RowPickVectorEnv):
+class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     """A batch of environments in which ready kernels are given to CPU and GPU units.
 
     **Description.** Instances of pipelines are released again and again, each with a deadline. Whenever a kernel is
@@ -128,8 +129,6 @@ class PipelinesVectorEnv(RowPickVectorEnv):
     Version 0.
     """
 
-    _option_names: ClassVar[frozenset[str]] = frozenset()
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -170,13 +169,6 @@ class PipelinesVectorEnv(RowPickVectorEnv):
             errors=errors,
         )
         self.redraw = redraw
-        self.plan = plan_episodes(
-            [one.n_items for one in self.loads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.loads],
-        )
         super().__init__(
             num_envs,
             self.options.layout(self.machine.n_units),
@@ -184,6 +176,7 @@ class PipelinesVectorEnv(RowPickVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
+        self._plan_windows(self.loads, n_jobs, start, part)
         self._shared = shared_tables(self.machine, self.loads)
         self._shared["settings"] = self.options.settings()
         self._firsts = np.cumsum([0, *(one.n_items for one in self.loads)])
@@ -199,7 +192,6 @@ class PipelinesVectorEnv(RowPickVectorEnv):
             is_over=self._terminations,
         )
         self._lent = Lent(self._state)
-        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._seeds_of_times = np.zeros(self.num_envs, dtype=np.int64)
         self._finished: dict[int, tuple[Window, dict[str, NDArray[Any]]]] = {}
 
@@ -216,8 +208,7 @@ class PipelinesVectorEnv(RowPickVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        window = self._next_window(row, episode, seed)
         self._seeds_of_times[row] = seed % MAX_DRAWN
         load = self._load(window)
         set_episode(
@@ -273,41 +264,14 @@ class PipelinesVectorEnv(RowPickVectorEnv):
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
-    def window(self, row: int) -> Window:
-        """Return which instances the episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
-
     def n_released(self, row: int = 0) -> int:
-        """Return how many instances of a row's episode have been released.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return how many instances of a row's episode have been released."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         return int(self._state.scalars["next_instance"][row, 0]) - first
 
     def outcomes(self, row: int = 0) -> NDArray[np.int8]:
-        """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         table = self._shared["instances"][first : first + window.n_jobs]
@@ -320,11 +284,6 @@ class PipelinesVectorEnv(RowPickVectorEnv):
 
     def trace(self, row: int = 0) -> PipelineTrace:
         """Return what happened in the last episode of a row that has ended.
-
-        Parameters
-        ----------
-        row
-            Which row.
 
         Raises
         ------
@@ -390,19 +349,7 @@ def _loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[P
 
 
 class PipelinesEnv(RowPickEnv):
-    """One environment in which ready kernels are given to units: see `PipelinesVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `PipelinesVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One environment in which ready kernels are given to units: see `PipelinesVectorEnv`."""
 
     batch: PipelinesVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(PipelinesVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> PipelineTrace:
-        """Return what happened in the last episode that has ended: see `PipelinesVectorEnv.trace`."""
-        return self.batch.trace(0)
+    batch_class = PipelinesVectorEnv

@@ -25,35 +25,19 @@ class PipelinesSpec(PlainEnvironment):
     """Giving ready kernels to units, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Pipelines-v0"
-    given = frozenset(
-        (
-            *("machine", "load", "n_jobs", "start", "part", "redraw"),
-            *("num_envs", "autoreset_mode", "copy", "render_mode"),
-        )
-    )
+    given = PlainEnvironment.given | {"redraw"}
 
     def arguments(self, options: Any) -> dict[str, Any]:
         """Return that of several generated sets all sizes are seen that any set of the model could have.
 
         So a model can be played on sets that it has not seen.
-
-        Parameters
-        ----------
-        options
-            The options.
         """
         load = options.load
         is_one = options.workload != GENERATED or (load.sets == 1 and len(load.utilizations) < 2)
         return {} if is_one else {"n_depths": load.model.n_kernels[1]}
 
     def configurations(self, load: Any) -> tuple[int, ...]:
-        """Return where sets, or periods, that follow each other begin.
-
-        Parameters
-        ----------
-        load
-            The load.
-        """
+        """Return where sets, or periods, that follow each other begin."""
         found: tuple[int, ...] = load.first_items
         return found
 
@@ -61,11 +45,6 @@ class PipelinesSpec(PlainEnvironment):
         """Return the logarithms of the periods of each configuration, and what pipelines need, by pipeline.
 
         What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
-
-        Parameters
-        ----------
-        load
-            The load.
         """
         from hdrl.settings.pipelines.covers import demand_us
 
@@ -79,56 +58,22 @@ class PipelinesSpec(PlainEnvironment):
         return found
 
     def configuration_now(self, env: Any, load: Any) -> int:
-        """Return the configuration of the instance that was released last.
-
-        Parameters
-        ----------
-        env, load
-            See `hdrl.setting.EnvironmentSpec.configuration_now`.
-        """
+        """Return the configuration of the instance that was released last."""
         return bisect.bisect_right(load.first_items, max(0, env.batch.n_released(0) - 1)) - 1
 
-    def places(self, machine: Units, load: PipelineLoad, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated.
-
-        Parameters
-        ----------
-        machine, load, window
-            See `hdrl.setting.EnvironmentSpec.places`.
-        """
-        return {"n_jobs": "all", "machine": machine, "load": load, **(window or {})}
-
     def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return kinds of units and depths where an action means them; else none: it is a place in a table.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return kinds of units and depths where an action means them; else none: it is a place in a table."""
         n_depths = arguments.get("n_depths")
         if arguments.get("compatibility") is None or n_depths is None:
             return ()
         return tuple(f"{kind}+{depth}" for kind in ("cpu", "gpu") for depth in range(n_depths))
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the objective, of which less is better, whatever is rewarded on the way.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return the objective, of which less is better, whatever is rewarded on the way."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return why its models are not played beside policies: rlschedsim notices releases too late.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
-        """
+        """Return why its models are not played beside policies: rlschedsim notices releases too late."""
         errors = arguments.get("errors")
         if arguments.get("compatibility") is not None and (errors is None or LATE in errors):
             return (
@@ -139,11 +84,6 @@ class PipelinesSpec(PlainEnvironment):
 
     def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all instances, which take as long as they do.
-
-        Parameters
-        ----------
-        machine, load, arguments, options
-            See `hdrl.setting.EnvironmentSpec.player`.
 
         Raises
         ------

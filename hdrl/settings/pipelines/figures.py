@@ -1,4 +1,4 @@
-"""Pictures of pipelines: who ran where, with releases and deadlines; misses by pipeline, configuration, utilisation."""
+"""Pictures of pipelines: who ran where, with releases and deadlines; misses by pipeline."""
 
 from __future__ import annotations
 
@@ -44,11 +44,6 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
         Whether bars that are wide enough say which kernels they ran.
     places
         Not looked at: colours are those of pipelines.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
     """
     del places
     shown = _runs(runs)
@@ -114,11 +109,6 @@ def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) ->
         Where to draw; a new figure by default.
     places
         For each run its place among all that have a colour.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
     """
     shown = _runs(runs)
     figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
@@ -139,60 +129,6 @@ def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) ->
 
 def _by_pipeline(run: PipelineRun) -> list[Any]:
     return [run.pipeline == number for number in range(len(run.pipelines))]
-
-
-def by_configuration(counts: Mapping[str, Sequence[tuple[int, int]]], ax: Axes | None = None) -> Canvas:
-    """Draw the share of deadlines that policies miss in each configuration.
-
-    Parameters
-    ----------
-    counts
-        For each policy, missed and released instances of each configuration.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
-    """
-    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
-    for place, (name, found) in enumerate(counts.items()):
-        shares = [n_missed / n for n_missed, n in found]
-        only.step(range(len(shares)), shares, where="mid", label=name, color=PALETTE[place % len(PALETTE)])
-    only.set_xlabel("configuration")
-    only.set_ylabel("share of deadlines missed")
-    only.set_ylim(-0.02, 1.02)
-    only.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
-    return figure
-
-
-def by_utilization(counts: Mapping[str, Mapping[float, tuple[int, int]]], ax: Axes | None = None) -> Canvas:
-    """Draw the share of deadlines that policies miss on generated sets over their utilisation, with 95 % intervals.
-
-    Parameters
-    ----------
-    counts
-        For each policy, missed and released instances by utilisation.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
-    """
-    figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
-    for place, (name, found) in enumerate(counts.items()):
-        x = sorted(found)
-        low, high = np.array([wilson(*found[one]) for one in x]).T
-        colour = PALETTE[place % len(PALETTE)]
-        only.plot(x, [found[one][0] / found[one][1] for one in x], marker="o", markersize=3, label=name, color=colour)
-        only.fill_between(x, low, high, alpha=0.15, color=colour, linewidth=0)
-    only.set_xlabel("utilisation (least unit time needed / unit time)")
-    only.set_ylabel("share of deadlines missed")
-    only.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
-    return figure
 
 
 def _runs(runs: Runs) -> list[PipelineRun]:

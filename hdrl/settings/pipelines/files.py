@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 from hdrl.errors import ReadError
-from hdrl.files import atomic_write, read_text
+from hdrl.files import atomic_table, atomic_write, read_table
 from hdrl.settings.pipelines.machine import KINDS
 from hdrl.settings.pipelines.trace import PipelineTrace
 from hdrl.trace.files import TraceFile, write_tables
@@ -32,15 +31,13 @@ def write_instances(trace: PipelineTrace, folder: Path) -> None:
         The folder that gets ``instances.csv``.
     """
     table = trace.load.instances
-    with atomic_write(folder / INSTANCES_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(INSTANCE_COLUMNS)
+    with atomic_table(folder / INSTANCES_FILE, INSTANCE_COLUMNS) as write_row:
         for number, one in enumerate(table.tolist()):
             pipeline, release_us, deadline_us, tolerance_us, _ = one
             name = trace.load.pipelines[pipeline].name
             ends = int(trace.start_us[number]), int(trace.end_us[number]), int(trace.late_us[number])
             missed = int(trace.is_missed[number])
-            rows.writerow([number, pipeline, name, release_us, deadline_us, tolerance_us, *ends, missed])
+            write_row([number, pipeline, name, release_us, deadline_us, tolerance_us, *ends, missed])
 
 
 def write_runs(trace: PipelineTrace, folder: Path) -> None:
@@ -54,13 +51,11 @@ def write_runs(trace: PipelineTrace, folder: Path) -> None:
         The folder that gets ``runs.csv``.
     """
     labels, pipelines = trace.machine.labels, trace.load.instances["pipeline"]
-    with atomic_write(folder / RUNS_FILE) as out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(RUN_COLUMNS)
+    with atomic_table(folder / RUNS_FILE, RUN_COLUMNS) as write_row:
         for instance, option, unit, start_us, end_us, worst_us in trace.runs.tolist():
             pipeline = int(pipelines[instance])
             kernels = "-".join(map(str, trace.load.pipelines[pipeline].options[option].kernels))
-            rows.writerow([instance, pipeline, kernels, unit, labels[unit], start_us, end_us, worst_us])
+            write_row([instance, pipeline, kernels, unit, labels[unit], start_us, end_us, worst_us])
 
 
 def write_history(trace: PipelineTrace, folder: Path) -> None:
@@ -90,31 +85,6 @@ def write_history(trace: PipelineTrace, folder: Path) -> None:
             out.write(",".join(map(str, fields)) + "\n")
 
 
-def write_split(traces: Sequence[PipelineTrace], folder: Path) -> tuple[int, int]:
-    """Write histories as rlschedsim does: into ``Pos`` where every deadline was met, into ``Neg`` the others.
-
-    Parameters
-    ----------
-    traces
-        What happened, one for each configuration.
-    folder
-        The folder that gets both.
-
-    Returns
-    -------
-    tuple
-        How many were written into either.
-    """
-    counts = {"Pos": 0, "Neg": 0}
-    for number, trace in enumerate(traces):
-        kind = "Neg" if trace.is_missed.any() else "Pos"
-        counts[kind] += 1
-        place = folder / kind / f"configuration_{number}"
-        place.mkdir(parents=True, exist_ok=True)
-        write_history(trace, place)
-    return counts["Pos"], counts["Neg"]
-
-
 def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
 
@@ -132,10 +102,9 @@ def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]
 
 
 def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    header, *rows = csv.reader(read_text(path).splitlines()) if path.is_file() else [[]]
-    if tuple(header) != tuple(columns) or any(len(row) != len(columns) for row in rows):
-        raise ReadError(path, f"is no table of {', '.join(columns)}" if path.is_file() else "no such file")
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    if not path.is_file():
+        raise ReadError(path, "no such file")
+    return [dict(zip(columns, row, strict=True)) for row in read_table(path, columns)]
 
 
 FILES = (

@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdrl.errors import WorkloadError
 from hdrl.settings.pipelines.covers import demand_us, latency_us
 from hdrl.settings.pipelines.load import WHOLE, PipelineLoad
 from hdrl.settings.pipelines.machine import Units
@@ -58,11 +57,6 @@ def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
     For every length, what is released and due within it, and one part that was begun before by somebody with a later
     deadline, must fit. For deadlines at the ends of periods and tasks of one part that is Jeffay's condition, which is
     also necessary if releases may come at any date.
-
-    Parameters
-    ----------
-    tasks
-        The tasks.
 
     Returns
     -------
@@ -337,25 +331,3 @@ class _Exact:
             del self.ends[instance, k]
         self.n_done[instance] -= len(members)
         self.free[unit] = before
-
-
-def check_small(load: PipelineLoad, max_kernels: int = 24) -> None:
-    """Refuse a load that is too large for an exact search.
-
-    Parameters
-    ----------
-    load
-        The load.
-    max_kernels
-        How many kernels all its instances may have together.
-
-    Raises
-    ------
-    WorkloadError
-        If it has more.
-    """
-    n = int(load.first_kernels[-1])
-    if n > max_kernels:
-        raise WorkloadError(
-            f"load {load.name!r} has {n} kernels, more than {max_kernels}: too many for an exact search"
-        )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
+from hdrl.errors import ReadError, WorkloadError
 from hdrl.files import expanded
 from hdrl.seeding import stream
 from hdrl.settings.pipelines.generate import Model, generate
@@ -195,7 +195,28 @@ def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
     """
     if isinstance(text, str) and text.partition(":")[0] == GENERATED:
         return [_generated(text)]
-    return all_configurations(read_set(folder / expanded(text)))
+    return all_configurations(read_set(file_of(text, folder)))
+
+
+def file_of(text: str | Path, folder: Path) -> Path:
+    """Return the file of a set that options name.
+
+    Parameters
+    ----------
+    text
+        What they name.
+    folder
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    ReadError
+        If it is not there: the word for generated pipelines may have been meant.
+    """
+    path = folder / expanded(text)
+    if not path.exists():
+        raise ReadError(path, f"no such file; generated pipelines are {GENERATED!r}")
+    return path
 
 
 def _generated(text: str) -> PipelineLoad:

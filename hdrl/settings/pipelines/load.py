@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
 from hdrl.seeding import stream
-from hdrl.settings.pipelines.covers import demand_us, latency_us
+from hdrl.settings.pipelines.covers import demand_us
 from hdrl.settings.pipelines.machine import KINDS, Units
 from hdrl.settings.pipelines.pipeline import NEVER, Pipeline
 
@@ -203,13 +203,6 @@ class PipelineLoad:
 def check_runs_on(load: PipelineLoad, machine: Units) -> None:
     """Refuse a load that a machine can never run.
 
-    Parameters
-    ----------
-    load
-        The load.
-    machine
-        The units.
-
     Raises
     ------
     WorkloadError
@@ -229,17 +222,3 @@ def check_runs_on(load: PipelineLoad, machine: Units) -> None:
                     f"pipeline {pipeline.name!r}: kernel {number} ({kernel.name}) runs on no unit, machine"
                     f" {machine.name!r} has only {has} for it"
                 )
-
-
-def best_latencies_us(load: PipelineLoad, machine: Units) -> NDArray[np.int64]:
-    """Return a time that instances of each pipeline take at the least, in microseconds, shape ``(n_pipelines,)``.
-
-    Parameters
-    ----------
-    load
-        The load.
-    machine
-        The units.
-    """
-    kinds = tuple(sorted(set(machine.kinds)))
-    return np.array([latency_us(one, kinds) for one in load.pipelines], dtype=np.int64)

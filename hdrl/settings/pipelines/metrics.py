@@ -66,13 +66,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
 
 
 def compute_metrics(trace: PipelineTrace) -> dict[str, float]:
-    """Return every metric of `METRICS` for one simulation.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return every metric of `METRICS` for one simulation."""
     table = trace.load.instances
     late_s, response_s = trace.late_us / 1e6, (trace.end_us - table["release_us"]) / 1e6
     n, n_missed = len(table), int(trace.is_missed.sum())
@@ -139,13 +133,7 @@ def mk_violations(trace: PipelineTrace, m: int = MK[0], k: int = MK[1]) -> int:
 
 
 def per_pipeline(trace: PipelineTrace) -> dict[str, dict[str, float]]:
-    """Return instances, misses and the longest response of each pipeline, by its name.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return instances, misses and the longest response of each pipeline, by its name."""
     found = {}
     for number, pipeline in enumerate(trace.load.pipelines):
         own = trace.load.instances["pipeline"] == number

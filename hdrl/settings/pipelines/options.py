@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from hdrl.options.block import Block
 from hdrl.options.file import ExperimentOptions, PathText, Seed
-from hdrl.options.sweep import Sweep
+from hdrl.options.sweep import SettingSweep
 
 Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -164,13 +164,12 @@ class PipelineOptions(ExperimentOptions):
         return self
 
 
-class PipelineSweep(Sweep):
+class PipelineSweep(SettingSweep):
     """A comparison of schedulers of pipelines: candidates x windows x seeds.
 
     Every configuration of a file is a load of its own.
     """
 
-    setting: PathText = Field(description="Name of the setting.")
     load: LoadOptions = Field(default_factory=LoadOptions, description="How pipelines become instances.")
     configurations: Literal["all", "one"] = Field(
         default="all", description="Whether all combinations of periods are compared, or load.configuration alone."
@@ -183,8 +182,3 @@ class PipelineSweep(Sweep):
         if GENERATED not in self.workloads:
             self.load.refused(_FOR_GENERATED if self.workloads else _FOR_WORKLOADS)
         return self
-
-    @property
-    def setting_name(self) -> str:
-        """Name of the setting."""
-        return self.setting

@@ -37,24 +37,13 @@ class PipelinePolicies(PlainPolicies):
         }
 
     def read(self, text: str) -> str:
-        """Return the name of a policy.
-
-        Parameters
-        ----------
-        text
-            As a user wrote it.
-        """
+        """Return the name of a policy."""
         from hdrl.settings.pipelines.policies import read_policy
 
         return read_policy(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
         """Return the ``policy(view)`` of a Python file, ``None`` if it defines none.
-
-        Parameters
-        ----------
-        module, path, suffix
-            See `hdrl.setting.PolicyBook.of_module`.
 
         Raises
         ------
@@ -71,23 +60,11 @@ class PipelinePolicies(PlainPolicies):
         return found
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether the results of a policy depend on the seed."""
         from hdrl.settings.pipelines.policies import draws
 
         return draws(policy)
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times.
-
-        Parameters
-        ----------
-        policy
-            Its name, or what `of_module` returned.
-        """
+        """Tell whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times."""
         return bool(getattr(policy, "clairvoyant", False))

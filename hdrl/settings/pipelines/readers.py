@@ -167,7 +167,10 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
         if match is None:
             raise ReadError(path, f"holds {line.strip()!r}, expected a line such as cnn.graph=[340,680,1020]", number)
         choices = tuple(_time_us(path, number, text.strip(), "ms") for text in match[2].split(","))
-        pipeline = read_graph((graphs or path.parent) / match[1], unit)
+        graph = (graphs or path.parent) / match[1]
+        if not graph.exists():
+            raise ReadError(path, f"no graph {graph}; load.graphs says in which folder graphs are", number)
+        pipeline = read_graph(graph, unit)
         same = sum(one.name.partition("#")[0] == pipeline.name for one in pipelines)
         pipelines.append(replace(pipeline, name=f"{pipeline.name}#{same + 1}") if same else pipeline)
         periods.append(choices)
@@ -206,7 +209,7 @@ def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> Pipe
     for number, one in enumerate(value["pipelines"]):
         try:
             pipelines.append(_pipeline_of(one))
-            periods.append(_integers(one["periods_us"]))
+            periods.append(_integers(one, "periods_us"))
         except WorkloadError as error:
             raise ReadError(path, str(error)) from None
         except KeyError as error:
@@ -223,9 +226,10 @@ def _name(value: Mapping[str, Any], default: str) -> str:
     return name
 
 
-def _integers(value: Any) -> tuple[int, ...]:
+def _integers(given: Any, key: str) -> tuple[int, ...]:
+    value = given[key]
     if not isinstance(value, list) or not value or any(type(one) is not int or one < 0 for one in value):
-        raise ValueError(f"{value!r}, expected whole numbers from 0 on")
+        raise ValueError(f"{key} is {value!r}, expected a list of whole numbers from 0 on")
     return tuple(value)
 
 
@@ -235,7 +239,7 @@ def _pipeline_of(value: Any) -> Pipeline:
     times = [_time_pair(one) for one in (*value["kernels"], *value.get("groups", []))]
     n = len(value["kernels"])
     kernels = tuple(Kernel(_name(one, str(k)), *times[k]) for k, one in enumerate(value["kernels"]))
-    groups = tuple(Group(_integers(one["kernels"]), *times[n + g]) for g, one in enumerate(value.get("groups", [])))
+    groups = tuple(Group(_integers(one, "kernels"), *times[n + g]) for g, one in enumerate(value.get("groups", [])))
     edges = tuple((int(u), int(v)) for u, v in value.get("edges", []))
     numbers = {key: value[key] for key in ("phase_us", "tolerance_us", "deadline_us", "ecu") if key in value}
     for key, number in numbers.items():

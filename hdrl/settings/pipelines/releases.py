@@ -36,11 +36,6 @@ class Context:
 def hyperperiod_us(periods_us: Sequence[int]) -> int:
     """Return the least common multiple of periods, in microseconds.
 
-    Parameters
-    ----------
-    periods_us
-        The periods.
-
     Raises
     ------
     WorkloadError
@@ -63,11 +58,6 @@ def hyperperiod_us(periods_us: Sequence[int]) -> int:
 
 def ends_us(contexts: Sequence[Context]) -> list[int]:
     """Return when contexts end that follow each other from date 0 on, in microseconds.
-
-    Parameters
-    ----------
-    contexts
-        The contexts.
 
     Raises
     ------

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError
 from hdrl.figures.figure import ItemNumber, Run, Schedule
-from hdrl.files import read_json
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, block_of, read_numbers, read_object
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.trace import PipelineTrace
 
@@ -114,11 +112,8 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         If a file is missing or of another form.
     """
     instances, runs = read_tables(folder)
-    provenance = _object(folder / "provenance.json")
-    metrics = {
-        key: float("nan") if one is None else float(one) for key, one in _object(folder / "metrics.json").items()
-    }
-    policy = provenance.get("agent", {}).get("policy")
+    provenance = read_object(folder / PROVENANCE_FILE)
+    policy = block_of(provenance, "agent").get("policy")
     units = {int(row["unit"]): row["label"] for row in runs}
     names = {int(row["pipeline"]): row["name"] for row in instances}
     data = PipelineRun(
@@ -141,10 +136,10 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         name=data.name,
         folder=folder,
         policy=policy,
-        workload=provenance.get("workload", {}).get("name"),
-        platform=provenance.get("platform", {}).get("name"),
-        metrics=metrics,
-        options=_object(folder / "options.resolved.json"),
+        workload=block_of(provenance, "workload").get("name"),
+        platform=block_of(provenance, "platform").get("name"),
+        metrics=read_numbers(folder),
+        options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,
         data=data,
         n_items=len(data.pipeline),
@@ -154,13 +149,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
 
 
 def schedule_of(run: PipelineRun) -> Schedule:
-    """Return which kernels had which units when.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return which kernels had which units when."""
     late_s = np.maximum(run.end_us - run.deadline_us, 0)[run.run_instance] / 1e6
     owners = run.pipeline[run.run_instance]
     n = len(run.run_instance)
@@ -181,15 +170,6 @@ def schedule_of(run: PipelineRun) -> Schedule:
         first_unit=np.asarray(run.run_unit),
         n_held=np.ones(n, dtype=np.int64),
     )
-
-
-def _object(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        return {}
-    value = read_json(path)
-    if not isinstance(value, dict):
-        raise ReadError(path, "is no JSON object")
-    return value
 
 
 def _integers(rows: list[dict[str, str]], column: str, folder: Path) -> IntArray:

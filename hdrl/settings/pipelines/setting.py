@@ -8,16 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.files import expanded
+from hdrl.setting import PlainSetting
 from hdrl.settings.pipelines.environments import PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
-from hdrl.settings.pipelines.inputs import generated_load, generated_loads, in_a_row, load_of
+from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.policybook import PipelinePolicies
 from hdrl.settings.pipelines.protocols import PROTOCOLS
-from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
     from hdrl.figures.figure import Figure, Run
@@ -27,7 +27,7 @@ MAX_PLANNED = 12
 """Up to so many pipelines a comparison asks whether a static mapping would do."""
 
 
-class PipelineSetting:
+class PipelineSetting(PlainSetting):
     """See `hdrl.setting.Setting`."""
 
     name = "pipelines"
@@ -47,6 +47,7 @@ class PipelineSetting:
     unrun: Sequence[str] = ()
     generator = GENERATED
     protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
+    files = FILES
 
     @property
     def figures(self) -> Mapping[str, Figure]:
@@ -55,45 +56,18 @@ class PipelineSetting:
 
         return FIGURES
 
-    @property
-    def files(self) -> Sequence[TraceFile]:
-        """What a run folder holds of a Trace."""
-        return FILES
-
     def read(self, folder: Path, name: str | None = None) -> Run:
-        """Return a run as pictures and reports need it.
-
-        Parameters
-        ----------
-        folder
-            A run folder.
-        name
-            A name for the run; that of the folder by default.
-        """
+        """Return a run as pictures and reports need it."""
         from hdrl.settings.pipelines.runs import read_run
 
         return read_run(folder, name)
 
     def machine(self, options: PipelineOptions | PipelineSweep) -> Units:
-        """Read the units.
-
-        Parameters
-        ----------
-        options
-            Options or a sweep.
-        """
+        """Read the units."""
         return read_machine(options.platform, options.folder)
 
     def load(self, options: PipelineOptions, machine: Units) -> PipelineLoad:
-        """Read or generate the load of an experiment.
-
-        Parameters
-        ----------
-        options
-            The options.
-        machine
-            The units.
-        """
+        """Read or generate the load of an experiment."""
         found = _load(options.workload, options.folder, options.load, machine)
         if options.nb_jobs is not None and options.nb_jobs < found.n_items:
             found = found.window(0, options.nb_jobs)
@@ -101,15 +75,7 @@ class PipelineSetting:
         return found
 
     def loads(self, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad]:
-        """Read the loads of a comparison: every configuration of each file, or one, and every generated set.
-
-        Parameters
-        ----------
-        sweep
-            The sweep.
-        machine
-            The units.
-        """
+        """Read the loads of a comparison: every configuration of each file, or one, and every generated set."""
         found = []
         for text in sweep.workloads:
             for read in _loads(text, sweep, machine):
@@ -122,36 +88,16 @@ class PipelineSetting:
     def generate(
         self, sweep: PipelineSweep, machine: Units, n_items: int, *, offered_load: float, seed: int
     ) -> PipelineLoad:
-        """Make a load by the sweep's model, with another utilisation.
-
-        Parameters
-        ----------
-        sweep, machine, n_items, offered_load, seed
-            See `hdrl.setting.Setting.generate`.
-        """
+        """Make a load by the sweep's model, with another utilisation."""
         model = _model(sweep.load, machine, offered_load)
         return generated_load(model, seed=seed, times=Times(sweep.load.shortest, seed), n_items=n_items)
 
     def offered_load(self, machine: Units, load: PipelineLoad) -> float | None:
-        """Return the least unit time that instances need, as a share of what there is.
-
-        Parameters
-        ----------
-        machine, load
-            The units and the load.
-        """
+        """Return the least unit time that instances need, as a share of what there is."""
         return load.offered(machine)
 
     def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
-        """Compile the simulator.
-
-        Parameters
-        ----------
-        policies
-            Not looked at: one simulator serves all.
-        message
-            Told before it takes long.
-        """
+        """Compile the simulator."""
         del policies
         from hdrl.settings.pipelines.policies import warm_up
 
@@ -168,13 +114,7 @@ class PipelineSetting:
         progress: Callable[[int, int], None] | None = None,
         folder: Path | None = None,
     ) -> PipelineTrace:
-        """Simulate a load under a policy.
-
-        Parameters
-        ----------
-        machine, load, policy, seed, options, progress, folder
-            See `hdrl.setting.Setting.simulate`.
-        """
+        """Simulate a load under a policy."""
         del options, folder
         if callable(policy):
             from hdrl.settings.pipelines.view import simulate_python
@@ -189,48 +129,11 @@ class PipelineSetting:
         return trace
 
     def measure(self, trace: PipelineTrace) -> dict[str, float]:
-        """Return every metric of a simulation.
-
-        Parameters
-        ----------
-        trace
-            The Trace.
-        """
+        """Return every metric of a simulation."""
         return compute_metrics(trace)
 
-    def counted(self, trace: PipelineTrace, first: int, n_items: int) -> PipelineTrace:
-        """Return a Trace of some consecutive instances.
-
-        Parameters
-        ----------
-        trace
-            The Trace.
-        first, n_items
-            The first one that counts, and how many do.
-        """
-        return trace.part(first, n_items)
-
-    def exact_estimates(self, sweep: PipelineSweep, loads: Sequence[PipelineLoad]) -> list[str]:
-        """Return nothing: worst-case times are known to every scheduler of pipelines.
-
-        Parameters
-        ----------
-        sweep, loads
-            Not looked at.
-        """
-        del sweep, loads
-        return []
-
     def cautions(self, sweep: PipelineSweep, machine: Units, loads: Sequence[PipelineLoad]) -> list[tuple[str, str]]:
-        """Return that a fixed mapping is enough for loads, where it is: whoever fuses meets all deadlines there.
-
-        Parameters
-        ----------
-        sweep
-            Not looked at.
-        machine, loads
-            What is compared on.
-        """
+        """Return that a fixed mapping is enough for loads, where it is: whoever fuses meets all deadlines there."""
         del sweep
         from hdrl.settings.pipelines.mapping import is_solved
 
@@ -251,7 +154,7 @@ def _set(text: str, folder: Path, options: LoadOptions) -> Any:
     from hdrl.settings.pipelines.readers import read_set
 
     graphs = None if options.graphs is None else folder / expanded(options.graphs)
-    return read_set(folder / expanded(text), graphs=graphs, unit=options.times_in)
+    return read_set(file_of(text, folder), graphs=graphs, unit=options.times_in)
 
 
 def _model(options: LoadOptions, machine: Units, utilization: float | None = None) -> Any:

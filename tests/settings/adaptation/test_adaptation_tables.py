@@ -15,9 +15,10 @@ from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.metrics import compute_metrics
 from hdrl.settings.adaptation.models import MODELS, describe, find_model, layer_ids, model_of
 from hdrl.settings.adaptation.policies import NAMES, make_advisor, read_policy
-from hdrl.settings.adaptation.simulation import AdaptationTrace, Job, simulate
+from hdrl.settings.adaptation.simulation import Job, simulate
 from hdrl.settings.adaptation.table import Table, read_table
 from hdrl.settings.adaptation.values import values_json
+from hdrl.trace.model import OutcomeTrace
 
 from .made_tables import BUDGET_S, seed_json, table_json, worth, write_table
 
@@ -29,7 +30,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return read_table(write_table(tmp_path_factory.mktemp("tables") / "made.json", table_json(BEST)))
 
 
-def run(table: Table, policy: str, n_jobs: int = 4) -> AdaptationTrace:
+def run(table: Table, policy: str, n_jobs: int = 4) -> OutcomeTrace:
     random = np.random.default_rng(1)
     return simulate(read_device("made"), jobs_of("made", [table], n_jobs), make_advisor(policy, random))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,131 @@ def test_every_job_does_its_work_at_the_speeds_of_the_model():
     assert 1.0 in shares
 
 
+# ------------------------------------------------------------------ modelV2
+
+FIT = {
+    **{"aaa": 0.5, "aab": -2.0, "aba": 3.0, "abb": -40.0, "baa": -0.01, "bab": 0.02, "bba": -0.001, "bbb": 1.0},
+    **{"caa": 0.2, "cab": -0.9, "cba": -0.05, "cbb": 0.2, "cca": -0.01, "ccb": 0.7},
+    **{"daa": 0.01, "dab": 0.1, "dba": 0.005, "dbb": 0.2},
+    **{"pidle": 3.0, "p00": 10.0, "p01": 4.0, "p02": -0.1, "p10": 6.0, "p11": -0.5, "p20": -0.3},
+}
+NODES_V2 = {
+    "platform": {
+        "p": {"model_name": "modelV2", "clusters": [{"nodes": [{"type": "fast"}, {"type": "slow", "number": 2}]}]}
+    },
+    "node": {
+        "fast": {"id": "fast", "cores": 4, "clock_rate": 3.4, **FIT},
+        "slow": {"id": "slow", "cores": 3, "clock_rate": 1.7, **FIT, "pidle": 1.0, "memory": {"capacity": 8}},
+    },
+}
+
+
+def by_fit(total: float, own: float, n: int) -> float:
+    """Return the speed of a task beside n others, term by term as IRMaSim's code has them."""
+    f = FIT
+    a = (f["abb"] + n * f["aba"]) + own * (f["aab"] + n * f["aaa"])
+    b = (f["bbb"] + n * f["bba"]) + own * (f["bab"] + n * f["baa"])
+    c = (f["ccb"] + n * f["cca"]) + own * (f["cbb"] + n * f["cba"]) + own**2 * (f["cab"] + n * f["caa"])
+    d = (f["dbb"] + n * f["dba"]) + own * (f["dab"] + n * f["daa"])
+    return b + (c - b) * math.exp(-math.exp(a * (total - d)))
+
+
+def watts(pidle: float, total: float, n: int) -> float:
+    f = FIT
+    by_tasks = f["p00"] + f["p01"] * n + f["p02"] * n**2
+    return pidle if n == 0 else by_tasks + f["p10"] * total + f["p20"] * total**2 + f["p11"] * total * n
+
+
+def test_work_and_energy_are_those_of_the_fits(tmp_path: Path):
+    rng = hdrl.seeding.stream(4, "irmasim test")
+    platform = read(tmp_path, NODES_V2, rules=pstate_rules("modelV2"))
+    n_jobs, reference = 60, platform.reference_gflops
+    at, work, gbps = np.cumsum(rng.exponential(0.5, n_jobs)), rng.uniform(1, 12, n_jobs), rng.uniform(0, 0.2, n_jobs)
+    jobs = [Job(*one[:1], gflop=one[1], bandwidth_gbps=one[2]) for one in np.stack([at, work, gbps], axis=1).tolist()]
+    trace = hdrl.simulate(platform, small_workload(*jobs), "first-first")
+    start_s, core = trace.records["start_s"], np.array([trace.cores_of(job)[0] for job in range(n_jobs)])
+    end_s, node = start_s + trace.records["run_s"], platform.processor_of_core[core]
+    speed_gflops = platform.peak_flops[node] / 1e9
+    demand = gbps * speed_gflops / reference
+    done, paces, energy_j = np.zeros(n_jobs), set(), 0.0
+    dates = np.unique(np.concatenate([start_s, end_s]))
+    for begin, end in itertools.pairwise([at[0], *dates]):
+        running = np.flatnonzero((start_s < end) & (end_s > begin))
+        for job in running:
+            beside = running[node[running] == node[job]]
+            pace = by_fit(demand[beside].sum(), demand[job], len(beside) - 1)
+            paces.add(round(pace, 2))
+            done[job] += pace * speed_gflops[job] * (end - begin)
+        for which, pidle in enumerate((3.0, 1.0, 1.0)):
+            here = running[node[running] == which]
+            energy_j += watts(pidle, demand[here].sum(), len(here)) * (end - begin)
+    assert done == pytest.approx(work, rel=1e-6)
+    assert hdrl.compute_metrics(trace)["energy_j"] == pytest.approx(energy_j, rel=1e-6)
+    assert np.nansum(trace.host_energy_j) == pytest.approx(energy_j + at[0] * 5.0, rel=1e-6), "and of single hosts"
+    assert len(paces) > 15
+
+
+def test_fits_are_cut_where_they_make_no_sense(tmp_path: Path):
+    content = copy.deepcopy(NODES_V2)
+    content["node"]["fast"] |= {"cbb": -50.0, "p10": -500.0}
+    content["node"]["slow"] |= {"abb": 4000.0, "dbb": 0.01}
+    platform = read(tmp_path, content, rules=pstate_rules("modelV2"))
+    jobs = [Job(gflop=0.034, bandwidth_gbps=1.0) for _ in range(6)]
+    trace = hdrl.simulate(platform, small_workload(*jobs), "first-first")
+    assert trace.records["run_s"].max() == pytest.approx(10.0, rel=0.1), "a thousandth of the peak"
+    assert hdrl.compute_metrics(trace)["energy_j"] > 0
+
+
+def test_its_last_version_takes_off_nine_tenths_of_what_is_lost(tmp_path: Path):
+    job = small_workload(Job(gflop=3.4, bandwidth_gbps=0.3))
+    runs_s = []
+    for mode in (None, "irmasim"):
+        platform = read(tmp_path, NODES_V2, rules=pstate_rules("modelV2", compatibility=mode))
+        runs_s.append(float(hdrl.simulate(platform, job, "first-first", compatibility=mode).records["run_s"][0]))
+    own = 0.3 * 3.4 / platform.reference_gflops
+    high = FIT["bbb"] + own * FIT["bab"]
+    pace = by_fit(own, own, 0)
+    assert [1 / run_s for run_s in runs_s] == pytest.approx([pace, high + 0.9 * (pace - high)], rel=1e-5)
+
+
+def test_nodes_of_a_fit_come_back(tmp_path: Path):
+    rules = pstate_rules("modelV2")
+    platform = read(tmp_path, NODES_V2, rules=rules)
+    assert (platform.n_nodes, platform.n_cores, platform.memory_mib.tolist()[1:]) == (3, 10, [8192, 8192])
+    assert build_platform(describe_platform(platform), name="p", rules=rules) == platform
+    assert platform.peak_power_w[0] * 4 == pytest.approx(10 + 4 * 4 - 0.1 * 16)
+    assert "slow each other down by fits" in (why_not_pool(small_nodes(tmp_path), small_workload(Job())) or "")
+    older = {"platform": {"p": {"clusters": [{"nodes": [{"type": "n"}]}]}}, "node": TYPES["node"]}
+    older["processor"] = {"p": {"cores": 4, "clock_rate": 1.7, "dpflops_per_cycle": 1, "profile_version": 2, **FIT}}
+    assert read(tmp_path, older, rules=rules).is_fitted, "fits of processors, as in its older files"
+    with pytest.raises(PlatformError, match=r"'p' has no aaa \.\.\. p20, which contention 'modelV2' needs"):
+        read(tmp_path, {"platform": TWO, **TYPES}, "#one", rules=rules)
+    del content_of(older)["p11"]
+    with pytest.raises(PlatformError, match="p11 is missing, aaa to dbb, pidle and p00 to p20 belong together"):
+        read(tmp_path, older, rules=rules)
+    content_of(older).update(p11=0, pidle=-1)
+    with pytest.raises(PlatformError, match="pidle is -1, expected at least 0"):
+        read(tmp_path, older, rules=rules)
+
+
+def content_of(platform: dict[str, Any]) -> dict[str, Any]:
+    return platform["processor"]["p"]
+
+
+def small_nodes(tmp_path: Path) -> Platform:
+    content = {**NODES_V2, "platform": {"p": {"clusters": [{"nodes": [{"type": "slow"}]}]}}}
+    return read(tmp_path, content, rules=pstate_rules("modelV2"))
+
+
+def test_options_follow_the_model_of_the_platform(tmp_path: Path):
+    (tmp_path / "p.json").write_text(json.dumps(NODES_V2))
+    assert options(tmp_path, {"type": "NodeWM"}, platform_name="p").contention == "modelV2"
+    assert options(tmp_path, {"type": "NodeWM"}, platform_name="q").contention == "modelV1", "told by the platform"
+
+
+# ------------------------------------------------------------------ machines
+
+
 def test_what_else_knows_machines_knows_curves(tmp_path: Path):
     platform, workload = example("spread")
     assert "slow each other down" in (why_not_pool(platform, workload) or "")
@@ -192,9 +318,9 @@ def without(key: str) -> dict[str, Any]:
         ({"platform": TWO, **TYPES}, "#on", "no platform 'on'; did you mean 'one'"),
         ({"platform": TWO, "nodes": {}}, "#one", "unknown key 'nodes'"),
         (
-            {"platform": {"a": {**TWO["one"], "model_name": "modelV2"}}, **TYPES},
+            {"platform": {"a": {**TWO["one"], "model_name": "modelV1_1"}}, **TYPES},
             "",
-            "expected 'modelV1', the only model",
+            "model_name is 'modelV1_1'; did you mean 'modelV1'",
         ),
         ({"platform": {"a": {}}, **TYPES}, "", "platform.a.clusters is missing, expected a list"),
         (without("dd"), "#one", "dd is missing, b, c, da, db, dc, dd belong together"),
@@ -251,6 +377,15 @@ def test_jobs_are_read_in_every_form(tmp_path: Path):
     assert workload.job_ids == ("job0", "b", "job2")
     assert jobs["cores"].tolist() == [2, 3, 6]
     assert workload.steps["amount"].tolist() == [21e9, 2e9, 10]
+    assert workload.nodes is not None
+    assert workload.nodes.tolist() == [1, 1, 2]
+    assert workload.requested_energy_j is None
+    asked = [{**job, "req_energy": 5 + place} for place, job in enumerate(JOBS)]
+    profiles = {"A": {**PROFILES["A"], "req_energy": 50}}
+    workload = read_jobs(tmp_path, {"jobs": asked, "profiles": profiles}, platform)
+    assert workload.requested_energy_j is not None
+    assert workload.requested_energy_j.tolist() == [50, 6, 7]
+    assert workload.take(np.array([2])).requested_energy_j.tolist() == [7]
     assert jobs["requested_time_s"].tolist() == [5, 7, -1]
     assert jobs["memory_mib"].tolist() == [1000, 5, 0]
     # 1 TB in the 5.25 s that the operations take at the mean speed of 4 Gflop/s
@@ -266,6 +401,11 @@ def test_tables_are_read(tmp_path: Path):
     assert workload.job_ids == ("job_0", "b")
     assert workload.jobs["submit_s"].tolist() == [3, 4.5]
     assert workload.jobs["cores"].tolist() == [1, 4]
+    assert workload.nodes.tolist() == [1, 1]
+    path.write_text("subtime,ntasks,ntasks_per_node,req_ops\n0,5,2,7\n")
+    assert read_workload(path).nodes.tolist() == [3], "as many nodes as tasks need"
+    path.write_text("subtime,ntasks,req_ops\n0,5,7\n")
+    assert read_workload(path).nodes.tolist() == [5], "one task on each node"
     path.write_text("id,subtime\n")
     with pytest.raises(ReadError, match="holds no jobs"):
         read_workload(path)
@@ -311,10 +451,19 @@ def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) 
     ("manager", "policy"),
     [
         (None, "first-first"),
+        ({"type": "NodeWM"}, "first-first"),
         ({"type": "Minimal"}, "first-first"),
-        ({"type": "Heuristic"}, "first-first"),
-        ({"type": "Heuristic", "job_selection": "longest", "resource_selection": "low_cores"}, "longest-low_cores"),
-        ({"type": "Backfill", "resource_selection": "low_power"}, "fcfs+easy-low_power"),
+        ({"type": "Heuristic"}, "first-node_first"),
+        (
+            {"type": "Heuristic", "job_selection": "longest", "resource_selection": "low_cores"},
+            "longest-node_low_cores",
+        ),
+        ({"type": "Backfill", "resource_selection": "low_power"}, "fcfs+easy-node_low_power"),
+        ({"type": "EnergyHeuristic"}, "energy_lowest+skip-node_energy_lowest"),
+        (
+            {"type": "EnergyHeuristic", "metric": "timetasks", "job_selection": "highest"},
+            "timetasks_highest+skip-node_energy_lowest",
+        ),
         ({"type": "Duplex"}, "duplex"),
         ({"type": "Duplex", "scheduling_option": "max_min"}, "max_min"),
         ({**LEARNS, "environment": {"actions": {"selection": [{"first": ["high_mem"]}]}}}, "first-high_mem"),
@@ -353,7 +502,9 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
 @pytest.mark.parametrize(
     ("manager", "more", "says"),
     [
-        ({"type": "NodeWM"}, {}, "workload_manager.type is 'NodeWM'; known: Backfill, Duplex"),
+        ({"type": "NodeWn"}, {}, "workload_manager.type is 'NodeWn', .* did you mean 'NodeWM'"),
+        ({"type": "HBackfill"}, {}, "'HBackfill', which is not simulated here; nearest: Backfill"),
+        ({"type": "EnergyHeuristic", "metric": "ed"}, {}, "workload_manager.metric is 'ed'; did you mean 'edp'"),
         (
             {"type": "Duplex", "scheduling_option": "min"},
             {},

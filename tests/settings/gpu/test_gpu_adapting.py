@@ -14,7 +14,7 @@ from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName, Workloa
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
-from hdrl.settings.gpu.advisors import INFORMED, NAMES, AdaptingTrace
+from hdrl.settings.gpu.advisors import INFORMED, NAMES
 from hdrl.settings.gpu.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.making import gpu_cluster_vector
@@ -24,7 +24,7 @@ from hdrl.settings.gpu.rounds import simulate_rounds
 from hdrl.settings.gpu.rules import Rules
 from hdrl.settings.gpu.simulation import simulate
 from hdrl.settings.gpu.values import JobValues, read_values
-from hdrl.trace.model import TaskState
+from hdrl.trace.model import OutcomeTrace, TaskState
 
 ONE_GPU = Cluster("one", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
 
@@ -69,9 +69,9 @@ def load(tmp_path: Path) -> GpuLoad:
     return GpuLoad("l", jobs, values=JobValues(tables, np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)))
 
 
-def outcomes(load: GpuLoad, policy: str, **rules: Any) -> AdaptingTrace:
+def outcomes(load: GpuLoad, policy: str, **rules: Any) -> OutcomeTrace:
     trace = simulate(ONE_GPU, load, read_policy(policy), rules=Rules(**rules))
-    assert isinstance(trace, AdaptingTrace)
+    assert isinstance(trace, OutcomeTrace)
     return trace
 
 

@@ -81,6 +81,10 @@ def test_formats_are_known_by_their_first_line(tmp_path: Path) -> None:
         + "a,u,v,8,64,1,COMPLETED,2020-04-01 00:00:10+08:00,x,y,50,0\nb,u,v,0,1,1,FAILED,2020-04-01 00:00:00,x,y,5,0\n",
     )
     assert rows == [(0.0, 50.0, 8, 1000)]
+    turned = "gpus,arrival_time,priority,runtime,notes\n2,0,1,50,my own\n"
+    assert read(tmp_path, turned)[0] == [(0.0, 50.0, 2, 1000)], (
+        "columns may be in another order, with others among them"
+    )
     attempt = {"start_time": "2017-10-01 00:01:00", "end_time": "2017-10-01 00:02:00"}
     job = {
         "status": "Pass", "vc": "x", "jobid": "j", "submitted_time": "2017-10-01 00:00:30", "user": "u",
@@ -121,6 +125,10 @@ def test_faults_are_counted_by_reason(tmp_path: Path) -> None:
 def test_wrong_files_are_told_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match="no known format"):
         read(tmp_path, "a,b\n1,2\n")
+    with pytest.raises(ReadError, match=r"trace.csv:1: is like 'philly-sia', but has no column 'duration'"):
+        read(tmp_path, "timestamp,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,1,66.0,a\n")
+    with pytest.raises(WorkloadError, match=r"trace.csv: holds no jobs"):
+        read(tmp_path, "arrival_time,runtime,gpus,priority\n")
     with pytest.raises(ReadError, match=r"trace.csv:3: has 3 columns, expected 4"):
         read(tmp_path, "arrival_time,runtime,gpus,priority\n1,5,1,1\n1,5,1\n")
     with pytest.raises(WorkloadError, match="no job is left"):

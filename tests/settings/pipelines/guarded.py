@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
-from hdrl.compiled import borrow, rows
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import checked_arrays  # noqa: F401 (before what lends arrays)
 
-
-class Checked(np.ndarray):
-    """An array whose single indices count from its beginning; NumPy refuses those beyond the end by itself."""
-
-    def _check(self, index):
-        if isinstance(index, int | np.integer) and index < 0:
-            raise IndexError(f"index {index} is negative")
-
-    def __getitem__(self, index):
-        self._check(index)
-        return super().__getitem__(index)
-
-    def __setitem__(self, index, value):
-        self._check(index)
-        super().__setitem__(index, value)
-
-
-def checked(arrays):
-    is_lent = [array.ndim == 1 and array.flags.c_contiguous for array in arrays]
-    return arrays._make(a.view(Checked) if lent else a for a, lent in zip(arrays, is_lent, strict=True))
-
-
-# Whoever lends takes these two by name when it is imported, which happens below.
-plain_row = rows.moved_to
-borrow.borrow = checked
-rows.moved_to = lambda state, batch, row: checked(plain_row(state, batch, row))
-
-from hdrl.settings.pipelines.env import PipelinesVectorEnv  # noqa: E402
-from hdrl.settings.pipelines.generate import Model  # noqa: E402
-from hdrl.settings.pipelines.inputs import generated_load  # noqa: E402
-from hdrl.settings.pipelines.machine import read_machine  # noqa: E402
-from hdrl.settings.pipelines.policies import RULES, simulate  # noqa: E402
+from hdrl.settings.pipelines.env import PipelinesVectorEnv
+from hdrl.settings.pipelines.generate import Model
+from hdrl.settings.pipelines.inputs import generated_load
+from hdrl.settings.pipelines.machine import read_machine
+from hdrl.settings.pipelines.policies import RULES, simulate
 
 n = 0
 for shape in ("chain", "fork_join", "layered"):

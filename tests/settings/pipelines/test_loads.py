@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hdrl.errors import HdrlError, OptionsError, PlatformError, ReadError, WorkloadError
 from hdrl.settings.pipelines.covers import cheapest_cover, demand_us, latency_us
 from hdrl.settings.pipelines.generate import SHAPES, SPLITS, Model, drs, generate, uunifast
+from hdrl.settings.pipelines.inputs import loads_of
 from hdrl.settings.pipelines.load import PipelineLoad, Times
 from hdrl.settings.pipelines.machine import read_machine
 from hdrl.settings.pipelines.pipeline import NEVER, Group, Kernel, Pipeline
@@ -178,12 +179,24 @@ def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found
         ('{"pipelines": [{"kernels": [{"cpu_us": 0}], "periods_us": [1]}]}', "takes 0 us on a cpu, expected 1 to"),
         ('{"pipelines": [{"kernel": [], "periods_us": [1]}]}', "no key 'kernel'; did you mean 'kernels'?"),
         ('{"pipelines": [3]}', "pipeline 0 is of another form"),
+        (
+            '{"pipelines": [{"kernels": [{"cpu_us": 1}], "periods_us": -3}]}',
+            "periods_us is -3, expected a list of whole",
+        ),
     ],
 )
 def test_wrong_sets(tmp_path: Path, text: str, message: str):
     (tmp_path / "s.json").write_text(text)
     with pytest.raises(ReadError, match=message):
         read_set(tmp_path / "s.json")
+
+
+def test_files_that_are_not_there(tmp_path: Path):
+    (tmp_path / "p.stats").write_text("lost.graph=[5]\n")
+    with pytest.raises(ReadError, match=r"p.stats:1: no graph .*lost.graph; load.graphs says in which folder"):
+        read_set(tmp_path / "p.stats")
+    with pytest.raises(ReadError, match="generatd: no such file; generated pipelines are 'generated'"):
+        loads_of("generatd", tmp_path)
 
 
 # ---------------------------------------------------------------------- pipelines

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 
 from hdrl.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
 from hdrl.setting import SETTINGS
-from hdrl.settings.pipelines.files import write_split
+from hdrl.settings.pipelines.files import write_history
 from hdrl.settings.pipelines.generate import Model
 from hdrl.settings.pipelines.guarantees import unavoidable_misses
 from hdrl.settings.pipelines.inputs import generated_load
@@ -111,21 +111,21 @@ def test_traces_answer_what_all_traces_answer(tmp_path: Path):
     schedule = found.schedule()
     assert (schedule.ids[1], schedule.numbers[0].values[1]) == ("a 1: 0", pytest.approx(8e-6))
     assert (tmp_path / "task_set_history.stats").read_text().splitlines()[1] == "1,0,0,cpu,0,0.01,0.02,1"
-    (tmp_path / "runs.csv").write_text("a,b\n")
-    with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
-        SETTING.read(tmp_path)
+    for text in ("a,b\n", ""):
+        (tmp_path / "runs.csv").write_text(text)
+        with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
+            SETTING.read(tmp_path)
     with pytest.raises(ReadError, match="no such file"):
         SETTING.read(tmp_path / "nothing")
 
 
-def test_histories_are_split_into_met_and_missed(tmp_path: Path):
+def test_a_history_is_as_rlschedsim_writes_it(tmp_path: Path):
     load = released((chain("a", (10, 4), (9, 9), groups={(0, 1): (12, 12)}),), (0, 0, 13), (0, 20, 40))
-    traces = [simulate(BOTH, load, name) for name in ("edf+fusion", "cpu")]
-    assert write_split(traces, tmp_path) == (1, 1)
-    assert (tmp_path / "Pos/configuration_0/task_set_history.stats").read_text().splitlines()[0] == (
-        "0,0,0-1,cpu,0,0.0,0.012,1"
-    )
-    assert (tmp_path / "Neg/configuration_1/task_set_history.stats").read_text().count("\n") == 4
+    write_history(simulate(BOTH, load, "edf+fusion"), tmp_path)
+    lines = (tmp_path / "task_set_history.stats").read_text().splitlines()
+    assert lines[0] == "0,0,0-1,cpu,0,0.0,0.012,1"
+    write_history(simulate(BOTH, load, "cpu"), tmp_path)
+    assert (tmp_path / "task_set_history.stats").read_text().count("\n") == 4
 
 
 def test_warm_up_instances_do_not_count():
@@ -400,7 +400,7 @@ def test_an_agent_learns_from_an_options_file(tmp_path: Path, arguments: dict[st
 
 @pytest.mark.skipif(not ADAS.is_dir(), reason="rlschedsim's files are not at hand")
 def test_pictures():
-    from hdrl.settings.pipelines.figures import by_configuration, by_utilization, gantt, misses
+    from hdrl.settings.pipelines.figures import gantt, misses
     from hdrl.settings.pipelines.inputs import loads_of
 
     load = loads_of(ADAS / "period1.stats")[0]
@@ -418,7 +418,4 @@ def test_pictures():
     bars = [one.get_height() for one in misses([trace, others]).axes[0].patches]
     assert bars[:4] == [trace.is_missed[load.instances["pipeline"] == k].mean() for k in range(4)]
     assert bars[4:] == [0, 0, 0, 0]
-    assert len(by_configuration({"edf": [(1, 4), (0, 4)], "static": [(0, 4), (0, 4)]}).axes[0].lines) == 2
-    curve = by_utilization({"edf": {0.5: (0, 10), 0.9: (5, 10)}}).axes[0].lines[0]
-    assert curve.get_xydata().tolist() == [[0.5, 0.0], [0.9, 0.5]]
     assert unavoidable_misses(BOTH, load) == 0

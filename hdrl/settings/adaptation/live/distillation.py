@@ -17,13 +17,7 @@ TEMPERATURE, WEIGHT, DECAY = 2.0, 0.75, 0.25
 
 
 def shrunk(network: Network) -> Network:
-    """Return a copy of a network without the blocks that were inserted: weight distillation.
-
-    Parameters
-    ----------
-    network
-        The network.
-    """
+    """Return a copy of a network without the blocks that were inserted: weight distillation."""
     found = copy.deepcopy(network)
     model, blocks = network.model, list(found.blocks)
     kept: list[nn.Module] = []

@@ -67,11 +67,6 @@ class Plan:
 def check_plan(plan: Plan) -> None:
     """Refuse a plan that cannot be measured.
 
-    Parameters
-    ----------
-    plan
-        The plan.
-
     Raises
     ------
     OptionsError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -9,7 +10,6 @@ from types import TracebackType
 import zmq
 
 from hdrl.errors import BatsimError
-from hdrl.settings.batch.batsim.connection import monitored_event
 
 FREE_ENDPOINT = "tcp://127.0.0.1:*"
 """A free port that only this machine can reach."""
@@ -147,7 +147,7 @@ class Listener:
 
     def _note_connections(self) -> None:
         while self._monitor.poll(0):
-            event = monitored_event(self._monitor)
+            event = _monitored_event(self._monitor)
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._n_peers += 1
             elif event != zmq.EVENT_DISCONNECTED:
@@ -157,6 +157,15 @@ class Listener:
             else:
                 self._n_peers -= 1
                 self._lost = self._n_peers == 0
+
+
+def _monitored_event(monitor: zmq.Socket[bytes]) -> int:
+    """Return the kind of the next event of a socket's monitor.
+
+    `zmq.utils.monitor` does the same, but to load it takes as long as a hundred exchanges.
+    """
+    event, _ = monitor.recv_multipart()
+    return int.from_bytes(event[:2], sys.byteorder)
 
 
 def _keep_looking(look: Callable[[], None]) -> None:

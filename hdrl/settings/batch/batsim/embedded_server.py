@@ -31,7 +31,8 @@ from hdrl.settings.batch.simulation.decisions import (
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import JobState, Trace
 from hdrl.settings.batch.simulation.view import News, View
-from hdrl.settings.batch.workload.batsim_json import COMPOSED_TYPES, describe_for_batsim
+from hdrl.settings.batch.workload.batsim_json import describe_for_batsim
+from hdrl.settings.batch.workload.batsim_profiles import COMPOSED_TYPES
 from hdrl.settings.batch.workload.model import Workload
 
 _STOP = "Batsim would stop here"
@@ -102,7 +103,8 @@ class ProtocolServer:
         self._told: set[int] = set()
         self._kill_asked: set[int] = set()
         self._kills: deque[list[int]] = deque()
-        self._switches: deque[tuple[list[int], int]] = deque()
+        self._changes: deque[tuple[list[int], int]] = deque()  # of P-states, at once
+        self._switches: dict[int, tuple[list[int], int]] = {}  # off and on, by the first node
 
     def run(self, scheduler: Scheduler) -> Trace:
         """Simulate from the beginning to the end.
@@ -205,7 +207,9 @@ class ProtocolServer:
             case News.JOB_KILLED:
                 return self._killed(view)
             case News.PSTATE_CHANGED:
-                return self._switched()
+                return self._pstate_changed()
+            case News.NODE_SWITCHED:
+                return self._switched(subject)
             case News.REQUESTED_CALL:
                 return "REQUESTED_CALL", {}
             case News.ENERGY:
@@ -232,10 +236,17 @@ class ProtocolServer:
         }
         return "JOB_KILLED", {"job_ids": [self._ids[job] for job in jobs], "job_progress": progress}
 
-    def _switched(self) -> Event | None:
+    def _pstate_changed(self) -> Event | None:
+        """Tell that hosts have a P-state; requests that take no time are done in their order."""
         if self.platform.rules is not None:
             return None
-        cores, pstate = self._switches.popleft()
+        return self._state_changed(*self._changes.popleft())
+
+    def _switched(self, node: int) -> Event:
+        """Tell that all hosts of a request are off, or on; the first one is of a node."""
+        return self._state_changed(*self._switches.pop(node))
+
+    def _state_changed(self, cores: list[int], pstate: int) -> Event:
         return "RESOURCE_STATE_CHANGED", {"resources": format_ids(cores), "state": str(pstate)}
 
     def _take_leave(self, scheduler: Scheduler, view: View) -> None:
@@ -258,7 +269,7 @@ class ProtocolServer:
             "EXECUTE_JOB": self._execute,
             "REJECT_JOB": lambda data, where: Reject(self._job(data["job_id"], where)),
             "KILL_JOB": self._kill,
-            "SET_RESOURCE_STATE": self._set_state,
+            "SET_RESOURCE_STATE": lambda data, where: self._set_state(data, where, view),
             "CALL_ME_LATER": lambda data, where: self._call_later(data, where, request.timestamp_s),
             "QUERY": self._query,
             "SET_JOB_METADATA": lambda data, where: Annotate(self._job(data["job_id"], where), data["metadata"]),
@@ -302,7 +313,7 @@ class ProtocolServer:
             self._kills.append(new)
         return Kill(new)
 
-    def _set_state(self, data: dict[str, Any], where: str) -> SetPState:
+    def _set_state(self, data: dict[str, Any], where: str, view: View) -> SetPState:
         self._need_energy(where)
         if self.platform.rules is not None:
             raise BatsimError(
@@ -310,8 +321,21 @@ class ProtocolServer:
                 "a scheduler cannot ask for others"
             )
         cores, pstate = self._cores(data["resources"], where), int(data["state"])
-        self._switches.append((cores, pstate))
+        if self._is_switch(view, cores, pstate):
+            self._switches[self._node_of(cores[0])] = cores, pstate
+        else:
+            self._changes.append((cores, pstate))
         return SetPState(cores, pstate)
+
+    def _is_switch(self, view: View, cores: list[int], pstate: int) -> bool:
+        """Tell whether hosts are to be switched off, or on, which takes time."""
+        if self.platform.switch_pstates is None:
+            return False
+        status = view.node_status
+        return pstate == self.platform.switch_pstates[0] or any(status[self._node_of(core)] for core in cores)
+
+    def _node_of(self, core: int) -> int:
+        return int(self.platform.node_of_processor[self.platform.processor_of_core[core]])
 
     def _call_later(self, data: dict[str, Any], where: str, asked_s: float) -> CallAt:
         date_s = float(data["timestamp"])

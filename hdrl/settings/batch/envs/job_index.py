@@ -239,13 +239,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
-        """Return ``None``: it runs on the simulator that policies run on.
-
-        Parameters
-        ----------
-        machine, load
-            Not looked at.
-        """
+        """Return ``None``: it runs on the simulator that policies run on."""
         del machine, load
         return None
 

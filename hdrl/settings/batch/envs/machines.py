@@ -73,11 +73,6 @@ class PoolInputs:
     def with_logs(self, logs: Sequence[WorkloadLike]) -> PoolInputs:
         """Return the same and further logs, each on as many identical processors as its header says.
 
-        Parameters
-        ----------
-        logs
-            The logs.
-
         Raises
         ------
         HdrlError
@@ -230,11 +225,6 @@ def why_not_pool(platform: Platform, workload: Workload) -> str | None:
 
     A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;
     what could matter counts.
-
-    Parameters
-    ----------
-    platform, workload
-        The two.
     """
     if len(np.unique(platform.peak_flops)) > 1:
         return f"the cores of {platform.name} differ in speed"
@@ -246,6 +236,8 @@ def why_not_pool(platform: Platform, workload: Workload) -> str | None:
     curved = len(platform.curves) > 0
     has_contention = curved or (platform.rules is not None and len(platform.rules.contention.speed_factors) > 0)
     capacity_gbps = platform.curves[:, 1] / MB_PER_GB if curved else platform.bandwidth_gbps
+    if platform.is_fitted:
+        return f"the cores of {platform.name} slow each other down by fits, whatever they demand"
     if has_contention and np.any(most_gbps * cores_of_processor > capacity_gbps):
         return f"jobs of {workload.name} take up to {most_gbps:g} GB/s per core, so that they may slow each other down"
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -13,18 +12,20 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.own_objective import OwnObjective, OwnPay
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import SimulationError, UnknownName
 from hdrl.settings.batch.envs.observations import job_limits, largest_fractions, pstate_shares
 from hdrl.settings.batch.envs.policy_pair_arguments import (
     Actions,
     action_names,
     observation_space,
+    off_after_s,
     pair_numbers,
     platform_of,
     watch_scalars,
@@ -52,7 +53,7 @@ DEFAULT_PLATFORM = "gaia"
 DEFAULT_WORKLOAD = "lublin_gaia_1000"
 
 
-class PolicyPairVectorEnv(NativeVectorEnv):
+class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     """A batch of environments in which an agent chooses policy pairs.
 
     Description
@@ -65,6 +66,8 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         ``Discrete(n)``: the policies of `actions` in their order, HDeepRM's 36 pairs by default, and *void* last if it
         is on: start nothing and wait for news. Void is legal as long as news can come: while a job runs, or while
         jobs are still to be submitted; the mask says so. (In the compatibility mode void counts as action 0 otherwise.)
+        Where nodes can be switched off, policies may also say how many are on (``fcfs+easy~on0.5``) or after which time
+        without a job they are switched off (``fcfs+easy~off600``), until another one says something else.
 
     Observation Space
         ``Box(0, 1, (size,), float32)``; see `observation_names` for every value, in order. Of each node its free
@@ -190,20 +193,14 @@ class PolicyPairVectorEnv(NativeVectorEnv):
             copy=copy,
             n_threads=n_threads,
         )
-        self._plan = plan_episodes(
-            [one.n_jobs for one in self.workloads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.workloads],
-        )
+        self._plan_windows(self.workloads, n_jobs, start, part)
         self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
         self._void = len(policies) if void else -1
         self._objective = read_objective(objective)
         self._rows = PairRows(
             self.platform,
             self.workloads,
-            self._plan,
+            self.plan,
             self.num_envs,
             self.n_threads,
             energy=energy,
@@ -212,11 +209,11 @@ class PolicyPairVectorEnv(NativeVectorEnv):
                 self._void, observation, self._objective, reward, queue_sensitivity, compatibility, energy
             ),
             pairs=pair_numbers(policies, self.platform),
+            off_after_s=off_after_s(policies),
             switches=self._switches,
             limits=limits,
             shares=pstate_shares(self.platform),
         )
-        self._windows = np.zeros((self.num_envs, 3), dtype=np.int64)
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
         self._results = np.zeros((self.num_envs, N_OBJECTIVES))
         self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
@@ -224,13 +221,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
-        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
-
-        Parameters
-        ----------
-        machine, load
-            The platform and the jobs.
-        """
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
         del load
         try:
             check_platform(machine, energy=False)
@@ -242,8 +233,7 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self._plan.window(episode, seed)
-        self._windows[row] = window.workload, window.start, window.n_jobs
+        window = self._next_window(row, episode, seed)
         self._policy_seeds[row] = seed
         if self._own_pay is not None:
             self._own_pay.value[row] = 0.0
@@ -309,30 +299,10 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
     # ------------------------------------------------------------------ what happened
 
-    def window(self, row: int = 0) -> Window:
-        """Return which jobs the present episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
-
     def policy_seed(self, row: int = 0) -> int:
         """Return the seed of the random policies in the present episode of a row.
 
         ``hdrl.simulate`` with this seed makes the same draws.
-
-        Parameters
-        ----------
-        row
-            Which row.
         """
         return int(self._policy_seeds[row])
 
@@ -340,11 +310,6 @@ class PolicyPairVectorEnv(NativeVectorEnv):
         """Return everything that happened in the last episode of a row that has ended.
 
         The episode is simulated again, by the actions that were taken, with all logs.
-
-        Parameters
-        ----------
-        row
-            Which row.
 
         Raises
         ------
@@ -368,27 +333,15 @@ class PolicyPairVectorEnv(NativeVectorEnv):
 
 
 class PolicyPairEnv(SingleEnv):
-    """One environment in which an agent chooses policy pairs: see `PolicyPairVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `PolicyPairVectorEnv`, but for ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One environment in which an agent chooses policy pairs: see `PolicyPairVectorEnv`."""
 
     batch: PolicyPairVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(PolicyPairVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
+    batch_class = PolicyPairVectorEnv
 
     @property
     def actions(self) -> list[str]:
         """The names of the actions."""
         return self.batch.actions
-
-    def trace(self) -> Trace:
-        """Return everything that happened in the last episode that has ended: see `PolicyPairVectorEnv.trace`."""
-        return self.batch.trace(0)
 
 
 def warm_up(message: Callable[[str], None]) -> None:

@@ -25,7 +25,8 @@ from hdrl.settings.batch.envs.rewards import (
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.kernel.state import MOST_TIMEOUTS
 from hdrl.settings.batch.platform import pstate_rules, read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
@@ -73,9 +74,7 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
                 f"actions has {one!r}, but conservative backfilling is no action: its plans outlast them"
             )
         if isinstance(one, str) and one != VOID and not _is_action(read_pair(one).rule):
-            raise OptionsError(
-                f"actions has {one!r}, but predictions, gates and times without a job are no actions: they outlast them"
-            )
+            raise OptionsError(f"actions has {one!r}, but predictions and gates are no actions: they outlast them")
         names += [read_pair(one).name] if isinstance(one, str) else action_table([one], void=False)
     if not 0 < len(names) < _MAX_ACTIONS:
         raise OptionsError(f"actions has {len(names)} policies, expected 1 to {_MAX_ACTIONS - 1}")
@@ -83,12 +82,12 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
 
 
 def _is_action(rule: Rule) -> bool:
-    """Tell whether a rule is one that an action can have: none, or how many nodes are on."""
-    return rule in (NO_RULE, Rule(node_rule=codes.NODES_BY_NUMBER, share_on=rule.share_on))
+    """Tell whether a rule is one that an action can have: none, or what switches nodes."""
+    return rule == Rule(node_rule=rule.node_rule, share_on=rule.share_on, off_after_s=rule.off_after_s)
 
 
 def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[np.int64]:
-    """Return what the actions are made of, see `kernel.observe.Watch`, shape ``(n, 4)``.
+    """Return what the actions are made of, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 4)``.
 
     Parameters
     ----------
@@ -99,6 +98,28 @@ def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[
     """
     rows = [[one.job_key, one.core_key, one.backfilling, _n_on(one.rule, platform)] for one in policies]
     return np.array(rows, dtype=np.int64)
+
+
+def off_after_s(policies: Sequence[PolicyPair]) -> NDArray[np.float64]:
+    """Return ``off_after_s`` of `kernel.observe.Watch`, shape ``(n,)``.
+
+    Parameters
+    ----------
+    policies
+        The actions but void.
+
+    Raises
+    ------
+    OptionsError
+        If there are more timeouts than the kernel has place for.
+    """
+    timeouts = np.array([one.rule.off_after_s for one in policies], dtype=np.float64)
+    n = len(set(timeouts[timeouts < np.inf].tolist()))
+    if n > MOST_TIMEOUTS:
+        raise OptionsError(
+            f"actions has {n} times without a job (~off), expected at most {MOST_TIMEOUTS} different ones"
+        )
+    return timeouts
 
 
 def _n_on(rule: Rule, platform: Platform) -> int:
@@ -174,7 +195,7 @@ def observation_space(
     largest
         The largest value that each attribute of waiting jobs can show; ``None``: 1. HDeepRM's exceed 1.
     with_nodes
-        Whether the agent decides how many nodes are on.
+        Whether the agent decides which nodes are on.
     """
     size = observation_size(platform, observation, with_nodes=with_nodes)
     high = np.ones(size, dtype=np.float32)

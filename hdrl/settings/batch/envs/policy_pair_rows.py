@@ -152,9 +152,9 @@ class PairRows:
     watch
         Scalars of `WATCH_DTYPE` that never change, by name.
     switches
-        Whether the agent decides how many nodes are on, and so without waiting jobs, too.
-    pairs, limits, shares
-        ``pairs``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
+        Whether the agent decides which nodes are on, and so without waiting jobs, too.
+    pairs, off_after_s, limits, shares
+        ``pairs``, ``off_after_s``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
 
     Attributes
     ----------
@@ -183,6 +183,7 @@ class PairRows:
         watch: dict[str, float],
         switches: bool,
         pairs: NDArray[np.int64],
+        off_after_s: NDArray[np.float64],
         limits: NDArray[np.float64],
         shares: tuple[NDArray[np.float64], NDArray[np.float64]],
     ) -> None:
@@ -205,6 +206,7 @@ class PairRows:
         n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
         self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(
             pairs=np.ascontiguousarray(pairs),
+            off_after_s=off_after_s,
             limits=limits,
             speed_share=shares[0],
             power_share=shares[1],

@@ -105,7 +105,8 @@ def replay(
     n_kept = watches.history.shape[1]
     if len(actions) > n_kept:
         raise SimulationError(f"row {row}: the episode took {len(actions)} actions, of which {n_kept} are kept")
-    rule = Rule(node_rule=codes.NODES_BY_NUMBER) if np.any(watches.pairs[:, 3] >= 0) else NO_RULE
+    switches = np.any(watches.pairs[:, 3] >= 0) or np.any(watches.off_after_s < np.inf)
+    rule = Rule(node_rule=codes.NODES_BY_NUMBER) if switches else NO_RULE
     state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility, rule=rule)
     state.scalars["decides_idle"] = rule != NO_RULE
     if compatibility == HDEEPRM:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
+    CURVE_DTYPE,
+    FIT_DTYPE,
     JOB_STATE_DTYPE,
     NODE_DTYPE,
     NODE_POWER_DTYPE,
@@ -79,6 +81,14 @@ def processors(platform: Platform) -> NDArray[np.void]:
     return rows
 
 
+def curves(platform: Platform) -> dict[str, NDArray[Any]]:
+    """Return the curves of processors, or their fits, and what cores draw by them."""
+    rows = np.array(platform.curves).reshape(-1)
+    if not platform.is_fitted:
+        return {"curves": rows.view(CURVE_DTYPE)}
+    return {"fits": rows.view(FIT_DTYPE), "watts": np.array(platform.idle_w[:, 0])}
+
+
 def nodes(platform: Platform) -> NDArray[np.void]:
     """Return the node rows."""
     rows = np.zeros(platform.n_nodes, dtype=NODE_DTYPE)
@@ -98,6 +108,7 @@ def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
     _, down, up = platform.switch_pstates
     first = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
     rows = np.zeros(platform.n_nodes, dtype=NODE_POWER_DTYPE)
+    rows["leader"] = -1
     rows["on_pstate"] = platform.initial_pstate[first]
     # a node is off, or on, with the last of its cores
     rows["shutdown_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, down], first)
@@ -165,6 +176,6 @@ def scalars(
     rows["off_pstate"], rows["down_pstate"], rows["up_pstate"] = off, down, up
     rows["node_rule"], rows["off_after_s"] = rule.node_rule, rule.off_after_s
     rows["n_wanted_on"] = round(rule.share_on * platform.n_nodes)
-    rows["call_s"], rows["blocked_job"] = np.inf, -1
+    rows["blocked_job"] = -1
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0
     return rows

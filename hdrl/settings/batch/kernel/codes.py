@@ -202,6 +202,7 @@ ERROR_KILL_UNKNOWN = 10
 ERROR_KILL_ENDED = 11
 ERROR_NODE_NOT_FREE = 13
 ERROR_NODE_STATUS = 14  # to be switched off, but not on; to be switched on, but not off
+ERROR_PART_OF_NODE = 15  # some hosts of a node are to be switched without the others
 ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where otherwise the core does
 
 

@@ -105,7 +105,7 @@ def lock_cores(state, job, first, n):
             bad = codes.ERROR_UNKNOWN_CORE
         elif state.cores[core].owner == job:
             bad = codes.ERROR_DUPLICATE_CORE
-        elif state.cores[core].owner >= 0:
+        elif state.cores[core].owner != -1:
             bad = codes.ERROR_CORE_BUSY
         elif state.free_memory_mib[state.processors[state.processor_of[core]].node] < row.memory_mib:
             bad = codes.ERROR_MEMORY

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from hdrl.compiled.records import record_dtype
+from hdrl.settings.batch.platform.model import FittedCurve
 from hdrl.settings.batch.workload.model import STEP_DTYPE as _WORKLOAD_STEP_DTYPE
 
 STEP_DTYPE = record_dtype(_WORKLOAD_STEP_DTYPE)
@@ -122,11 +125,10 @@ SCALAR_DTYPE = record_dtype(
         ("news", np.int8),
         ("no_more_jobs", np.int8),
         ("n_decisions", np.int64),
-        # who switches nodes, after how long without a job, how many are to be on, the next call that is asked for
+        # who switches nodes, after how long without a job, how many are to be on
         ("node_rule", np.int8),
         ("off_after_s", np.float64),
         ("n_wanted_on", np.int64),
-        ("call_s", np.float64),
         ("blocked_job", np.int64),
         ("decides_idle", np.int8),
         # what went wrong
@@ -220,6 +222,9 @@ PROCESSOR_DTYPE = record_dtype(
 CURVE_DTYPE = record_dtype([(name, np.float64) for name in ("b", "c", "da", "db", "dc", "dd")])
 """How the cores of a processor slow each other down: `platform.model.SpeedCurve`."""
 
+FIT_DTYPE = record_dtype([(name, np.float64) for name in (*(one.name for one in fields(FittedCurve)), "lost")])
+"""The same, and the power of a node, by a fit: `platform.model.FittedCurve`; ``lost``: the share of what is lost."""
+
 DUE_PSTATE_DTYPE = record_dtype([("serving", np.int16), ("unused", np.int16)])
 """Of a processor: the P-states of cores that serve a job and of those that do not, as found when last looked for."""
 
@@ -233,6 +238,7 @@ NODE_POWER_DTYPE = record_dtype(
     [
         ("status", np.int8),
         ("on_pstate", np.int16),
+        ("leader", np.int32),
         ("n_switching", np.int32),
         ("boot_s", np.float64),
         ("shutdown_s", np.float64),
@@ -243,7 +249,9 @@ NODE_POWER_DTYPE = record_dtype(
 """A node that can be switched off, as the decision system knows it.
 
 ``status`` is one of ``NODE_*`` of `kernel.codes`; ``on_pstate`` the P-state that its cores have after booting;
-``n_switching`` how many of its hosts have not told yet that they are off, or on; ``ready_s`` when that is expected;
+``leader`` the first node of those that are being switched off, or on, by one request, -1 if it is not; of the leader,
+``n_switching`` is how many hosts of the request have not told yet that they are off, or on; ``ready_s`` when that is
+expected;
 ``idle_since_s`` the date of the message since which no job has held a core of it.
 """
 

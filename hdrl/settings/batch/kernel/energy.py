@@ -40,6 +40,8 @@ def power(state, core):
 @jit
 def _power_at(state, core, rate):
     """Return the power of a host in its present P-state if the computation on it proceeds at a rate."""
+    if len(state.watts) > 0:
+        return state.watts[core]
     rung = state.rungs[state.first_rung_of[core] + state.pstates[core]]
     if rate <= 0.0 or state.scalars[0].flat_power == 1:
         return rung.idle_w

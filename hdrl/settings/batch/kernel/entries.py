@@ -16,12 +16,12 @@ from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
 from hdrl.settings.batch.kernel.jit import entry
-from hdrl.settings.batch.kernel.onoff import switch_off, switch_on
+from hdrl.settings.batch.kernel.onoff import switch_hosts, switch_off, switch_on
 from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.state import State, small_state
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
-_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION, _SWITCH_NODE = range(6, 13)
+_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION, _SWITCH_NODE, _SWITCH_HOSTS = range(6, 14)
 
 
 @jit
@@ -101,8 +101,8 @@ def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: f
         first = _simulate(state, request, a, b, c, d)
     elif request == _ANSWER:
         decide.answer(state)
-    elif request == _START:
-        first, second = _start(state, a, b, c)
+    elif request in (_START, _SWITCH_HOSTS):
+        first, second = _start(state, a, b, c) if request == _START else switch_hosts(state, a, b, c)
     elif request == _ADD_OP:
         _add_op(state, a, b, c, d, value)
     elif request == _REJECT:
@@ -159,6 +159,12 @@ def reject(lent: Lent[State], job: int) -> int:
 def switch_node(lent: Lent[State], node: int, *, on: bool) -> int:
     """Begin to boot a node, or to switch it off: see `kernel.onoff`; return an error code (0: none)."""
     return int(_call(lent.places, _SWITCH_NODE, int(node), int(on), 0, 0, 0.0)[0])
+
+
+def switch_hosts_of(lent: Lent[State], pstate: int, first: int, n: int) -> tuple[int, int]:
+    """Begin to switch the hosts ``pool[first:first + n]``: see `kernel.onoff`; return an error code and a node."""
+    code, node, _ = _call(lent.places, _SWITCH_HOSTS, int(pstate), int(first), int(n), 0, 0.0)
+    return int(code), int(node)
 
 
 def add_op(lent: Lent[State], kind: int, subject: int, first: int, n: int, value: float) -> None:

@@ -111,7 +111,9 @@ def _start_jobs(state, watch, action):
     s = state.scalars[0]
     first_op, n_queue = s.n_ops, s.n_queue
     if watch.pairs[action, 3] >= 0:
-        s.n_wanted_on = watch.pairs[action, 3]
+        s.node_rule, s.n_wanted_on = codes.NODES_BY_NUMBER, watch.pairs[action, 3]
+    elif watch.off_after_s[action] < np.inf:
+        s.node_rule, s.off_after_s = codes.NODES_BY_TIMEOUT, watch.off_after_s[action]
     decide.schedule(state, watch.pairs[action, 0], watch.pairs[action, 1], watch.pairs[action, 2])
     for i in range(first_op, s.n_ops):
         if state.ops[i].kind == codes.EXECUTE:

@@ -96,6 +96,8 @@ class Watch(NamedTuple):
     sums: Annotated[NDArray[np.float64], own(np.float64, "n_sums")]  # further sums of the reward
     # Job key, core key, backfilling, and how many nodes are to be on (-1: as many as before) of each action but void
     pairs: Annotated[NDArray[np.int64], shared(np.int64, "n_pairs", "n_numbers")]
+    # After how long without a job each of them switches a node off, in seconds; infinite: it says nothing about that
+    off_after_s: Annotated[NDArray[np.float64], shared(np.float64, "n_pairs")]
     limits: Annotated[NDArray[np.float64], shared(np.float64, "n_attributes")]  # what attributes are divided by
     # Speed of a core as a fraction of its peak, by P-state; its power likewise, as the decision system believes it
     speed_share: Annotated[NDArray[np.float64], shared(np.float64, "n_pstates")]

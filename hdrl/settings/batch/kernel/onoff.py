@@ -24,6 +24,7 @@ from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.mail import add_op
+from hdrl.settings.batch.kernel.refusal import refuse
 
 NOBODY = -2
 """Owner of a core that is not on: no job holds it, and none can have it."""
@@ -68,32 +69,87 @@ def _ask(state, node, pstate):
 
 
 @jit
+def _why_not(state, node, wanted):
+    """Return why a node cannot be switched, an error code: its status is not the one wanted, or jobs hold it; or 0."""
+    if state.node_power[node].status != wanted:
+        return codes.ERROR_NODE_STATUS
+    return codes.ERROR_NODE_NOT_FREE if wanted == codes.NODE_ON and not is_without_jobs(state, node) else 0
+
+
+@jit
+def _leave(state, node, leader):
+    """Note that a node is on its way, which the request of a leader asks for."""
+    row = state.node_power[node]
+    row.leader = leader
+    if row.status == codes.NODE_ON:
+        row.status = codes.NODE_SHUTTING_DOWN
+        row.ready_s = state.scalars[0].message_s + row.shutdown_s
+        _show(state, node, NOBODY)
+    else:
+        row.status = codes.NODE_BOOTING
+        row.ready_s = state.scalars[0].message_s + row.boot_s
+
+
+@jit
 def switch_off(state, node):
     """Begin to switch a node off; return an error code, 0 if it is without jobs."""
-    s = state.scalars[0]
-    row = state.node_power[node]
-    if row.status != codes.NODE_ON:
-        return codes.ERROR_NODE_STATUS
-    if not is_without_jobs(state, node):
-        return codes.ERROR_NODE_NOT_FREE
-    row.status = codes.NODE_SHUTTING_DOWN
-    row.ready_s = s.message_s + row.shutdown_s
-    _show(state, node, NOBODY)
-    _ask(state, node, s.off_pstate)
-    return 0
+    error = _why_not(state, node, codes.NODE_ON)
+    if error == 0:
+        _leave(state, node, node)
+        _ask(state, node, state.scalars[0].off_pstate)
+    return error
 
 
 @jit
 def switch_on(state, node):
     """Begin to boot a node; return an error code, 0 if it is off."""
+    error = _why_not(state, node, codes.NODE_OFF)
+    if error == 0:
+        _leave(state, node, node)
+        _ask(state, node, state.node_power[node].on_pstate)
+    return error
+
+
+@jit
+def _node_of(state, core):
+    return state.processors[state.processor_of[core]].node
+
+
+@jit
+def switch_hosts(state, pstate, first, n):
+    """Begin to switch all hosts of some nodes, ``pool[first:first + n]`` (rising), off or on by one request.
+
+    Returns
+    -------
+    tuple
+        An error code, 0 if all is well, and the node in question.
+    """
     s = state.scalars[0]
-    row = state.node_power[node]
-    if row.status != codes.NODE_OFF:
-        return codes.ERROR_NODE_STATUS
-    row.status = codes.NODE_BOOTING
-    row.ready_s = s.message_s + row.boot_s
-    _ask(state, node, row.on_pstate)
-    return 0
+    s.n_pool = first + n
+    wanted = codes.NODE_ON if pstate == s.off_pstate else codes.NODE_OFF
+    leader = _node_of(state, state.pool[first])
+    n_of_nodes, last = 0, -1
+    for i in range(first, first + n):
+        node = _node_of(state, state.pool[i])
+        if node == last:
+            continue
+        error = _why_not(state, node, wanted)
+        if error != 0:
+            return error, node
+        n_of_nodes += end_core_of(state, node) - first_core_of(state, node)
+        last = node
+    if n_of_nodes != n:
+        return codes.ERROR_PART_OF_NODE, leader
+    last = -1
+    for i in range(first, first + n):
+        node = _node_of(state, state.pool[i])
+        if node != last:
+            _leave(state, node, leader)
+            if wanted == codes.NODE_OFF:
+                state.node_power[node].on_pstate = pstate
+            last = node
+    add_op(state, codes.SET_PSTATE, pstate, first, n, 0.0)
+    return 0, -1
 
 
 @jit
@@ -121,17 +177,21 @@ def _show(state, node, owner):
 
 @jit
 def hear_node(state, node):
-    """Take in that all hosts of a node are off now, or on; a node that is on is news."""
+    """Take in that all hosts of a node, and of those that it leads, are off now, or on; nodes that are on are news."""
     s = state.scalars[0]
-    row = state.node_power[node]
-    if row.status == codes.NODE_SHUTTING_DOWN:
-        row.status = codes.NODE_OFF
-        return
-    row.status = codes.NODE_ON
-    row.idle_since_s = s.message_s
-    _show(state, node, -1)
-    if s.news == codes.NO_NEWS:
-        s.news = codes.NEWS_OF_NODES
+    for other in range(len(state.node_power)):
+        row = state.node_power[other]
+        if row.leader != node:
+            continue
+        row.leader = -1
+        if row.status == codes.NODE_SHUTTING_DOWN:
+            row.status = codes.NODE_OFF
+            continue
+        row.status = codes.NODE_ON
+        row.idle_since_s = s.message_s
+        _show(state, other, -1)
+        if s.news == codes.NO_NEWS:
+            s.news = codes.NEWS_OF_NODES
 
 
 @jit
@@ -144,9 +204,29 @@ def note_idle(state, node):
 @jit
 def hear_call(state):
     """Take in that a date has come at which the scheduler wanted to be asked."""
-    s = state.scalars[0]
-    if s.message_s >= s.call_s - _DATE_PRECISION_S:
-        s.call_s = np.inf
+    for i in range(len(state.calls_s)):
+        if state.scalars[0].message_s >= state.calls_s[i] - _DATE_PRECISION_S:
+            state.calls_s[i] = np.inf
+
+
+@jit
+def _call_at(state, date_s):
+    """Ask to be called at a date, unless a call is due by then: what is left to do is looked at again at each.
+
+    Of one timeout, the dates at which nodes will have been without jobs for long enough only rise. So no more calls
+    are due at one time than there are timeouts, each earlier than those asked for before.
+    """
+    place = -1
+    for i in range(len(state.calls_s)):
+        if state.calls_s[i] <= date_s:
+            return
+        if state.calls_s[i] == np.inf:
+            place = i
+    if place < 0:
+        refuse(state, codes.ERROR_TOO_MANY_TIMERS, -1, -1)
+        return
+    state.calls_s[place] = date_s
+    add_op(state, codes.CALL, 0, 0, 0, date_s)
 
 
 @jit
@@ -281,9 +361,8 @@ def _by_timeout(state, spare_cores, spare_room):
         else:
             spare_cores, spare_room = _spare(state, node, spare_cores, spare_room)
     is_over = s.no_more_jobs == 1 and s.n_queue == 0
-    if next_s < s.call_s and not is_over:
-        s.call_s = next_s
-        add_op(state, codes.CALL, 0, 0, 0, next_s)
+    if next_s < np.inf and not is_over:
+        _call_at(state, next_s)
 
 
 @jit

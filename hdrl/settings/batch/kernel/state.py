@@ -29,6 +29,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     ENERGY_LOG_DTYPE,
     EVENT_DTYPE,
     FINISHED_DTYPE,
+    FIT_DTYPE,
     FORECAST_DTYPE,
     HOST_DTYPE,
     JOB_STATE_DTYPE,
@@ -64,6 +65,8 @@ Bits: TypeAlias = NDArray[np.uint64]
 N_TIMER_SLOTS = 256
 """Calls (timers) that may be pending at one time."""
 
+MOST_TIMEOUTS = 8
+"""Times without a job after which nodes are switched off, of which a decision system may choose one or the other."""
 
 _LEAST_BLOCK = 64
 """Events that a block of a plan has place for, at least."""
@@ -110,12 +113,16 @@ class State(NamedTuple):
     node_power: Annotated[Rows, own(NODE_POWER_DTYPE, "n_switchable", is_restored=True)]
     boot_order: Annotated[Ints, shared(np.int32, "n_switchable")]
     coming: Annotated[Ints, scratch(np.int32, "n_switchable")]
+    # When the calls are due that were asked for to switch nodes off, infinite where there is none: one of each timeout
+    calls_s: Annotated[Floats, own(np.float64, "n_calls", is_restored=True)]
     overcommitments: Annotated[Rows, own(OVERCOMMITMENT_DTYPE, "n_processors")]
     contention: Annotated[Floats, shared(np.float64, "n_levels")]  # contended speeds, falling fractions of the peak
     # Where contention follows curves instead: those of the processors, and the speed of each core as a fraction of that
     # of its P-state
     curves: Annotated[Rows, shared(CURVE_DTYPE, "n_curves")]
+    fits: Annotated[Rows, shared(FIT_DTYPE, "n_fits")]
     paces: Annotated[Floats, own(np.float64, "n_paces", is_restored=True)]
+    watts: Annotated[Floats, own(np.float64, "n_watts", is_restored=True)]  # what each core draws, where fits say it
     by_speed: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, fastest first
     by_power: Annotated[Ints, shared(np.int32, "n_processors")]  # processors, most frugal first
     sleeps: Annotated[Rows, own(SLOT_DTYPE, "n_slots", is_heap=True)]
@@ -238,9 +245,12 @@ def sizes_of(
         "n_processor_words": len(bits.none_of(platform.n_processors)),
         "n_nodes": platform.n_nodes,
         "n_switchable": n_switchable,
+        "n_calls": MOST_TIMEOUTS if n_switchable else 0,
         "n_groups": max(platform.n_processors, platform.n_nodes),
         "n_levels": 0 if platform.rules is None else len(platform.rules.contention.speed_factors),
-        "n_curves": len(platform.curves),
+        "n_curves": 0 if platform.is_fitted else len(platform.curves),
+        "n_fits": len(platform.curves) if platform.is_fitted else 0,
+        "n_watts": platform.n_cores if platform.is_fitted else 0,
         "n_paces": platform.n_cores if len(platform.curves) else 0,
         "n_counts": 2 << (platform.n_nodes - 1).bit_length(),  # twice a power of two that is at least n_nodes
         "n_switching": platform.n_pstates * (n_cores + 1),
@@ -351,14 +361,14 @@ def new_state(
         **beginning.speeds_of_nodes(platform),
         "overcommitments": beginning.overcommitments(platform),
         "contention": np.array(levels, dtype=np.float64),
-        "curves": np.array(platform.curves).reshape(-1).view(CURVE_DTYPE),
+        **beginning.curves(platform),
         "paces": np.ones(platform.n_cores if len(platform.curves) else 0),
         "by_speed": np.lexsort((index, -processors["peak_gflops"])).astype(np.int32),
         "by_power": np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
         "twister": np.array(twister, dtype=np.uint32),
     }
     sizes = sizes_of(platform, workload, len(rungs), ruled, energy=energy, logging=logging)
-    return new_arrays(State, sizes, given | ruled)
+    return new_arrays(State, sizes, given | ruled | {"calls_s": np.full(sizes["n_calls"], np.inf)})
 
 
 def small_state() -> State:

@@ -1,7 +1,7 @@
-"""Requests to change P-states, as the server carries them out: at once, or by switching the hosts of a node off or on.
+"""Requests to change P-states, as the server carries them out: at once, or by switching hosts off or on, by nodes.
 
 A host on its way is, as in Batsim, in the P-state of that way for as long as one flop takes there. It then is where it
-was to go, and tells the server; a request is done when the last host of its node has told.
+was to go, and tells the server; a request is done when the last one of its hosts has told.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _log_done(state, op):
 
 @jit
 def set_pstate(state, op):
-    """Carry out a request to change P-states, or begin to: of cores, or of all cores of a node that is switched."""
+    """Carry out a request to change P-states, or begin to: of cores, or of all cores of nodes that are switched."""
     s = state.scalars[0]
     s.n_grouped_switches += 1
     s.n_machine_switches += op.n
@@ -80,8 +80,22 @@ def set_pstate(state, op):
 
 
 @jit
+def _log_arrival(state, leader, pstate):
+    """Append the line of a request whose hosts are all off, or on, to the P-state log."""
+    s = state.scalars[0]
+    n = 0
+    for node in range(len(state.node_power)):
+        if state.node_power[node].leader == leader:
+            for core in range(first_core_of(state, node), end_core_of(state, node)):
+                state.pstate_cores[s.n_pstate_cores + n] = core
+                n += 1
+    _log_line(state, n, pstate)
+    s.n_pstate_cores += n
+
+
+@jit
 def _is_switch(state, op):
-    """Tell whether a request switches a node off, or on."""
+    """Tell whether a request switches nodes off, or on."""
     s = state.scalars[0]
     if s.off_pstate < 0:
         return False
@@ -90,7 +104,7 @@ def _is_switch(state, op):
 
 @jit
 def _begin_switch(state, op):
-    """Send the hosts of a node on their way."""
+    """Send the hosts of some nodes on their way."""
     s = state.scalars[0]
     to_off = op.subject == s.off_pstate
     _log_request(state, op, _REQUEST_TO_SLEEP if to_off else _REQUEST_TO_COMPUTE)
@@ -142,20 +156,16 @@ def arrive(state, core):
 
 @jit
 def receive_switched(state, core):
-    """Note at the server that a host is off, or on; tell the scheduler if it is the last one of its node."""
+    """Note at the server that a host is off, or on; tell the scheduler if it is the last one of its request."""
     s = state.scalars[0]
-    node = state.processors[state.processor_of[core]].node
+    node = state.node_power[state.processors[state.processor_of[core]].node].leader
     row = state.node_power[node]
     row.n_switching -= 1
     s.n_switching -= 1
     if row.n_switching > 0:
         return
     if s.logging == 1:
-        first, n = first_core_of(state, node), end_core_of(state, node) - first_core_of(state, node)
-        _log_line(state, n, state.pstates[core])
-        for i in range(n):
-            state.pstate_cores[s.n_pstate_cores + i] = first + i
-        s.n_pstate_cores += n
+        _log_arrival(state, node, state.pstates[core])
     log_energy(state, _P)
     jobs.log_machines(state)
     tell(state, codes.TOLD_NODE, node)

@@ -23,6 +23,7 @@ from hdrl.settings.batch.platform.model import (
 )
 from hdrl.settings.batch.platform.pstates import CONTENDED, FREE, IDLE, SERVING, STOPPED_FLOPS, PStateRules
 from hdrl.settings.batch.platform.quantities import GBIT_PER_S
+from hdrl.settings.batch.registries import IRMASIM, MODEL_V2
 
 MAX_CORES = 2**24
 """More cores are taken for a mistake in the description (Fugaku has 7.6 million)."""
@@ -125,9 +126,15 @@ def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, 
         powers[[FREE, IDLE]] = [rounded(watts) for watts in kind.split_power.unused_w(kind.cores)]
     if rules.unused_pstate is not None:
         speeds, powers = np.append(speeds, STOPPED_FLOPS), np.append(powers, 0.0)
+    if kind.fit is not None and rules.contention.name == MODEL_V2:
+        powers[:] = kind.fit.pidle / kind.cores  # what a node with tasks draws depends on all of them: kernel.curves
     if not np.all(speeds > 0) or not np.all(np.isfinite(speeds)):
         raise PlatformError(f"processor type {kind.name!r}: {gflops:g} Gflop/s a core is out of range")
     return speeds, powers
+
+
+IRMASIM_LOSS = 0.9
+"""Which share of what is lost by a fit its last version takes off; the numbers of its calibration are without it."""
 
 
 def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Link, rules: PStateRules) -> Platform:
@@ -199,23 +206,20 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
 
 def _curves(kinds: list[ProcessorType], rules: PStateRules) -> FloatArray:
     """Return the curve of each kind of processor."""
-    lacking = [kind.name for kind in kinds if kind.curve is None]
-    if lacking:
-        names = ", ".join(SpeedCurve.__slots__)
-        raise PlatformError(
-            f"processor type {lacking[0]!r} has no {names}, which contention {rules.contention.name!r} needs"
-        )
-    return np.array([astuple(kind.curve) for kind in kinds if kind.curve is not None])
+    is_fitted = rules.contention.name == MODEL_V2
+    curves = [kind.fit if is_fitted else kind.curve for kind in kinds]
+    for kind, curve in zip(kinds, curves, strict=True):
+        if curve is None:
+            names = "aaa ... p20" if is_fitted else ", ".join(SpeedCurve.__slots__)
+            raise PlatformError(
+                f"processor type {kind.name!r} has no {names}, which contention {rules.contention.name!r} needs"
+            )
+    lost = (IRMASIM_LOSS if rules.name == IRMASIM else 1.0,) if is_fitted else ()
+    return np.array([(*astuple(curve), *lost) for curve in curves if curve is not None])
 
 
 def frozen(array: FloatArray) -> FloatArray:
-    """Return an array of doubles after making it read-only.
-
-    Parameters
-    ----------
-    array
-        The array.
-    """
+    """Return an array of doubles after making it read-only."""
     array = np.ascontiguousarray(array, dtype=np.float64)
     array.flags.writeable = False
     return array

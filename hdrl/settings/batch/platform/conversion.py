@@ -8,6 +8,7 @@ from hdrl.errors import PlatformError
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.description import (
     CURVE_KEYS,
+    FIT_KEYS,
     POWER_KEYS,
     ClusterEntry,
     LinkUse,
@@ -116,6 +117,8 @@ def _parts(kind: ProcessorType) -> dict[str, float]:
         told |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)
     if kind.curve is not None:
         told |= zip(CURVE_KEYS, astuple(kind.curve), strict=True)
+    if kind.fit is not None:
+        told |= zip(FIT_KEYS, astuple(kind.fit), strict=True)
     return told
 
 

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from hdrl.options.problems import problem_of
+from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
+from hdrl.settings.batch.platform.model import FittedCurve
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound="Strict")
@@ -61,12 +63,32 @@ MB_PER_GB = 1000
 
 CURVE_KEYS = ("b", "c", "da", "db", "dc", "dd")
 
+FIT_KEYS = (
+    *("aaa", "aab", "aba", "abb", "baa", "bab", "bba", "bbb", "caa", "cab", "cba", "cbb", "cca", "ccb"),
+    *("daa", "dab", "dba", "dbb", "pidle", "p00", "p01", "p02", "p10", "p11", "p20"),
+)
+"""Keys of IRMaSim's modelV2, in the order of `platform.model.FittedCurve`."""
+
+
+def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[str, Any]:
+    """Return what a processor has by its fit; one field for all of it, since each costs time whenever hdrl starts."""
+    lacking = [key for key in FIT_KEYS if key not in fit]
+    if lacking:
+        raise _told(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
+    if _is_number(fit["pidle"]) and fit["pidle"] < 0:
+        raise _told(f"pidle is {fit['pidle']:g}, expected at least 0")
+    power_w = 0.0  # of what is wrong, which is told later
+    if isinstance(cores, int) and all(map(_is_number, fit.values())):
+        power_w = FittedCurve(**fit).serving_w(cores)
+    return {"fit": fit, "power": power_w, "mem_bw": ENDLESS_GBPS if bandwidth_gbps is None else bandwidth_gbps}
+
 
 class ProcessorEntry(Strict):
     """A processor type: numbers as in `platform.ProcessorType`, under HDeepRM's keys and IRMaSim's.
 
     IRMaSim's come in groups: ``static_power``, ``dynamic_power`` and ``min_power`` stand for ``power``, and ``b`` to
-    ``dd`` may stand for ``mem_bw``, which is then the demand ``c`` at which contention begins.
+    ``dd`` may stand for ``mem_bw``, which is then the demand ``c`` at which contention begins. ``aaa`` to ``p20``, of
+    its modelV2, stand for ``power`` and ``mem_bw``, which it does not limit.
     """
 
     type: Name = "CPU"
@@ -88,6 +110,7 @@ class ProcessorEntry(Strict):
     db: Parameter | None = None
     dc: Positive | None = None
     dd: NotNegative | None = None
+    fit: dict[str, Parameter] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -95,12 +118,16 @@ class ProcessorEntry(Strict):
         """Take the power of the whole processor, and its bandwidth, from IRMaSim's keys."""
         if not isinstance(value, dict):
             return value
+        if "fit" in value:
+            raise _told("fit is no key, its numbers stand beside the others")
         told = dict(value)
         static, dynamic, cores = (told.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
             told["power"] = static + cores * dynamic
         if _is_number(told.get("c")):
             told.setdefault("mem_bw", told["c"] / MB_PER_GB)
+        if any(key in told for key in FIT_KEYS):
+            told |= _fitted({key: told.pop(key) for key in FIT_KEYS if key in told}, cores, told.get("mem_bw"))
         return told
 
     @model_validator(mode="after")

@@ -5,7 +5,8 @@
     {"platform": {"name": {"clusters": [...], "model_name": "modelV1"}}, "node": {...}, "processor": {...}}
 
 Clusters, nodes and processors are HDeepRM's; numbers default to 1, and ids, links and memory may be missing. What the
-further keys of processors mean is said in `description.ProcessorEntry`.
+further keys of processors mean is said in `description.ProcessorEntry`. A node with ``cores`` is one of modelV2, which
+knows no processors: it gets one with all that the node says.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from typing import Any
 from hdrl.errors import PlatformError, suggest
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
+from hdrl.settings.batch.registries import MODEL_V2
 
-KNOWN_MODEL = "modelV1"
+MODELS = ("modelV1", MODEL_V2)
+"""What a platform may follow; IRMaSim has a modelV1_1 in one of its branches, too."""
+
 GROUPS = {"node": "nodes", "processor": "processors", "network": "networks"}
 """Types by IRMaSim's word and by HDeepRM's."""
 
@@ -60,14 +64,18 @@ def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str,
         found = f"no platform {name!r}" if name else f"holds {len(platforms)} platforms, expected #NAME after the file"
         raise PlatformError(f"{found}; {suggest(name, platforms)}")
     described, where = _object(platforms[chosen], f"platform.{chosen}"), f"platform.{chosen}"
-    model = described.get("model_name", KNOWN_MODEL)
-    if model != KNOWN_MODEL:
-        raise PlatformError(
-            f"{where}.model_name is {shown(model)}, expected {KNOWN_MODEL!r}, the only model known here"
-        )
+    model = described.get("model_name", MODELS[0])
+    if model not in MODELS:
+        raise PlatformError(f"{where}.model_name is {shown(model)}; {suggest(str(model), MODELS)}")
     rest = {key: value for key, value in described.items() if key not in ("id", "model_name", "clusters")}
     types = {ours: _object(content.get(theirs, {}), theirs) for theirs, ours in GROUPS.items()}
-    types["nodes"] = {key: _node(value, f"node.{key}") for key, value in types["nodes"].items()}
+    whole = {key: value for key, value in types["nodes"].items() if isinstance(value, Mapping) and "cores" in value}
+    types["nodes"] = {key: _node(value, f"node.{key}") for key, value in types["nodes"].items() if key not in whole}
+    for key, value in whole.items():
+        types["processors"][f"{key} (whole)"] = _processor_of(value)
+        memory = {"memory": value["memory"]} if "memory" in value else {}
+        types["nodes"][key] = _node({"processors": [{"type": f"{key} (whole)"}], **memory}, f"node.{key}")
+    types["processors"] = {key: _without_version(value) for key, value in types["processors"].items()}
     return {"clusters": _clusters(described, where), "global_links": USUAL_LINK, **rest, "types": types}
 
 
@@ -90,6 +98,18 @@ def _node(value: object, where: str) -> dict[str, Any]:
     """Return a node type with what IRMaSim lets one leave out."""
     node = {"memory": {"capacity": ENDLESS_GB}, **_object(value, where)}
     return {**node, "processors": _counted(node.get("processors"), f"{where}.processors")}
+
+
+def _processor_of(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the only processor of a node that is described as a whole, as those of modelV2 are."""
+    return {"dpflops_per_cycle": 1, **{key: value for key, value in node.items() if key != "memory"}}
+
+
+def _without_version(processor: object) -> object:
+    """Return a processor without the key by which older files say that it follows modelV2."""
+    if isinstance(processor, Mapping):
+        return {key: value for key, value in processor.items() if key != "profile_version"}
+    return processor
 
 
 def _counted(uses: object, where: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from hdrl.settings.batch.platform.description import (
     Types,
     validated,
 )
-from hdrl.settings.batch.platform.model import NodeType, ProcessorType, SpeedCurve, SplitPower
+from hdrl.settings.batch.platform.model import FittedCurve, NodeType, ProcessorType, SpeedCurve, SplitPower
 from hdrl.settings.batch.platform.quantities import gbit_per_s
 
 P = TypeVar("P", SplitPower, SpeedCurve)
@@ -139,6 +139,7 @@ def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
         source=entry.source,
         split_power=_part(SplitPower, entry, POWER_KEYS),
         curve=_part(SpeedCurve, entry, CURVE_KEYS),
+        fit=None if entry.fit is None else FittedCurve(**{key: float(value) for key, value in entry.fit.items()}),
     )
 
 

@@ -81,6 +81,68 @@ class SpeedCurve:
     dd: float
 
 
+@dataclass(frozen=True, slots=True)
+class FittedCurve:
+    """How fast a core of a node runs beside others, and what the node draws: the parameters of IRMaSim's modelV2.
+
+    They are fitted to measurements. `kernel.curves.pace_by_fit` and `kernel.curves.power_by_fit` have the formulas, in
+    which demands are in GB/s.
+
+    Attributes
+    ----------
+    aaa, aab, aba, abb
+        How steeply speeds fall: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
+        itself demands, ``aaa`` for both together; in s/GB.
+    baa, bab, bba, bbb
+        The speed where demands are small, as a share of the peak, made of the same four parts.
+    caa, cab, cba, cbb, cca, ccb
+        The speed where they are large: ``ccb`` is constant, ``cbb`` for each GB/s, ``cab`` for its square, and ``cca``,
+        ``cba``, ``caa`` the same for each other task.
+    daa, dab, dba, dbb
+        The demand of all tasks about which speeds fall, in GB/s, made of the same parts as the first.
+    pidle
+        What the node draws without a task, in watts.
+    p00, p01, p02, p10, p11, p20
+        What it draws with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``.
+    """
+
+    aaa: float
+    aab: float
+    aba: float
+    abb: float
+    baa: float
+    bab: float
+    bba: float
+    bbb: float
+    caa: float
+    cab: float
+    cba: float
+    cbb: float
+    cca: float
+    ccb: float
+    daa: float
+    dab: float
+    dba: float
+    dbb: float
+    pidle: float
+    p00: float
+    p01: float
+    p02: float
+    p10: float
+    p11: float
+    p20: float
+
+    def serving_w(self, n_tasks: int) -> float:
+        """Return what the node draws while tasks that demand no memory run on it, in watts, at least 0.
+
+        Parameters
+        ----------
+        n_tasks
+            How many, at least 1.
+        """
+        return max(0.0, self.p00 + self.p01 * n_tasks + self.p02 * n_tasks**2)
+
+
 NO_CURVES: FloatArray = np.zeros((0, len(fields(SpeedCurve))))
 """The curves of processors where the contention model follows none."""
 
@@ -107,8 +169,9 @@ class ProcessorType:
         Where the numbers come from.
     split_power
         What it draws in parts, whose sum ``power_w`` is; ``None``: fixed shares of ``power_w`` while it is not used.
-    curve
-        How its cores slow each other down under a contention model of curves; ``None``: unknown.
+    curve, fit
+        How its cores slow each other down under the contention models ``modelV1`` and ``modelV2``; ``None``: unknown.
+        A fit is that of a node whose only processor this is.
     """
 
     name: str
@@ -123,6 +186,7 @@ class ProcessorType:
     source: str = ""
     split_power: SplitPower | None = None
     curve: SpeedCurve | None = None
+    fit: FittedCurve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +267,9 @@ class Platform:
     properties
         Properties of each host as Batsim tells them to a scheduler, by host.
     curves
-        The numbers of each processor's `SpeedCurve`, shape ``(n_processors, 6)``; without rows unless the contention
-        model follows curves.
+        The numbers of each processor's `SpeedCurve`, shape ``(n_processors, 6)``, or of its `FittedCurve` and one more,
+        the share of what is lost by the fit that really is, shape ``(n_processors, 26)``; without rows unless the
+        contention model follows curves.
     """
 
     name: str
@@ -259,6 +324,11 @@ class Platform:
         """Mean peak speed of a core in Gflop/s: what turns seconds of a trace into flop."""
         cores = np.diff(self.first_core_of_processor)
         return float(np.sum(self.peak_flops * cores) / self.n_cores / 1e9)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether its curves are fits, which tell the power of its nodes, too."""
+        return len(self.curves) > 0 and self.curves.shape[1] > len(fields(SpeedCurve))
 
     @property
     def has_power(self) -> bool:

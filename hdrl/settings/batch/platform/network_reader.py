@@ -67,11 +67,6 @@ def read_network(path: str | Path) -> SimgridNetwork:
 
     Entities are refused and nothing outside the file is ever loaded; the usual DOCTYPE line is accepted.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError
@@ -327,11 +322,6 @@ def _reverse(hops: tuple[Hop, ...]) -> tuple[Hop, ...]:
 
 def require_master(network: SimgridNetwork) -> None:
     """Refuse a network without the host on which Batsim runs its server.
-
-    Parameters
-    ----------
-    network
-        The network.
 
     Raises
     ------

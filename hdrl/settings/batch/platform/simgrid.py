@@ -144,11 +144,6 @@ def read_simgrid(path: str | Path) -> Platform:
     tree and rules: each host is a node with one processor, whose memory and memory bandwidth have no limit.
     Hosts without ``wattage_per_state`` have NaN as power.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Returns
     -------
     Platform

@@ -5,6 +5,7 @@ from hdrl.settings.batch.policies.backfilling import Conservative, Easy
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
 from hdrl.settings.batch.policies.completion import MAPPINGS, Duplex, MaxMin, MinMin
+from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.indexed import shipped_indices
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
@@ -57,4 +58,6 @@ def normalise_policy_name(name: str) -> str:
     UnknownName
         If there is no such policy.
     """
-    return name if name == VOID or name in MAPPINGS or is_policy_file(name) else read_pair(name).name
+    if is_in_python(name):
+        return policy_in_python(name).name
+    return name if name == VOID or is_policy_file(name) else read_pair(name).name

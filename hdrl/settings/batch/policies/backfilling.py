@@ -25,13 +25,7 @@ EASY_ORDERS = ("fcfs", "sjf", "priority")
 
 
 def fcfs(job: object, now_s: float) -> float:
-    """Serve who came first: all priorities are equal, and ties go to the job that came first.
-
-    Parameters
-    ----------
-    job, now_s
-        Not looked at.
-    """
+    """Serve who came first: all priorities are equal, and ties go to the job that came first."""
     del job, now_s
     return 0.0
 

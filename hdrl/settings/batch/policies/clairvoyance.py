@@ -10,7 +10,7 @@ from hdrl.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.policies.choices import PolicyPair
-from hdrl.settings.batch.policies.completion import MAPPINGS
+from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -48,21 +48,17 @@ def looks_at_times(policy: Any) -> bool:
         return True
     if policy == VOID:
         return False
-    if is_policy_file(policy) or policy in MAPPINGS:
+    if is_policy_file(policy):
         return True
+    if is_in_python(policy):
+        return policy_in_python(policy).looks_at_times
     pair: PolicyPair = read_pair(policy)
     is_ruled = pair.rule != NO_RULE
     return is_ruled or pair.backfilling != codes.NO_BACKFILLING or pair.job_key not in _BLIND_KEYS
 
 
 def lacks_estimates(workload: Workload) -> bool:
-    """Tell whether a workload comes from a log without requested times, where the true run times stand for them.
-
-    Parameters
-    ----------
-    workload
-        The workload.
-    """
+    """Tell whether a workload comes from a log without requested times, where the true run times stand for them."""
     history = workload.history
     if history is None or not len(history.run_s):
         return False
@@ -92,7 +88,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
         return True
     if isinstance(policy, str):
         if not is_policy_file(policy):
-            return policy != VOID and policy not in MAPPINGS and read_pair(policy).is_clairvoyant
+            return policy != VOID and not is_in_python(policy) and read_pair(policy).is_clairvoyant
         policy = load_policy(policy)
     if isinstance(policy, (OwnPriority, OwnPrediction)):
         return policy.clairvoyant

@@ -46,9 +46,16 @@ class MinMin(Backfilling):
         How many of the waiting jobs are planned, in the order in which they came.
     """
 
+    looks_at_times = True
+
     def __init__(self, *, max_planned: int = MAX_PLANNED) -> None:
         super().__init__()
         self.max_planned = max_planned
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return next(name for name, kind in MAPPINGS.items() if type(self) is kind)
 
     def _begin(self) -> None:
         super()._begin()

@@ -181,13 +181,7 @@ class MachinePicture:
         return float(self.jobs["requested_time_s"][job] * self.tables.reference_flops / (gflops * 1e9))
 
     def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many of some cores are on each node, shape ``(n_nodes,)``.
-
-        Parameters
-        ----------
-        cores
-            The cores.
-        """
+        """Return how many of some cores are on each node, shape ``(n_nodes,)``."""
         return np.bincount(self.tables.node_of_core[cores], minlength=len(self.free_memory_mib))
 
     def room(self, job: Any, cores: NDArray[np.int64], memory_mib: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from hdrl.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
-from hdrl.settings.batch.policies.completion import MAPPINGS
+from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction, own_prediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -38,8 +38,8 @@ def read_policy(name: str) -> PolicyPair | FilePolicy:
     HdrlError
         If there is no such policy, or the file is wrong: see `policies.pairs.read_pair` and `load_policy`.
     """
-    if name in MAPPINGS:
-        return MAPPINGS[name]()
+    if is_in_python(name):
+        return policy_in_python(name)
     return load_policy(name) if is_policy_file(name) else read_pair(name)
 
 

@@ -14,6 +14,7 @@ from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import VOID
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -54,13 +55,7 @@ def is_conservative(policy: object) -> bool:
 
 
 def start_nothing(view: View) -> list[Decision]:
-    """Start nothing: the void policy.
-
-    Parameters
-    ----------
-    view
-        Not looked at.
-    """
+    """Start nothing: the void policy."""
     del view
     return []
 
@@ -134,7 +129,7 @@ def simulate(
         If Batsim cannot be run, or says something wrong.
     """
     check_fits(workload, platform)
-    chosen_policy = _policy(policy)
+    chosen_policy = _policy(policy, seed)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     if isinstance(chosen_policy, PolicyPair) and chosen_policy.rule != NO_RULE:
@@ -162,12 +157,12 @@ def _file(policy: str | Policy) -> Path | None:
     return Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
 
 
-def _policy(
-    policy: str | Policy,
-) -> Policy:
+def _policy(policy: str | Policy, seed: int) -> Policy:
     """Return what a policy given in any form is."""
     if not isinstance(policy, str):
         return policy
+    if is_in_python(policy):
+        return policy_in_python(policy, seed=seed)
     return start_nothing if policy == VOID else read_policy(policy)
 
 

@@ -79,11 +79,6 @@ class Evaluation:
 def predictions_of(history: LogHistory) -> dict[str, Floats]:
     """Return what each predictor says of each job of a log when it was submitted.
 
-    Parameters
-    ----------
-    history
-        The log.
-
     Returns
     -------
     dict
@@ -101,11 +96,6 @@ def predictions_of(history: LogHistory) -> dict[str, Floats]:
 
 def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
     """Go through a log by its own dates, as a scheduler that knows only what has ended.
-
-    Parameters
-    ----------
-    history
-        The log.
 
     Returns
     -------
@@ -183,24 +173,12 @@ def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHis
 
 
 def has_users(workload: Workload) -> bool:
-    """Tell whether a workload names the users of its jobs; without, predictions go by requests and sizes alone.
-
-    Parameters
-    ----------
-    workload
-        The workload.
-    """
+    """Tell whether a workload names the users of its jobs; without, predictions go by requests and sizes alone."""
     return bool((workload.jobs["user"] >= 0).any())
 
 
 def as_rows(evaluations: Sequence[Evaluation]) -> list[Mapping[str, float | str]]:
-    """Return a row per predictor, for a table or a file.
-
-    Parameters
-    ----------
-    evaluations
-        The evaluations.
-    """
+    """Return a row per predictor, for a table or a file."""
     names = ("predictor", "n_jobs", "r2_log", "gamma_deviance", "too_short", "median_ratio")
     return [{name: getattr(one, name) for name in names} for one in evaluations]
 

@@ -86,13 +86,7 @@ class Bars:
 
 
 def gantt_bars(run: RunData) -> Bars:
-    """Return the rectangles of the Gantt chart of a run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return the rectangles of the Gantt chart of a run."""
     blocks = run.blocks
     start_s = run.start_s[blocks.job]
     end_s = np.where(run.has_ended, run.end_s, run.span_s[1])[blocks.job]
@@ -104,11 +98,6 @@ def queue_size(run: RunData) -> Steps:
     """Return how many submitted jobs wait, over time.
 
     Rejected jobs are left out, since no file tells when they were rejected. A job that never started waits to the end.
-
-    Parameters
-    ----------
-    run
-        The run.
     """
     waits = run.state != "REJECTED"
     starts = run.start_s[waits & np.isfinite(run.start_s)]
@@ -118,13 +107,7 @@ def queue_size(run: RunData) -> Steps:
 
 
 def busy_cores(run: RunData) -> Steps:
-    """Return how many cores jobs hold, over time, from the first submission on.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return how many cores jobs hold, over time, from the first submission on."""
     bars = gantt_bars(run)
     begin_s, until_s = run.span_s
     dates = np.concatenate(([begin_s] if run.n_jobs else [], bars.start_s, bars.end_s))
@@ -133,24 +116,13 @@ def busy_cores(run: RunData) -> Steps:
 
 
 def utilization(run: RunData) -> Steps:
-    """Return the share of the platform's cores that jobs hold, over time, from 0 to 1.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return the share of the platform's cores that jobs hold, over time, from 0 to 1."""
     busy = busy_cores(run)
     return Steps(busy.edges_s, busy.values / run.n_cores)
 
 
 def power(run: RunData) -> Steps:
     """Return the power of all hosts in watts, over time.
-
-    Parameters
-    ----------
-    run
-        The run.
 
     Raises
     ------
@@ -226,11 +198,6 @@ def job_values(run: RunData, name: str = "bounded_slowdown") -> FloatArray:
 def over_utilization(run: RunData) -> OverUtilization:
     """Return when cores, memory and memory bandwidth did not suffice.
 
-    Parameters
-    ----------
-    run
-        The run.
-
     Raises
     ------
     ReadError
@@ -243,11 +210,6 @@ def over_utilization(run: RunData) -> OverUtilization:
 
 def n_processors(run: RunData) -> int:
     """Return the number of processors of the platform.
-
-    Parameters
-    ----------
-    run
-        The run.
 
     Raises
     ------
@@ -268,11 +230,6 @@ def over_committed_spans(run: RunData) -> tuple[IntArray, FloatArray, FloatArray
     """Return the spans in which the memory bandwidth of a processor was over-committed: processor, start and end.
 
     A span that was still open ends with the run.
-
-    Parameters
-    ----------
-    run
-        The run.
 
     Raises
     ------

@@ -60,11 +60,6 @@ def gantt(
         Whether to write the ids of jobs into rectangles that are large enough.
     workload
         The workload of the runs, if only it knows what colours mean and the runs do not find it.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     shown = labelled(as_runs(runs), by, workload)
     figure, axes = canvas(
@@ -86,11 +81,6 @@ def gantt_no_label(
     ----------
     runs, ax, by, workload
         As in `gantt`.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return gantt(runs, ax, by=by, labels=False, workload=workload)
 

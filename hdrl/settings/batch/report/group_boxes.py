@@ -44,11 +44,6 @@ def groups(
     workload
         The workload of the runs, if only it knows the groups and the runs do not find it.
 
-    Returns
-    -------
-    Figure
-        The figure.
-
     Raises
     ------
     UnknownName

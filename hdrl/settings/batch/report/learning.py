@@ -29,11 +29,6 @@ def makespans(folders: object, ax: Axes | None = None, *, places: Sequence[int] 
         Where to draw; a new figure by default.
     places
         Positions of the trainings among all, for their colours.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     words = ("Makespan", "episode", "makespan")
     return learning_curves(folders, MAKESPANS, words, is_time=True, ax=ax, places=places)
@@ -48,11 +43,6 @@ def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
         Folder of a training.
     ax
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
 
     Raises
     ------

@@ -26,11 +26,6 @@ def lifecycle(runs: object, ax: Axes | None = None) -> Figure:
         What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
     ax
         Where to draw one run; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     shown = as_runs(runs)
     figure, axes = canvas(ax, len(shown), size_in=(11.0, 1.6 + 3.6 * len(shown)))

@@ -26,11 +26,6 @@ def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
         What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
     ax
         Where to draw one run; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     shown = as_runs(runs)
     spans = [over_committed_spans(run) for run in shown]

@@ -27,11 +27,6 @@ def queue_size(runs: object, ax: Axes | None = None, *, places: Sequence[int] | 
         Where to draw; a new figure by default.
     places
         Positions of the runs among all, for their colours.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return _drawn(as_runs(runs), data.queue_size, "Waiting jobs", "waiting jobs", ax=ax, places=places)
 
@@ -43,11 +38,6 @@ def utilization(runs: object, ax: Axes | None = None, *, places: Sequence[int] |
     ----------
     runs, ax, places
         As in `queue_size`.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     figure = _drawn(as_runs(runs), percent, "Utilisation", "cores in use (%)", ax=ax, places=places)
     axes = ax if ax is not None else figure.axes[0]
@@ -62,23 +52,12 @@ def power(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None 
     ----------
     runs, ax, places
         As in `queue_size`.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return _drawn(as_runs(runs), data.power, "Power of all hosts", "power", unit="W", ax=ax, places=places)
 
 
 def percent(run: RunData) -> Steps:
-    """Return the share of the cores that jobs hold in percent, over time.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return the share of the cores that jobs hold in percent, over time."""
     share = data.utilization(run)
     return Steps(share.edges_s, 100 * share.values)
 

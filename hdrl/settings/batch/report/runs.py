@@ -308,13 +308,7 @@ def as_runs(runs: object) -> list[RunData]:
 
 
 def in_common(runs: Sequence[RunData]) -> str:
-    """Return what all runs have in common in a line: policy, workload and platform.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    """
+    """Return what all runs have in common in a line: policy, workload and platform."""
 
     def common(values: set[str | None]) -> str | None:
         return next(iter(values)) if len(values) == 1 else None

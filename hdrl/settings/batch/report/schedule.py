@@ -11,13 +11,7 @@ from hdrl.settings.batch.report.units import named_groups, named_nodes, platform
 
 
 def schedule_of(run: RunData) -> Schedule:
-    """Return which job had which cores when.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return which job had which cores when."""
     bars = gantt_bars(run)
     started = np.isfinite(run.start_s)
     row = np.cumsum(started) - 1

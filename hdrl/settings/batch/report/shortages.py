@@ -28,11 +28,6 @@ def core_bubbles(runs: object, ax: Axes | None = None) -> Figure:
         What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
     ax
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return _bubbles(runs, ax, "core_s", "Too few free cores")
 
@@ -46,11 +41,6 @@ def mem_bubbles(runs: object, ax: Axes | None = None) -> Figure:
         What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
     ax
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Figure
-        The figure.
     """
     return _bubbles(runs, ax, "memory_s", "Too little memory")
 

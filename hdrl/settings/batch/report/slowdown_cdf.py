@@ -35,11 +35,6 @@ def slowdown_cdf(
     places
         Positions of the runs among all, for their colours.
 
-    Returns
-    -------
-    Figure
-        The figure.
-
     Raises
     ------
     UnknownName

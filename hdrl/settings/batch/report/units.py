@@ -17,13 +17,7 @@ from hdrl.settings.batch.report.runs import RunData
 
 
 def platform_of(run: RunData) -> Platform | None:
-    """Return the platform of a run: that of its Trace, or the one that its options name if it is still the same.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return the platform of a run: that of its Trace, or the one that its options name if it is still the same."""
     if run.trace is not None:
         return run.trace.platform
     if run.folder is None:
@@ -73,13 +67,7 @@ def named_groups(platform: Platform) -> tuple[Span, ...]:
 
 
 def named_nodes(platform: Platform) -> tuple[Span, ...]:
-    """Return the nodes of a platform, numbered from 0 on.
-
-    Parameters
-    ----------
-    platform
-        The platform.
-    """
+    """Return the nodes of a platform, numbered from 0 on."""
     borders = itertools.pairwise(_first_cores(platform).tolist())
     return tuple(Span(f"node {node}", low, high - low) for node, (low, high) in enumerate(borders))
 

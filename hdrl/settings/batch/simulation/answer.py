@@ -201,6 +201,7 @@ class Answer:
             codes.ERROR_NODE_NOT_FREE: f"node {core} cannot be switched off: jobs hold cores of it",
             codes.ERROR_NODE_STATUS: f"node {core} is {self._status(core)}: "
             "a node is switched off that is on, and on that is off",
+            codes.ERROR_PART_OF_NODE: f"hosts of node {core} cannot be switched without the others of their node",
             codes.ERROR_UNKNOWN_CODE: f"no table knows the code {core}",
         }.get(code, f"error {code}")
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
@@ -271,10 +272,25 @@ class Answer:
             raise DecisionError(f"P-state {decision.pstate}: cores must be 0 to {self._platform.n_cores - 1}")
         if not 0 <= decision.pstate < self._platform.n_pstates:
             raise DecisionError(f"there is no P-state {decision.pstate} (0 to {self._platform.n_pstates - 1})")
-        if not self.may_sleep:
+        switches = self._is_switch(cores, decision.pstate)
+        if not switches and not self.may_sleep:
             self._refuse_sleep(cores, decision.pstate)
         first = self._put_into_pool(cores)
-        self._add_op(codes.SET_PSTATE, subject=decision.pstate, first=first, n=len(cores))
+        if not switches:
+            self._add_op(codes.SET_PSTATE, subject=decision.pstate, first=first, n=len(cores))
+            return
+        code, node = entries.switch_hosts_of(self.lent, decision.pstate, first, len(cores))
+        if code:
+            raise self.error(code, -1, node)
+
+    def _is_switch(self, cores: NDArray[np.int64], pstate: int) -> bool:
+        """Tell whether a P-state switches hosts off, or those that are not on to another one: on."""
+        rows = self.state.node_power
+        if len(rows) == 0 or self._platform.switch_pstates is None:
+            return False
+        off, down, up = self._platform.switch_pstates
+        nodes = self._platform.node_of_processor[self._platform.processor_of_core[cores]]
+        return pstate == off or (pstate not in (down, up) and bool(np.any(rows["status"][nodes] != codes.NODE_ON)))
 
     def _switch_nodes(self, decision: SwitchOff | SwitchOn) -> None:
         nodes = np.unique(_core_ids(decision.nodes))
@@ -294,13 +310,13 @@ class Answer:
         return NODE_STATUS[int(self.state.node_power["status"][node])] if known else "unknown"
 
     def _refuse_sleep(self, cores: NDArray[np.int64], pstate: int) -> None:
-        """Refuse P-states that put hosts to sleep, which take time that the embedded simulator does not know."""
+        """Refuse P-states of ways to sleep and back, and all of hosts that have several, or not the same, of them."""
         for core in cores if self._platform.properties else ():
             asleep = self._platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
                 raise DecisionError(
-                    f"P-state {pstate} of core {core} is a sleep state; the embedded simulator switches nodes, by "
-                    "SwitchOff and SwitchOn"
+                    f"P-state {pstate} of core {core} is a sleep state, or on the way to one; the embedded simulator "
+                    "knows one sleep state, the same of all hosts, with energy"
                 )
 
     def _add_call(self, decision: CallAt) -> None:

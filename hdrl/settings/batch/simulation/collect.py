@@ -69,7 +69,7 @@ def _host_energy_j(platform: Platform, state: State) -> NDArray[np.float64]:
     hosts, s = state.hosts, state.scalars[0]
     if not s["energy"] or not len(hosts):
         return np.zeros(0)
-    idle_w = platform.idle_w[np.arange(platform.n_cores), state.pstates]
+    idle_w = state.watts if len(state.watts) else platform.idle_w[np.arange(platform.n_cores), state.pstates]
     energy_j = hosts["energy_j"] + idle_w * (s["now"] - hosts["energy_time_s"])
     return np.where(state.cores["owner"] < 0, energy_j, np.nan)
 

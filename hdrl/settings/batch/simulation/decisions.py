@@ -41,7 +41,9 @@ class Kill:
 class SetPState:
     """Give cores another P-state.
 
-    The heterogeneity layer asks for P-states by itself; asking for others is for platforms without it.
+    The heterogeneity layer asks for P-states by itself; asking for others is for platforms without it. Where nodes can
+    be switched off, the P-state off, and others for cores that are off, switch all nodes that they make up by one
+    request: `News.NODE_SWITCHED` tells the first of them when all are there.
     """
 
     cores: Sequence[int]

@@ -35,11 +35,6 @@ def _objects(texts: tuple[str, ...] | list[str]) -> NDArray[np.object_]:
 def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     """Return a row per job of the workload, in its order, as an array per column.
 
-    Parameters
-    ----------
-    trace
-        What happened.
-
     Returns
     -------
     dict[str, NDArray]

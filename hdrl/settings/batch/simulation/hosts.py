@@ -55,11 +55,6 @@ _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
 def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     """Return a row per host, in the order of the ids, as an array per column.
 
-    Parameters
-    ----------
-    trace
-        What happened.
-
     Returns
     -------
     dict[str, NDArray]

@@ -76,13 +76,7 @@ class _EndedJobs:
 
 
 def format_jobs(trace: Trace) -> str:
-    """Return the text of out_jobs.csv: one row per job that ended or was rejected, in the order in which that happened.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return the text of out_jobs.csv: a row per job that ended or was rejected, in the order in which it happened."""
     return _jobs(trace).text()
 
 
@@ -141,11 +135,6 @@ def schedule_values(trace: Trace) -> dict[str, str | int | float]:
 
     Means and the success rate divide by *all* jobs that ended or were rejected, rejected ones included, and are NaN
     without any. ``nb_jobs_killed`` counts every job that ended without success.
-
-    Parameters
-    ----------
-    trace
-        What happened.
     """
     ended = _EndedJobs(trace)
     ran = ~ended.is_rejected
@@ -201,13 +190,7 @@ def format_schedule(trace: Trace) -> str:
 
 
 def format_machine_states(trace: Trace) -> str:
-    """Return the text of out_machine_states.csv: how many hosts are in which state; dates have 6 significant digits.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return the text of out_machine_states.csv: how many hosts are in which state; dates have 6 significant digits."""
     return _machine_states(trace).text()
 
 
@@ -220,13 +203,7 @@ def _machine_states(trace: Trace) -> TextTable:
 
 
 def format_pstate_changes(trace: Trace) -> str:
-    """Return the text of out_pstate_changes.csv: requests and P-states reached; dates have 6 significant digits.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return the text of out_pstate_changes.csv: requests and P-states reached; dates have 6 significant digits."""
     return _pstate_changes(trace).text()
 
 
@@ -242,11 +219,6 @@ def format_consumed_energy(trace: Trace) -> str:
     """Return the text of out_consumed_energy.csv: energy at each job start, job end and P-state request.
 
     ``epower`` is the mean power since the row before (the first row: since date 0), ``NA`` if no time has passed.
-
-    Parameters
-    ----------
-    trace
-        What happened.
     """
     return _consumed_energy(trace).text()
 
@@ -275,11 +247,6 @@ def format_overutilizations(trace: Trace) -> str:
     spans ``[start, duration]`` in which a processor's memory bandwidth was over-committed. A span that is still open
     is closed at the end of the simulation; only where ``trace.info["compatibility"]`` is ``"hdeeprm-0.3.1"`` it stays,
     as there, a bare start date and ``state`` 1.
-
-    Parameters
-    ----------
-    trace
-        What happened.
     """
     log = trace.overutilization
     is_open = log.bandwidth_duration_s < 0
@@ -356,13 +323,6 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
 
 def write_overutilizations(trace: Trace, path: str | Path) -> None:
     """Write overutilizations.json, see `format_overutilizations`.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    path
-        The file.
 
     Raises
     ------

@@ -108,13 +108,7 @@ class ScheduleTrace:
 
 
 def format_schedule_trace(trace: Trace) -> str:
-    """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    """
+    """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job."""
     # the exact engine, which needs but the lines above, starts sooner without the Trace
     from hdrl.settings.batch.simulation.trace import JobState
 

@@ -140,13 +140,7 @@ def quoted(text: str) -> str:
 
 
 def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
-    """Return names as an array of texts; one that would break a CSV row is quoted (Batsim would write a broken row).
-
-    Parameters
-    ----------
-    names
-        The names.
-    """
+    """Return names as an array of texts; one that would break a CSV row is quoted (Batsim would write a broken row)."""
     result = np.empty(len(names), dtype=object)
     result[:] = names
     if re.search(r'[,"\r\n]', "".join(names)):

@@ -120,11 +120,6 @@ def archive_logs() -> dict[str, ArchiveLog]:
 def find_archive_log(name: str) -> ArchiveLog:
     """Return a log by its name; upper and lower case are the same.
 
-    Parameters
-    ----------
-    name
-        The name.
-
     Raises
     ------
     UnknownName

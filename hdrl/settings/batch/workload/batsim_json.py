@@ -12,154 +12,28 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from hdrl.errors import OptionsError, ReadError, WorkloadError, suggest
 from hdrl.files import read_json, write_json
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_INT32, MAX_VALUE, NUMBER_FIELDS, read_only
-from hdrl.settings.batch.workload.hdeeprm import reference_gflops
-from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
-
-MAX_STEPS = 100_000
-"""Steps that one profile may have after all its repetitions are written out."""
-
-LEAF_AMOUNTS = {
-    "delay": (StepKind.DELAY, "delay"),
-    "parallel_homogeneous": (StepKind.COMPUTE, "cpu"),
-    "parallel_homogeneous_total": (StepKind.COMPUTE_TOTAL, "cpu"),
-}
-"""Profile types that are one step, and the key that says how long it is."""
-
-COMPOSED_TYPES = ("composed", "sequence")
-FOREIGN_TYPES = (
-    "parallel",
-    "parallel_homogeneous_pfs",
-    "parallel_homogeneous_pfs_multiple_tiers",
-    "data_staging",
-    "smpi",
-    "usage_trace",
-    "send",
-    "recv",
+from hdrl.settings.batch.workload.batsim_profiles import (
+    ProfileReader,
+    Step,
+    describe_profile,
+    expected_number,
+    is_number,
+    plain_number,
+    shown,
 )
-"""Profile types of Batsim that the embedded simulator cannot run."""
+from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE, NUMBER_FIELDS, read_only
+from hdrl.settings.batch.workload.hdeeprm import reference_gflops
+from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, Workload
 
 _REQUIRED_JOB_KEYS = ("id", "subtime", "res", "profile")
 _NUMBER_KEYS = (*NUMBER_FIELDS, "priority")
-_LARGEST_EXACT_INT = 2**53
-
-Step = tuple[StepKind, float, int]
-
-
-def is_number(value: object) -> TypeGuard[int | float]:
-    """Tell whether a JSON value is a number (``true`` is none).
-
-    Parameters
-    ----------
-    value
-        What `json.loads` gave.
-    """
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-class _Profiles:
-    """The profiles of one file, written out into steps on demand."""
-
-    def __init__(self, path: Path, described: dict[str, Any]) -> None:
-        self.path = path
-        self.described = described
-        self._steps: dict[str, list[Step]] = {}
-
-    def fail(self, name: str, problem: str) -> ReadError:
-        return ReadError(self.path, f"profile {name!r}: {problem}")
-
-    def steps(self, name: str) -> list[Step]:
-        """Return the steps of a profile, those after a failing one left out."""
-        self._write_out(name, ())
-        return self._steps[name]
-
-    def _write_out(self, name: str, outer: tuple[str, ...]) -> None:
-        if name in self._steps:
-            return
-        if name in outer:
-            raise self.fail(name, f"contains itself ({' > '.join([*outer, name])})")
-        if len(outer) > 100:
-            raise self.fail(outer[0], "is nested more than 100 levels deep")
-        profile = self.described[name]
-        kind = profile.get("type")
-        if not isinstance(kind, str):
-            raise self.fail(name, f"'type' is {_short(kind)}, expected text")
-        if kind in LEAF_AMOUNTS:
-            self._steps[name] = [self._leaf(name, profile)]
-        elif kind in COMPOSED_TYPES:
-            self._steps[name] = self._composed(name, profile, outer)
-        else:
-            raise self._foreign(name, kind)
-
-    def _foreign(self, name: str, kind: str) -> WorkloadError | ReadError:
-        if kind in FOREIGN_TYPES:
-            return WorkloadError(
-                f"{self.path}: profile {name!r} is of type {kind!r}, which the embedded simulator cannot run"
-            )
-        known = (*LEAF_AMOUNTS, *COMPOSED_TYPES, *FOREIGN_TYPES)
-        return self.fail(name, f"'type' is {_short(kind)}; {suggest(kind, known)}")
-
-    def _leaf(self, name: str, profile: dict[str, Any]) -> Step:
-        kind, key = LEAF_AMOUNTS[profile["type"]]
-        amount = self._amount(name, key, profile.get(key), MAX_VALUE if kind == StepKind.DELAY else MAX_AMOUNT)
-        com = self._amount(name, "com", profile.get("com", 0), MAX_AMOUNT)
-        if com > 0 and kind != StepKind.DELAY:
-            problem = f"communicates ('com' is {com:g}), which the embedded simulator cannot run"
-            raise WorkloadError(f"{self.path}: profile {name!r} {problem}")
-        return kind, amount, self._return_code(name, profile)
-
-    def _amount(self, name: str, key: str, value: object, most: float) -> float:
-        if not is_number(value) or not 0 <= value <= most:
-            raise self.fail(name, f"{key!r} is {_short(value)}, expected {_expected(value, 0.0, most)}")
-        return float(value)
-
-    def _composed(self, name: str, profile: dict[str, Any], outer: tuple[str, ...]) -> list[Step]:
-        sequence, repeat = profile.get("seq"), profile.get("repeat", 1)
-        if not isinstance(sequence, list) or not sequence:
-            raise self.fail(name, f"'seq' is {_short(sequence)}, expected a list of profile names")
-        if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1:
-            raise self.fail(name, f"'repeat' is {_short(repeat)}, expected a whole number of at least 1")
-        once: list[Step] = []
-        for inner in sequence:
-            if not isinstance(inner, str) or inner not in self.described:
-                found = _short(inner)
-                raise self.fail(name, f"'seq' names {found}: no such profile; {suggest(str(inner), self.described)}")
-            self._write_out(inner, (*outer, name))
-            once += self._steps[inner]
-            if len(once) > MAX_STEPS:
-                break
-            if once[-1][2] != 0:
-                return once  # nothing runs after a step that fails
-        if len(once) * repeat > MAX_STEPS:
-            raise self.fail(name, f"has more than {MAX_STEPS} steps")
-        steps = once * repeat
-        code = self._return_code(name, profile)
-        return steps if code == 0 else [*steps, (StepKind.RETURN, 0.0, code)]
-
-    def _return_code(self, name: str, profile: dict[str, Any]) -> int:
-        code = profile.get("ret", 0)
-        if not isinstance(code, int) or isinstance(code, bool) or abs(code) > MAX_INT32:
-            raise self.fail(name, f"'ret' is {_short(code)}, expected a whole number")
-        return code
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _expected(value: object, low: float, high: float) -> str:
-    """Say what was expected instead of a value."""
-    if is_number(value) and value > high:
-        return f"at most {high:g}"
-    return "a number" if low == -math.inf else f"a number of at least {low:g}"
 
 
 def _is_unicode(text: str) -> bool:
@@ -187,21 +61,21 @@ class _JobReader:
         """Return the id of a job without the name of its source."""
         where = f"jobs[{index}]"
         if not isinstance(job, dict):
-            raise self.fail(where, f"is {_short(job)}, expected an object")
+            raise self.fail(where, f"is {shown(job)}, expected an object")
         for key in _REQUIRED_JOB_KEYS:
             if key not in job:
                 raise self.fail(where, f"has no {key!r}")
         given = job["id"]
         if not isinstance(given, (str, int)) or isinstance(given, bool) or given == "":
-            raise self.fail(where, f"'id' is {_short(given)}, expected text or a whole number")
+            raise self.fail(where, f"'id' is {shown(given)}, expected text or a whole number")
         text = str(given)
         if not _is_unicode(text):
-            raise self.fail(where, f"'id' is {_short(given)}, expected valid Unicode")
+            raise self.fail(where, f"'id' is {shown(given)}, expected valid Unicode")
         prefix = f"{self.source}!"
         plain = text.removeprefix(prefix)
         if "!" in plain or not plain or (plain == text and self.source in text):
             raise self.fail(
-                where, f"'id' is {_short(given)}: '!' and {self.source!r} may only come as {prefix + '...'!r}"
+                where, f"'id' is {shown(given)}: '!' and {self.source!r} may only come as {prefix + '...'!r}"
             )
         return plain
 
@@ -210,9 +84,9 @@ class _JobReader:
         where = f"job {job_id!r}"
         cores, name = job["res"], job["profile"]
         if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= MAX_INT32:
-            raise self.fail(where, f"'res' is {_short(cores)}, expected a whole number of at least 1")
+            raise self.fail(where, f"'res' is {shown(cores)}, expected a whole number of at least 1")
         if not isinstance(name, str) or name not in self.profiles:
-            raise self.fail(where, f"'profile' is {_short(name)}: no such profile; {suggest(str(name), self.profiles)}")
+            raise self.fail(where, f"'profile' is {shown(name)}: no such profile; {suggest(str(name), self.profiles)}")
         walltime_s = self._number(where, job, "walltime", NO_WALLTIME)
         if walltime_s != NO_WALLTIME and walltime_s <= 0:
             raise self.fail(where, f"'walltime' is {walltime_s:g}, expected a positive number, or -1 for none")
@@ -232,13 +106,13 @@ class _JobReader:
     def _number(self, where: str, values: dict[str, Any], key: str, default: float, *, low: float = -math.inf) -> float:
         value = values.get(key, default)
         if not is_number(value) or not low <= value <= MAX_VALUE:
-            raise self.fail(where, f"{key!r} is {_short(value)}, expected {_expected(value, low, MAX_VALUE)}")
+            raise self.fail(where, f"{key!r} is {shown(value)}, expected {expected_number(value, low, MAX_VALUE)}")
         return float(value)
 
     def _whole(self, where: str, job: dict[str, Any], key: str) -> int:
         value = job.get(key, UNKNOWN)
         if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INT32:
-            raise self.fail(where, f"{key!r} is {_short(value)}, expected a whole number")
+            raise self.fail(where, f"{key!r} is {shown(value)}, expected a whole number")
         return value
 
 
@@ -288,19 +162,19 @@ def workload_of_document(document: object, path: Path, source: str) -> Workload:
 
 def _checked(document: object, path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise ReadError(path, f"is {_short(document)}, expected an object with 'jobs' and 'profiles'")
+        raise ReadError(path, f"is {shown(document)}, expected an object with 'jobs' and 'profiles'")
     for key, kind, expected in (("jobs", list, "a list"), ("profiles", dict, "an object")):
         if key not in document:
             raise ReadError(path, f"has no {key!r}; {suggest(key, document)}" if document else f"has no {key!r}")
         if not isinstance(document[key], kind):
-            raise ReadError(path, f"{key!r} is {_short(document[key])}, expected {expected}")
+            raise ReadError(path, f"{key!r} is {shown(document[key])}, expected {expected}")
     if not document["jobs"]:
         raise ReadError(path, "'jobs' is empty, expected at least one job")
     for name, profile in document["profiles"].items():
         if not _is_unicode(name):
-            raise ReadError(path, f"profile {_short(name)}: expected a name of valid Unicode")
+            raise ReadError(path, f"profile {shown(name)}: expected a name of valid Unicode")
         if not isinstance(profile, dict):
-            raise ReadError(path, f"profile {name!r}: is {_short(profile)}, expected an object")
+            raise ReadError(path, f"profile {name!r}: is {shown(profile)}, expected an object")
     return document
 
 
@@ -314,7 +188,7 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
         raise ReadError(path, f"job {twice!r} appears twice")
     rows = np.array([reader.row(job_id, job) for job_id, job in zip(ids, jobs, strict=True)], dtype=JOB_DTYPE)
-    steps, first_step = _runnable(_Profiles(path, described), rows, ids, list(described))
+    steps, first_step = _runnable(ProfileReader(path, described), rows, ids, list(described))
     others = {key: value for key, value in document.items() if key not in ("jobs", "profiles")}
     return Workload(
         name=path.name.removesuffix(".gz").removesuffix(".json"),
@@ -330,7 +204,7 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
 
 
 def _runnable(
-    profiles: _Profiles, rows: np.ndarray[Any, np.dtype[np.void]], ids: Sequence[str], names: Sequence[str]
+    profiles: ProfileReader, rows: np.ndarray[Any, np.dtype[np.void]], ids: Sequence[str], names: Sequence[str]
 ) -> tuple[np.ndarray[Any, np.dtype[np.void]], np.ndarray[Any, np.dtype[np.int64]]]:
     """Write out the profiles that jobs use; the others have no step."""
     used, first_job = np.unique(rows["profile"], return_index=True)
@@ -375,7 +249,7 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
     for name, profile in document["profiles"].items():
         seconds = profile.get("req_time")
         if not is_number(seconds) or not 0 <= seconds <= MAX_VALUE:
-            problem = f"'req_time' is {_short(seconds)}, expected {_expected(seconds, 0.0, MAX_VALUE)}"
+            problem = f"'req_time' is {shown(seconds)}, expected {expected_number(seconds, 0.0, MAX_VALUE)}"
             raise ReadError(path, f"profile {name!r}: {problem}")
         profile["req_ops"] = profile["cpu"] = gflops * seconds * 1e9
     workload = _workload(path, source, document)
@@ -422,6 +296,8 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         extra["jobs"] += described if isinstance(described, list) else [{}] * part.n_jobs
     first_step = np.concatenate(first_steps)
     first_step.flags.writeable = False
+    nodes = [np.ones(part.n_jobs, np.int32) if part.nodes is None else part.nodes for part in parts]
+    energies_j = [part.requested_energy_j for part in parts if part.requested_energy_j is not None]
     dropped = {f"{part.name}: {reason}": n for part in parts for reason, n in part.n_dropped.items()}
     return Workload(
         name="+".join(part.name for part in parts),
@@ -434,6 +310,8 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         n_dropped=dropped,
         origin={"parts": [part.origin for part in parts]},
         extra=extra if any(part.extra for part in parts) else {},
+        nodes=None if all(part.nodes is None for part in parts) else np.concatenate(nodes),
+        requested_energy_j=np.concatenate(energies_j) if len(energies_j) == len(parts) else None,
     )
 
 
@@ -517,7 +395,7 @@ def _described_jobs(
         job = dict(zip(names, table[row], strict=True))
         profile_name = workload.profile_names[job["profile"]]
         if profile_name not in profiles:
-            profiles.update(_describe_profile(workload, job, profile_name, gflops))
+            profiles.update(describe_profile(workload, job, profile_name, gflops))
         read = described[row] if isinstance(described, list) else {}
         needed = {"id": _plain_id(workload.job_ids[row]), "subtime": None, "res": None, "profile": profile_name}
         base = read | {key: value for key, value in needed.items() if key not in read}
@@ -552,50 +430,4 @@ def _updated(description: dict[str, Any], job: dict[str, Any], profile: dict[str
     for key in _NUMBER_KEYS:
         if description.get(key, UNKNOWN) != job[key]:
             result[key] = job[key]
-    return result
-
-
-def plain_number(value: float) -> int | float:
-    """Return a whole number as an integer, as people write it.
-
-    Parameters
-    ----------
-    value
-        A finite number.
-    """
-    return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT_INT else value
-
-
-def _describe_profile(
-    workload: Workload, job: dict[str, Any], name: str, gflops: float | None
-) -> dict[str, dict[str, Any]]:
-    """Describe a profile that was not read from a Batsim file; several steps become profiles of their own."""
-    first, last = workload.first_step[job["profile"]], workload.first_step[job["profile"] + 1]
-    steps = workload.steps[first:last].tolist()
-    req_ops = sum(step[1] for step in steps) if gflops is None else gflops * job["requested_time_s"] * 1e9
-    hints: dict[str, Any] = {
-        "req_time": plain_number(job["requested_time_s"]),
-        "req_ops": plain_number(req_ops),
-        "mem": plain_number(job["memory_mib"]),
-        "mem_bw": plain_number(job["bandwidth_gbps"]),
-    }
-    if len(steps) == 1:
-        return {name: _describe_step(*steps[0]) | hints}
-    result: dict[str, dict[str, Any]] = {}
-    sequence = [f"{name}_step_{i}" for i, step in enumerate(steps) if step[0] != StepKind.RETURN]
-    for part, step in zip(sequence, steps, strict=False):
-        result[part] = _describe_step(*step)
-    whole = {"type": "composed", "seq": sequence} | hints
-    if steps[-1][0] == StepKind.RETURN:
-        whole["ret"] = steps[-1][2]
-    return {**result, name: whole}
-
-
-def _describe_step(kind: int, amount: float, return_code: int) -> dict[str, Any]:
-    type_name, key = next((name, key) for name, (step, key) in LEAF_AMOUNTS.items() if step == kind)
-    result: dict[str, Any] = {"type": type_name, key: plain_number(amount)}
-    if kind != StepKind.DELAY:
-        result["com"] = 0
-    if return_code:
-        result["ret"] = return_code
     return result

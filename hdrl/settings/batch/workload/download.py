@@ -51,11 +51,6 @@ def partial_file(path: Path) -> Iterator[BinaryIO]:
 
     Its folder is made, and goes again if nothing came.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Yields
     ------
     BinaryIO

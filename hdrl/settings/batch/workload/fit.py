@@ -43,13 +43,7 @@ def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np
 
 
 def fits(workload: Workload, platform: Platform) -> NDArray[np.bool_]:
-    """Tell of each job whether the empty platform can run it.
-
-    Parameters
-    ----------
-    workload, platform
-        The two.
-    """
+    """Tell of each job whether the empty platform can run it."""
     jobs = workload.jobs
     return jobs["cores"] <= max_cores(platform, jobs["memory_mib"])
 

@@ -24,11 +24,6 @@ def reference_gflops(platform: Platform) -> float:
     """Return HDeepRM's reference speed: the mean over the cores of clock times operations per cycle.
 
     Equal to `Platform.reference_gflops` but for the last bits, which matter where the result is truncated.
-
-    Parameters
-    ----------
-    platform
-        The platform.
     """
     speeds = [
         processor.clock_ghz * processor.flops_per_cycle

@@ -3,16 +3,18 @@
 A job has an ``id`` (or the number of its row), ``subtime``, either ``res`` or two of ``nodes``, ``ntasks`` and
 ``ntasks_per_node``, and what it does: the name of a ``profile``, or the same keys itself:
 
-============  ======================================================================
-``req_ops``   instructions of each task, which take ``req_ops / ipc`` operations
-``ipc``       instructions per operation of the processor's peak (default 1)
-``req_time``  requested time in seconds
-``mem``       memory of each task in MB (default 0)
-``mem_vol``   MB that each task moves to and from memory while it runs (default 0)
-============  ======================================================================
+==============  ====================================================================
+``req_ops``     instructions of each task, which take ``req_ops / ipc`` operations
+``ipc``         instructions per operation of the processor's peak (default 1)
+``req_time``    requested time in seconds
+``req_energy``  requested energy of each task in joules
+``mem``         memory of each task in MB (default 0)
+``mem_vol``     MB that each task moves to and from memory while it runs (default 0)
+==============  ====================================================================
 
-A task is a core here. Tasks go to any cores, as under IRMaSim's managers Policy and Minimal; on which nodes they are to
-be is read and not obeyed. ``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the
+A task is a core here. On how many nodes tasks are to be is obeyed by the policies that choose nodes
+(`policies.on_nodes`: IRMaSim's managers Heuristic and Backfill); others give them any cores, as its managers Policy
+and Minimal do. ``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the
 platform's mean speed.
 """
 
@@ -25,11 +27,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.errors import OptionsError, ReadError
 from hdrl.files import read_text
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.batsim_json import is_number
+from hdrl.settings.batch.workload.batsim_profiles import is_number
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
 
 _OWN_KEYS = ("req_ops", "ipc", "mem_vol")
@@ -123,6 +128,52 @@ def batsim_document(content: Mapping[str, Any], path: Path, platform: Platform |
             {"id": job["id"], "subtime": job.get("subtime"), "res": _n_tasks(job, path, where), "profile": name}
         )
     return {"jobs": jobs, "profiles": profiles}
+
+
+def nodes_of_jobs(content: Mapping[str, Any]) -> NDArray[np.int32]:
+    """Return on how many nodes the tasks of each job of a workload are to be.
+
+    Jobs that say ``res`` are to be on one node, others on ``nodes``, or on as many as ``ntasks`` with
+    ``ntasks_per_node`` on each (1 by default) need; none on more than it has tasks.
+
+    Parameters
+    ----------
+    content
+        What the file holds; `batsim_document` has found it good.
+    """
+    nodes = []
+    for job in content["jobs"]:
+        res, wanted, tasks = (job.get(key) for key in ("res", "nodes", "ntasks"))
+        if wanted is None:
+            wanted = 1 if res is not None else math.ceil(tasks / (job.get("ntasks_per_node") or 1))
+        nodes.append(wanted if tasks is None else min(wanted, tasks))
+    found = np.array(nodes, dtype=np.int32)
+    found.flags.writeable = False
+    return found
+
+
+def energies_of_jobs(content: Mapping[str, Any], path: Path) -> NDArray[np.float64] | None:
+    """Return the energy that each task of each job needs as its user says, in joules; ``None`` unless all jobs tell.
+
+    Parameters
+    ----------
+    content
+        What the file holds; `batsim_document` has found it good.
+    path
+        The file, for messages.
+
+    Raises
+    ------
+    ReadError
+        If one is no number.
+    """
+    profiles = content.get("profiles", {})
+    told = [profiles[job["profile"]] if job.get("profile") is not None else job for job in content["jobs"]]
+    if any(one.get("req_energy") is None for one in told):
+        return None
+    found = np.array([_number(one, "req_energy", None, path, f"jobs[{i}]", MAX_AMOUNT) for i, one in enumerate(told)])
+    found.flags.writeable = False
+    return found
 
 
 def _n_tasks(job: Mapping[str, Any], path: Path, where: str) -> int:

@@ -171,13 +171,7 @@ def _redraw(draw: Callable[[NDArray[np.int64]], FloatArray], n: int, largest: fl
 
 
 def cycle_weights(parameters: LublinParameters) -> FloatArray:
-    """Return the share of arrivals of each half hour from midnight on, as multiples of the mean, shape ``(48,)``.
-
-    Parameters
-    ----------
-    parameters
-        The parameters.
-    """
+    """Return the share of arrivals of each half hour from midnight on, as multiples of the mean, shape ``(48,)``."""
     a, b = parameters.cycle_a, parameters.cycle_b
     nodes, node_weights = np.polynomial.legendre.leggauss(12)
     slots = np.arange(DAY_BEGINS, DAY_BEGINS + N_SLOTS)

@@ -88,6 +88,12 @@ class Workload:
     history, places
         The log that the jobs come from, and which of its jobs they are: what predictions of run times learn from
         (`workload.history`). ``None`` where there is no log.
+    nodes
+        On how many nodes the cores of each job are to be, shape ``(n_jobs,)``; ``None`` where the workload does not
+        say. Only policies that choose nodes obey (`policies.on_nodes`).
+    requested_energy_j
+        The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
+        workload does not say. Only policies that go by energies look at it (`policies.on_nodes_energy`).
     """
 
     name: str
@@ -102,6 +108,8 @@ class Workload:
     extra: dict[str, object] = field(default_factory=dict)
     history: LogHistory | None = None
     places: NDArray[np.int64] | None = None
+    nodes: NDArray[np.int32] | None = None
+    requested_energy_j: NDArray[np.float64] | None = None
 
     @property
     def n_jobs(self) -> int:
@@ -116,6 +124,9 @@ class Workload:
     def sha256(self) -> str:
         """Return the SHA-256 of the jobs and profiles; the name and the origin do not count."""
         arrays = [*columns(self.jobs), *columns(self.steps), ("first_step", self.first_step)]
+        # What is not there must not change the hashes of workloads without it.
+        wishes = (("nodes", self.nodes), ("requested_energy_j", self.requested_energy_j))
+        arrays += [(name, wish) for name, wish in wishes if wish is not None]
         return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 
     def submission_order(self) -> NDArray[np.int64]:
@@ -146,7 +157,11 @@ class Workload:
             extra["jobs"] = [described[i] for i in indices]
         ids = tuple(self.job_ids[i] for i in indices)
         places = None if self.places is None else self.places[indices]
-        return replace(self, jobs=jobs, job_ids=ids, extra=extra, places=places)
+        nodes = None if self.nodes is None else self.nodes[indices]
+        energy_j = None if self.requested_energy_j is None else self.requested_energy_j[indices]
+        return replace(
+            self, jobs=jobs, job_ids=ids, extra=extra, places=places, nodes=nodes, requested_energy_j=energy_j
+        )
 
     def window(self, start: int, n_jobs: int, *, shift: bool = True) -> Workload:
         """Return consecutive jobs, in the order of submission.

@@ -1,8 +1,8 @@
 """What logs do not tell, by name: run times, memory, memory bandwidth and user estimates.
 
 A model is a function of the lines of a log (array with the fields of `workload.swf.SWF_FIELDS`) and a random
-generator; it returns a value for each line. Draws take one number per line, in order: the first jobs of a log
-get the same values however many follow.
+generator, the source of its draws; it returns a value for each line. Models of estimates get run times in seconds, too.
+Draws take one number per line, in order: the first jobs of a log get the same values however many follow.
 """
 
 from __future__ import annotations
@@ -52,29 +52,13 @@ def _draw(values: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
 
 @RUN_TIME_MODELS.register("trace")
 def trace_run_times(rows: NDArray[np.void], _rng: np.random.Generator) -> FloatArray:
-    """Return the run times of the log.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    _rng
-        Not used.
-    """
+    """Return the run times of the log."""
     return np.array(rows["run_s"])
 
 
 @RUN_TIME_MODELS.register("hdeeprm-draw")
 def drawn_run_times(rows: NDArray[np.void], rng: np.random.Generator) -> FloatArray:
-    """Return the requested times (run times where there are none) times a fraction drawn as HDeepRM does.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    rng
-        Source of the draws.
-    """
+    """Return the requested times (run times where there are none) times a fraction drawn as HDeepRM does."""
     requested_s = requested_times(rows, rows["run_s"])
     cumulated = np.cumsum(HDEEPRM_WEIGHTS)
     picks = np.searchsorted(cumulated / cumulated[-1], rng.random(len(rows)), side="right")
@@ -83,133 +67,55 @@ def drawn_run_times(rows: NDArray[np.void], rng: np.random.Generator) -> FloatAr
 
 @MEMORY_MODELS.register("log")
 def logged_memory(rows: NDArray[np.void], _rng: np.random.Generator) -> FloatArray:
-    """Return the requested memory, the used memory where there is none, 0 where there is neither.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    _rng
-        Not used.
-    """
+    """Return the requested memory, the used memory where there is none, 0 where there is neither."""
     memory_kb = np.where(rows["requested_memory_kb"] > 0, rows["requested_memory_kb"], rows["memory_kb"])
     return np.maximum(memory_kb, 0.0) / KIB_PER_MIB
 
 
 @MEMORY_MODELS.register("uniform")
 def drawn_memory(rows: NDArray[np.void], rng: np.random.Generator) -> FloatArray:
-    """Return memories drawn uniformly from `MEMORIES_MIB`.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    rng
-        Source of the draws.
-    """
+    """Return memories drawn uniformly from `MEMORIES_MIB`."""
     return _draw(MEMORIES_MIB, len(rows), rng)
 
 
 @MEMORY_MODELS.register("log-or-uniform")
 def logged_or_drawn_memory(rows: NDArray[np.void], rng: np.random.Generator) -> FloatArray:
-    """Return the memory of the log, a drawn one where it has none.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    rng
-        Source of the draws.
-    """
+    """Return the memory of the log, a drawn one where it has none."""
     logged, drawn = logged_memory(rows, rng), drawn_memory(rows, rng)
     return np.where(logged > 0, logged, drawn)
 
 
 @BANDWIDTH_MODELS.register("uniform")
 def drawn_bandwidth(rows: NDArray[np.void], rng: np.random.Generator) -> FloatArray:
-    """Return bandwidths drawn uniformly from `BANDWIDTHS_GBPS`.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    rng
-        Source of the draws.
-    """
+    """Return bandwidths drawn uniformly from `BANDWIDTHS_GBPS`."""
     return _draw(BANDWIDTHS_GBPS, len(rows), rng)
 
 
 @MEMORY_MODELS.register("none")
 @BANDWIDTH_MODELS.register("none")
 def nothing(rows: NDArray[np.void], _rng: np.random.Generator) -> FloatArray:
-    """Return zeros.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    _rng
-        Not used.
-    """
+    """Return zeros."""
     return np.zeros(len(rows))
 
 
 def requested_times(rows: NDArray[np.void], run_s: FloatArray) -> FloatArray:
-    """Return the requested times of a log, the run times where it has none.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    run_s
-        Run times in seconds.
-    """
+    """Return the requested times of a log, the run times where it has none."""
     return np.where(rows["requested_s"] > 0, rows["requested_s"], run_s)
 
 
 @ESTIMATE_MODELS.register("log")
 def logged_estimates(rows: NDArray[np.void], run_s: FloatArray, _rng: np.random.Generator) -> FloatArray:
-    """Return the requested times of the log, the run times where it has none.
-
-    Parameters
-    ----------
-    rows
-        Lines of a log.
-    run_s
-        Run times in seconds.
-    _rng
-        Not used.
-    """
+    """Return the requested times of the log, the run times where it has none."""
     return requested_times(rows, run_s)
 
 
 @ESTIMATE_MODELS.register("exact")
 def exact_estimates(_rows: NDArray[np.void], run_s: FloatArray, _rng: np.random.Generator) -> FloatArray:
-    """Return the run times: users who know.
-
-    Parameters
-    ----------
-    _rows
-        Lines of a log.
-    run_s
-        Run times in seconds.
-    _rng
-        Not used.
-    """
+    """Return the run times: users who know."""
     return np.array(run_s)
 
 
 @ESTIMATE_MODELS.register("tsafrir")
 def modal_estimates(_rows: NDArray[np.void], run_s: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return estimates of the Tsafrir model, see `tsafrir_estimates`.
-
-    Parameters
-    ----------
-    _rows
-        Lines of a log.
-    run_s
-        Run times in seconds.
-    rng
-        Source of the draws.
-    """
+    """Return estimates of the Tsafrir model, see `tsafrir_estimates`."""
     return tsafrir_estimates(run_s, rng)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError, suggest
 from hdrl.files import find_file, read_json
@@ -15,7 +16,9 @@ from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
 from hdrl.settings.batch.workload.irmasim import (
     batsim_document,
+    energies_of_jobs,
     is_irmasim_workload,
+    nodes_of_jobs,
     read_irmasim_csv,
 )
 from hdrl.settings.batch.workload.model import Workload
@@ -128,8 +131,8 @@ def read_workload(
     parts = []
     for index, one in enumerate(paths):
         if one.name.lower().endswith(CSV_SUFFIXES):
-            table = batsim_document(read_irmasim_csv(one), one, platform)
-            parts.append(_windowed(workload_of_document(table, one, f"w{index}"), n_jobs, start))
+            whole = _from_irmasim(read_irmasim_csv(one), one, platform, f"w{index}")
+            parts.append(_windowed(whole, n_jobs, start))
         elif file_format(one) == "swf":
             machine = _needed(platform, one)
             parts.append(_from_log(one, machine, n_jobs, start, compatibility, choices))
@@ -147,8 +150,13 @@ def _from_json(path: Path, platform: Platform | None, source: str) -> Workload:
     """Read a workload of Batsim or IRMaSim."""
     content = read_json(path)
     if is_irmasim_workload(content):
-        content = batsim_document(content, path, platform)
+        return _from_irmasim(content, path, platform, source)
     return workload_of_document(content, path, source)
+
+
+def _from_irmasim(content: Mapping[str, Any], path: Path, platform: Platform | None, source: str) -> Workload:
+    workload = workload_of_document(batsim_document(content, path, platform), path, source)
+    return replace(workload, nodes=nodes_of_jobs(content), requested_energy_j=energies_of_jobs(content, path))
 
 
 def _needed(platform: Platform | None, path: str | Path) -> Platform:

@@ -90,13 +90,7 @@ class WorkloadStatistics:
 
 
 def reference_run_times(workload: Workload, platform: Platform) -> FloatArray:
-    """Return the run time of each job on cores of the platform's mean speed, in seconds; walltimes are ignored.
-
-    Parameters
-    ----------
-    workload, platform
-        The two.
-    """
+    """Return the run time of each job on cores of the platform's mean speed, in seconds; walltimes are ignored."""
     steps, flops = workload.steps, platform.reference_gflops * 1e9
     kinds, amounts = steps["kind"], steps["amount"]
 
@@ -116,13 +110,7 @@ def reference_run_times(workload: Workload, platform: Platform) -> FloatArray:
 
 
 def offered_load(workload: Workload, platform: Platform) -> float | None:
-    """Return the offered load, see `WorkloadStatistics`; ``None`` if all jobs are submitted at the same date.
-
-    Parameters
-    ----------
-    workload, platform
-        The two.
-    """
+    """Return the offered load, see `WorkloadStatistics`; ``None`` if all jobs are submitted at the same date."""
     jobs = workload.jobs
     return offered_load_of_jobs(
         jobs["submit_s"], reference_run_times(workload, platform), jobs["cores"], platform.n_cores

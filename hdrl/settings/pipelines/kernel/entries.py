@@ -13,12 +13,12 @@ from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
 from hdrl.settings.pipelines.kernel import engine
 from hdrl.settings.pipelines.kernel.codes import N_OBJECTIVES, OVER, R_METRIC
-from hdrl.settings.pipelines.kernel.decide import decide, run
+from hdrl.settings.pipelines.kernel.decide import run
 from hdrl.settings.pipelines.kernel.jit import entry
 from hdrl.settings.pipelines.kernel.observe import act, observe
 from hdrl.settings.pipelines.kernel.state import State, first_row, smallest_state
 
-_RESET, _STEP, _RUN, _TELL, _BEGIN, _DISPATCH, _DECIDE = range(7)
+_RESET, _STEP, _RUN, _TELL, _BEGIN, _DISPATCH = range(6)
 
 
 @jit
@@ -63,9 +63,6 @@ def _serve(state, request, row, numbers, results):
         else:
             engine.dispatch(state, numbers[0], numbers[1], numbers[2])
         engine.advance(state)
-    elif request == _DECIDE:
-        place, unit, choice = decide(state, numbers[0], numbers[1], numbers[2])
-        numbers[3], numbers[4], numbers[5] = place, choice, unit
     if request in (_RUN, _TELL):
         for objective in range(N_OBJECTIVES):
             results[objective, row] = engine.objective_value(state, objective)
@@ -104,7 +101,7 @@ def _call(places, counts, team, request, member, chosen, numbers, results):
     return ALL_LEGAL, keep_count(lent_counts, chosen) if leads_step else 0
 
 
-_NO_NUMBERS = np.zeros(6, dtype=np.int64)
+_NO_NUMBERS = np.zeros(3, dtype=np.int64)
 _NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
 _NO_COUNTS = Lent(new_counts(0, 0))
 
@@ -178,7 +175,7 @@ def run_policy(batch: Lent[State], policy: tuple[int, int, int]) -> NDArray[np.f
     """
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
-    numbers = np.array([*policy, 0, 0, 0], dtype=np.int64)
+    numbers = np.array(policy, dtype=np.int64)
     _call(
         batch.places,
         _NO_COUNTS.places,
@@ -238,21 +235,5 @@ def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None
     choice, unit
         Numbers in the tables of choices and of units; they have been found to be possible.
     """
-    numbers = np.array([place, choice, unit, 0, 0, 0], dtype=np.int64)
+    numbers = np.array([place, choice, unit], dtype=np.int64)
     _call(batch.places, _NO_COUNTS.places, new_team(1), _DISPATCH, LEADER, _ONE, numbers, _NO_RESULTS)
-
-
-def decide_one(batch: Lent[State], policy: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return what a policy would do next in the only environment of a batch: place, choice and unit, all -1 to wait.
-
-    Parameters
-    ----------
-    batch
-        The arrays.
-    policy
-        See `run_policy`.
-    """
-    numbers = np.array([*policy, 0, 0, 0], dtype=np.int64)
-    _call(batch.places, _NO_COUNTS.places, new_team(1), _DECIDE, LEADER, _ONE, numbers, _NO_RESULTS)
-    place, choice, unit = numbers[3:].tolist()
-    return (place, choice, unit) if unit >= 0 else (-1, -1, -1)

@@ -107,7 +107,7 @@ def test_starts_without_the_compiled_kernel() -> None:
     code = (
         "import sys, hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection\n"
         "import hdrl.settings.batch.batsim.exact.simulation\n"
-        "print([name for name in ('asyncio', 'numba', 'polars', 'pydantic', 'scipy') if name in sys.modules])"
+        "print([name for name in ('asyncio', 'numba', 'polars', 'pydantic', 'scipy', 'zmq') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,49 +1,19 @@
-"""What `test_indices` runs without the compiler: the kernel on arrays that refuse every index out of bounds.
-
-Compiled code trusts that an index into an array of a lent State is neither negative nor too large.
-"""
+"""What `test_indices` runs without the compiler: the kernel on arrays that refuse every index out of bounds."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
-from hdrl.compiled import borrow as borrowing
-from hdrl.compiled import rows
+sys.path.insert(0, str(Path(__file__).parents[3]))
+import checked_arrays  # noqa: F401 (before what lends arrays)
 
-
-class Checked(np.ndarray):
-    """An array whose single indices count from its beginning; NumPy refuses those beyond the end by itself."""
-
-    def _check(self, index):
-        if isinstance(index, int | np.integer) and index < 0:
-            raise IndexError(f"index {index} is negative")
-
-    def __getitem__(self, index):
-        self._check(index)
-        return super().__getitem__(index)
-
-    def __setitem__(self, index, value):
-        self._check(index)
-        super().__setitem__(index, value)
-
-
-def checked(arrays):
-    """Return a tuple whose arrays of one dimension are checked, as `borrow` would lend it."""
-    is_lent = [array.ndim == 1 and array.flags.c_contiguous for array in arrays]
-    return arrays._make(a.view(Checked) if lent else a for a, lent in zip(arrays, is_lent, strict=True))
-
-
-# Whoever lends takes these two by name when it is imported, which happens below.
-plain_row = rows.moved_to
-borrowing.borrow = checked
-rows.moved_to = lambda state, batch, row: checked(plain_row(state, batch, row))
-
-import hdrl  # noqa: E402
-from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv  # noqa: E402
-from hdrl.platform import NodePower, pstate_rules  # noqa: E402
-from hdrl.testing import check_worlds  # noqa: E402
+import hdrl
+from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv
+from hdrl.platform import NodePower, pstate_rules
+from hdrl.testing import check_worlds
 
 POLICIES = (
     "random-random",

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 ONE_ARRAY = """
 from typing import NamedTuple
 import numpy as np
-from indices import checked
+from checked_arrays import checked
 class Arrays(NamedTuple):
     numbers: np.ndarray
 print(checked(Arrays(np.arange(2))).numbers[{index}])
@@ -22,7 +22,7 @@ def run_plainly(*words):
     """Run Python without the compiler."""
     return subprocess.run(
         [sys.executable, "-W", "error", *words],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(FOLDER)},
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(FOLDER.parents[2])},
         capture_output=True,
         text=True,
     )

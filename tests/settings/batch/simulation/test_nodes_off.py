@@ -246,9 +246,9 @@ def test_a_platform_file_keeps_it(tmp_path):
 
 
 @pytest.mark.parametrize("observation", ["normal", "small", "minimal"])
-def test_how_many_nodes_are_on_is_an_action(observation):
+def test_which_nodes_are_on_is_an_action(observation):
     world = _random_world(3)
-    actions = ["fcfs+easy~on0", "fcfs+easy~on1", "sjf~on0.5"]
+    actions = ["fcfs+easy~on0", "fcfs+easy~on1", "sjf~on0.5", "fcfs+easy~off30", "sjf~off400"]
     env = PolicyPairVectorEnv(
         4,
         platform=world.platform,
@@ -285,10 +285,73 @@ def test_an_agent_that_wants_all_nodes_is_the_plain_policy():
     assert env.trace().records["start_s"] == pytest.approx(plain.records["start_s"], abs=1e-9)
 
 
-def test_times_without_a_job_are_no_actions():
+def _played(world, actions, chosen):
+    """Play an episode by actions, the last one again and again; return its trace."""
+    env = PolicyPairEnv(platform=world.platform, workload=world.workload, actions=actions, void=False)
+    env.reset(seed=0)
+    left = list(chosen)
+    while not env.step(left.pop(0) if len(left) > 1 else left[0])[2]:
+        pass
+    return env.trace()
+
+
+def _dates_of_shutdowns(trace):
+    return [row["time_s"] for row in trace.pstate_changes if row["pstate"] == -2]
+
+
+def test_an_agent_that_always_waits_as_long_is_the_plain_policy():
+    for seed in range(3):
+        world = _random_world(seed)
+        # The agent is first asked when the first job comes, at date 0; before, all nodes would be left on.
+        world = World(world.platform, world.workload.window(0, world.workload.n_jobs))
+        trace = _played(world, ["fcfs+easy~off60"], [0])
+        plain = simulate(world.platform, world.workload, "fcfs+easy~off60")
+        assert trace.records["start_s"] == pytest.approx(plain.records["start_s"], abs=1e-9)
+        assert trace.machine_states["time_s"] == pytest.approx(plain.machine_states["time_s"], abs=1e-9)
+        assert trace.time_in_state_s["sleeping"] > 0
+
+
+def test_timeouts_as_actions_by_hand():
+    world, actions = two_nodes(), ["fcfs+easy~off60", "fcfs+easy~off600"]
+    # Asked at 0 s, when the first job comes, and at 10 s, when it ends: the last word counts.
+    patient = _played(world, actions, [0, 1])
+    assert patient.records["start_s"] == pytest.approx([0.0, 300.0], abs=1e-6)
+    assert patient.time_in_state_s["sleeping"] == 0.0
+    assert compute_metrics(patient)["energy_j"] == pytest.approx(3 * 10 * 100.0 + (300 + 290) * 50.0, abs=1e-3)
+    hasty = _played(world, actions, [1, 0])
+    # Node 1 shuts down at 60 s and node 0 at 70 s, though a call at 600 s had been asked for before.
+    assert hasty.records["start_s"] == pytest.approx([0.0, 400.0], abs=1e-6)
+    assert _dates_of_shutdowns(hasty)[:2] == pytest.approx([60.0, 70.0], abs=1e-5)
+    plain = compute_metrics(simulate(world.platform, world.workload, "fcfs+easy~off60"))
+    assert compute_metrics(hasty)["energy_j"] == pytest.approx(plain["energy_j"], abs=1e-3)
+
+
+def test_a_number_and_a_timeout_take_turns():
     world = two_nodes()
-    with pytest.raises(OptionsError, match="times without a job are no actions"):
-        PolicyPairEnv(platform=world.platform, workload=world.workload, actions=["fcfs+easy~off60"])
+    actions = ["fcfs+easy~on0", "fcfs+easy~off60", "fcfs+easy"]
+    # All nodes that are without jobs go at once by number; by timeout one that runs no job since 0 s goes at 60 s.
+    assert _dates_of_shutdowns(_played(world, actions, [0, 1]))[0] == pytest.approx(0.0, abs=1e-6)
+    assert _dates_of_shutdowns(_played(world, actions, [1, 2]))[0] == pytest.approx(60.0, abs=1e-6)
+    # A policy that says nothing of nodes leaves them as they were wanted: all on, before anything else was said.
+    assert _played(world, actions, [2]).time_in_state_s["sleeping"] == 0.0
+
+
+def test_changing_ones_mind_asks_for_no_more_calls_than_there_are_timeouts():
+    jobs = [Job(2.0 * k, 1, 1.0) for k in range(400)]
+    world = World(two_nodes().platform, small_workload(*jobs))
+    actions = ["fcfs+easy~off600", "fcfs+easy~off300", "fcfs+easy~off150"]
+    trace = _played(world, actions, [0, 1, 2] * 270)
+    assert (trace.records["run_s"] > 0).all()
+    # Every third decision is for 150 s, and they come each second.
+    (date_s,) = _dates_of_shutdowns(trace)
+    assert 150.0 <= date_s < 154.0
+
+
+def test_too_many_timeouts_are_told():
+    world = two_nodes()
+    actions = [f"fcfs+easy~off{10 * k}" for k in range(9)]
+    with pytest.raises(OptionsError, match=r"has 9 times without a job .* at most 8 different ones"):
+        PolicyPairEnv(platform=world.platform, workload=world.workload, actions=actions)
 
 
 def test_the_command_line(tmp_path):
@@ -342,3 +405,13 @@ def test_the_page_tells_every_key_and_what_was_claimed():
     for name, *numbers in ratios:
         for metric, number in zip(("energy_j", "wasted_energy_j", "mean_wait_s"), numbers, strict=True):
             assert f"{float(claimed[name, f'ratio of {metric}']):.2f}" == number
+
+
+def test_no_job_starts_on_a_node_that_is_off():
+    def policy(view):
+        if view.now_s == 0 and not len(view.waiting):
+            return [SwitchOff([1])]
+        return [Start(int(job), [1]) for job in view.waiting]
+
+    with pytest.raises(DecisionError, match="core 1 is not free"):
+        simulate(two_nodes().platform, small_workload(Job(50.0, 1, 10.0)), policy)

@@ -24,15 +24,19 @@ class Transfer:
         The kernel.
     n_bytes
         Its size.
+
+    Attributes
+    ----------
+    waiting
+        Who waits for it, in the order in which they began to.
     """
 
-    __slots__ = ("_done", "_kernel", "_n_bytes", "_waiting", "message", "source", "target")
+    __slots__ = ("_kernel", "_n_bytes", "message", "source", "target", "waiting")
 
     def __init__(self, kernel: Kernel, n_bytes: float) -> None:
         self._kernel = kernel
         self._n_bytes = n_bytes
-        self._waiting: list[Actor] = []
-        self._done = False
+        self.waiting: list[Actor] = []
         self.message: object = None
         self.source: Cpu | None = None
         self.target: Cpu | None = None
@@ -43,17 +47,9 @@ class Transfer:
             engine = self._kernel.engine
             engine.send(engine.network.message(self.source, self.target, self._n_bytes), self)
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
-        """Serve the call to wait for the message: wake the actor with it when it has arrived."""
-        if self._done:
-            kernel.wake(actor, self.message)
-        else:
-            self._waiting.append(actor)
-
     def end(self) -> None:
         """Wake both sides, in the order in which they began to wait."""
-        self._done = True
-        for actor in self._waiting:
+        for actor in self.waiting:
             self._kernel.wake(actor, self.message)
 
 
@@ -105,7 +101,10 @@ class Mailbox:
 
 
 class Meeting:
-    """A call to send or to receive: in SimGrid two calls, one that begins and one that waits, a round each.
+    """A call to send or to receive, answered with the message when it has arrived.
+
+    In SimGrid these are two calls, one that begins and one that waits, a round each. The second changes nothing but
+    who waits, in the order of the first ones, and nothing arrives before it: so one call does for both.
 
     Parameters
     ----------
@@ -125,9 +124,9 @@ class Meeting:
         self._message = message
         self._target = target
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
-        """Begin; the actor waits with its next call."""
-        kernel.call_next(actor, self._mailbox.meet(self._source, self._message, self._target))
+    def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
+        """Begin, and wait."""
+        self._mailbox.meet(self._source, self._message, self._target).waiting.append(actor)
 
 
 class Execution:

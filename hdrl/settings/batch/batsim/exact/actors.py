@@ -47,32 +47,23 @@ class Actor:
     ----------
     dead
         Whether it has ended or was killed.
-    sweeping
-        Whether its last call was to bring the next of all machines up to date.
     timer, execution
         The sleep or the execution that it is waiting for.
-    next_call
-        What it calls when its turn comes again, without going on before; ``None`` if it is to go on.
     """
 
-    __slots__ = ("cpu", "dead", "execution", "news", "next_call", "result", "steps", "sweeping", "timer")
+    __slots__ = ("cpu", "dead", "execution", "news", "result", "steps", "timer")
 
     def __init__(self, steps: Steps[None], cpu: Cpu) -> None:
         self.steps = steps
         self.cpu = cpu
         self.dead = False
-        self.sweeping = False
         self.result: Any = None
         self.news: Exception | None = None
         self.timer: Timer | None = None
         self.execution: Waited | None = None
-        self.next_call: Call | None = None
 
     def run(self) -> Call | None:
         """Run until the next call; ``None`` when the actor ends."""
-        if self.next_call is not None:
-            call, self.next_call = self.next_call, None
-            return call
         try:
             if self.news is not None:
                 news, self.news = self.news, None
@@ -99,6 +90,8 @@ class Kernel:
         """Number of actors that run in this round."""
         self.all_sweeping = False
         """Whether every actor of this round is bringing all machines up to date, or only one runs at all."""
+        self.n_sweeping = 0
+        """Number of actors of the next round whose last call was to bring the next of all machines up to date."""
         self._ready: list[Actor] = []
         self._cancelled: list[Waited] = []
 
@@ -119,14 +112,6 @@ class Kernel:
             actor.result = result
             actor.news = news
             self._ready.append(actor)
-
-    def call_next(self, actor: Actor, call: Call) -> None:
-        """Answer the call of an actor that makes another one as soon as its turn comes again."""
-        if self.n_running == 1 and not self._ready:
-            call.serve(self, actor)  # the next round would be its own
-        else:
-            actor.next_call = call
-            self.wake(actor)
 
     def kill(self, actor: Actor) -> None:
         """End an actor on the spot, and with it what it is waiting for."""
@@ -152,33 +137,21 @@ class Kernel:
     def _round(self) -> None:
         running, self._ready = self._ready, []
         self.n_running = len(running)
-        if len(running) == 1:
-            self.all_sweeping = True
-            self._turn(running[0])
-        else:
-            self.all_sweeping = all(actor.sweeping for actor in running)
-            calls = []
-            for actor in running:
-                if not actor.dead:
-                    actor.sweeping = False
-                    call = actor.run()
-                    if call is not None:
-                        calls.append((actor, call))
-            for actor, call in calls:
-                if not actor.dead:
-                    call.serve(self, actor)
+        self.all_sweeping = self.n_sweeping == len(running) or len(running) == 1
+        self.n_sweeping = 0
+        calls = []
+        for actor in running:
+            if not actor.dead:
+                call = actor.run()
+                if call is not None:
+                    calls.append((actor, call))
+        for actor, call in calls:
+            if not actor.dead:
+                call.serve(self, actor)
         if self._cancelled:
             ended, self._cancelled = self._cancelled, []
             for execution in ended:
                 execution.end()
-
-    def _turn(self, actor: Actor) -> None:
-        """Do a round of one actor."""
-        if not actor.dead:
-            actor.sweeping = False
-            call = actor.run()
-            if call is not None and not actor.dead:
-                call.serve(self, actor)
 
 
 class Do:
@@ -268,5 +241,5 @@ class Update:
     def serve(self, kernel: Kernel, actor: Actor) -> None:
         """Bring it up to date."""
         kernel.engine.meter.update(self._machine, kernel.now_s)
-        actor.sweeping = self._of_all
+        kernel.n_sweeping += self._of_all
         kernel.wake(actor)

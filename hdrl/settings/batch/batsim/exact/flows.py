@@ -167,10 +167,10 @@ class Work:
     def limit(self) -> float:
         """Return the largest rate of the flow if it were alone on shared resources."""
         if self._speed_limit is None:
-            self._speed_limit = min(
-                (cpu.speed_flops / flops for cpu, flops in zip(self.cpus, self.flops, strict=True) if flops > 0),
-                default=math.inf,
-            )
+            self._speed_limit = math.inf
+            for cpu, flops in zip(self.cpus, self.flops, strict=True):
+                if flops > 0:
+                    self._speed_limit = min(self._speed_limit, cpu.speed_flops / flops)
         return min(self._speed_limit, self.latency_limit)
 
     def _cross(self, network: Links, transfers: Iterable[tuple[int, int, float]]) -> int:

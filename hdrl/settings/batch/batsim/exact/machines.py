@@ -163,13 +163,13 @@ class Machines:
 
     def set_state(self, machines: Iterable[BatsimMachine], state: str, now_s: float) -> None:
         """Change the state of some machines."""
-        counts = self.counts
+        counts, now_in_80_bits_s = self.counts, _ZERO_S + now_s
         for machine in machines:
             if self.ledger is not None:
                 self.ledger.leave(machine, now_s)
             before = machine.state
             # in 80 bits, as the sum is: the difference of two doubles may need them
-            machine.spent_s[before] += _ZERO_S + now_s - machine.since_s
+            machine.spent_s[before] += now_in_80_bits_s - machine.since_s
             counts[before] -= 1
             counts[state] += 1
             machine.state = state

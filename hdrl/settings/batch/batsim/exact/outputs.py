@@ -136,7 +136,8 @@ class Outputs:
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
         """Add a line of how many machines are in which state."""
-        self.machine_states.append(",".join([f"{now_s:g}", *(f"{counts[state]}" for state in STATES[:5])]))
+        columns = ",".join([str(counts[state]) for state in STATES[:5]])
+        self.machine_states.append(f"{now_s:g},{columns}")
 
     def add_pstate_change(self, now_s: float, machines: list[int], pstate: int) -> None:
         """Add a line of P-states; negative ones mark requests."""

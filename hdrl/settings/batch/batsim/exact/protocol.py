@@ -10,7 +10,7 @@ from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from hdrl.errors import BatsimError, suggest
-from hdrl.settings.batch.batsim.exact.rapidjson import loads
+from hdrl.settings.batch.batsim.exact.rapidjson import loads, reread
 
 _LONGEST_DOUBLE = 30
 _NESTED = (dict, list)
@@ -31,8 +31,11 @@ def dump(value: Any) -> str:
     BatsimError
         If a number needs more characters than Batsim has room for.
     """
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return _text(value)
+    if kind is float:
+        return _double(value)
     if isinstance(value, dict):
         members = [f"{_text(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
         return "{" + ",".join(members) + "}"
@@ -43,6 +46,34 @@ def dump(value: Any) -> str:
     if isinstance(value, int) and -(2**63) <= value < 2**64:
         return str(value)
     return _double(value)
+
+
+def dump_job(description: Mapping[str, Any], job_id: str) -> str:
+    """Write a job's description as Batsim tells it: every member ``id``, nested ones too, becomes the full id.
+
+    Parameters
+    ----------
+    description
+        What `json.loads` gives.
+    job_id
+        The full id.
+
+    Raises
+    ------
+    BatsimError
+        If a number needs more characters than Batsim has room for.
+    """
+    members = []
+    for key, value in description.items():
+        kind = type(value)
+        if kind is dict or kind is list:
+            text = dump(_with_id(reread(value), job_id))
+        elif key == "id":
+            text = _text(job_id)
+        else:
+            text = dump(reread(value)) if kind is float else dump(value)
+        members.append(f"{_text(key)}:{text}")
+    return "{" + ",".join(members) + "}"
 
 
 def _text(value: str) -> str:

@@ -25,7 +25,7 @@ from hdrl.settings.batch.batsim.exact.messages import (
     Submitted,
     Switched,
 )
-from hdrl.settings.batch.batsim.exact.protocol import dump, parse_reply, with_id
+from hdrl.settings.batch.batsim.exact.protocol import dump, dump_job, parse_reply
 from hdrl.settings.batch.batsim.exact.rapidjson import reread
 from hdrl.settings.batch.batsim.exact.requests import Requests, Unfinished
 from hdrl.settings.batch.batsim.exact.submission import MACHINE_EVENTS
@@ -65,7 +65,10 @@ class Server:
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         """Note an event for the scheduler, at the present date."""
-        self._pending.append(f'{{"timestamp":{dump(self.context.now_s)},"type":"{kind}","data":{dump(data)}}}')
+        self._emit_text(kind, dump(data))
+
+    def _emit_text(self, kind: str, data: str) -> None:
+        self._pending.append(f'{{"timestamp":{dump(self.context.now_s)},"type":"{kind}","data":{data}}}')
 
     def run(self, begins: dict[str, Any]) -> Steps[None]:
         """Be the server, from SIMULATION_BEGINS until the reply to SIMULATION_ENDS has been applied."""
@@ -167,17 +170,17 @@ class Server:
     def _submitted(self, job: Job, *, tell: bool) -> None:
         self.counts.submitted += 1
         if tell:
-            data: dict[str, Any] = {"job_id": job.id, "job": with_id(reread(job.description), job.id)}
+            data = f'"job_id":{dump(job.id)},"job":{dump_job(job.description, job.id)}'
             if self.context.options.forward_profiles:
-                data["profile"] = reread(job.profile.description)
-            self.emit("JOB_SUBMITTED", data)
+                data += f',"profile":{dump(reread(job.profile.description))}'
+            self._emit_text("JOB_SUBMITTED", f"{{{data}}}")
 
     def _completed(self, job: Job) -> None:
         self.counts.running -= 1
         self.counts.completed += 1
         self._told.append(job)
-        data = {"job_id": job.id, "job_state": job.state, "return_code": job.return_code}
-        self.emit("JOB_COMPLETED", data | {"alloc": format_ids(job.allocation)})
+        data = f'"job_id":{dump(job.id)},"job_state":"{job.state}","return_code":{job.return_code}'
+        self._emit_text("JOB_COMPLETED", f'{{{data},"alloc":"{format_ids(job.allocation)}"}}')
         self.context.outputs.add_job(job)
 
     def _killed(self, message: Killed) -> None:

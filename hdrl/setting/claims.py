@@ -1,0 +1,53 @@
+"""Claimed experiments that are more than one comparison, as a setting answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from hdrl.trace.model import Load, Machine
+
+Place = tuple[str, str]
+"""Row and column of a number that is claimed."""
+
+
+class Playable(Protocol):
+    """A trained model."""
+
+    @property
+    def row(self) -> str:
+        """The row of the claimed experiment whose options it was trained by."""
+
+    @property
+    def agent_state(self) -> Mapping[str, Any]:
+        """What its agent has learned, see `hdrl.learn.agent.Agent.state_dict`."""
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """The environment that it was trained in, as its file describes it: ``id`` and ``arguments``."""
+
+    def agent(self, envs: Any) -> Any:
+        """Return the agent, an `hdrl.learn.agent.Agent`, to decide in a batch like that of its training.
+
+        Parameters
+        ----------
+        envs
+            The batch.
+        """
+
+    def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
+        """Simulate a load on a machine with the best actions.
+
+        Parameters
+        ----------
+        machine, load
+            What is simulated.
+        as_trained
+            Whether to simulate in the environment of the training, instead of as all candidates are simulated.
+        """
+
+
+ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], dict[Place, float]]
+"""A claimed experiment that is more than one comparison: given the traces that it needs, by name, and the models of a
+training if there was one, it returns numbers by row and column."""

@@ -1,0 +1,140 @@
+"""The settings that hdrl knows by name, and those of users' Python files."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hdrl.errors import OptionsError, UnknownName
+from hdrl.files import expanded
+from hdrl.pyfiles import is_policy_file, run_file
+from hdrl.setting.questions import Setting
+
+BATCH = "batch"
+"""The setting of options files that name none: HDeepRM's."""
+
+# Of what several settings have under one name, the first one's is taken where nobody names a setting.
+_HOMES = {
+    BATCH: "hdrl.settings.batch.setting",
+    "adaptation": "hdrl.settings.adaptation.setting",
+    "gpu": "hdrl.settings.gpu.setting",
+    "pipelines": "hdrl.settings.pipelines.setting",
+}
+
+
+class Settings:
+    """The settings by name; each is loaded when it is first asked for."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = dict(homes)
+        self._found: dict[str, Setting] = {}
+
+    def __getitem__(self, name: str) -> Setting:
+        """Return a setting; raise `UnknownName` with a suggestion if there is none of that name."""
+        if name not in self._found:
+            if name not in self._homes:
+                raise UnknownName("setting", name, self)
+            self._found[name] = importlib.import_module(self._homes[name]).SETTING
+        return self._found[name]
+
+    def add(self, setting: Setting) -> None:
+        """Make a setting known for as long as the process runs.
+
+        Parameters
+        ----------
+        setting
+            The setting; it takes the place of another one of its name.
+        """
+        self._found[setting.name] = setting
+
+    def remove(self, name: str) -> None:
+        """Forget a setting that was added.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        """
+        self._found.pop(name, None)
+
+    def __iter__(self) -> Any:
+        """Iterate over the names."""
+        return iter({**self._homes, **self._found})
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len({**self._homes, **self._found})
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a setting of that name."""
+        return name in self._homes or name in self._found
+
+
+SETTINGS = Settings(_HOMES)
+
+
+def find_setting(text: str, folder: Path = Path()) -> Setting:
+    """Return a setting by its name, or from the Python file of a user.
+
+    Parameters
+    ----------
+    text
+        A name of `SETTINGS`, or the path of a file that defines ``SETTING``.
+    folder
+        Folder that a relative path starts from.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such setting.
+    OptionsError
+        If the file defines none.
+    HdrlError
+        If the file cannot be read, or fails.
+    """
+    if not is_policy_file(text):
+        return SETTINGS[text]
+    path = (folder / expanded(text)).absolute()
+    if not path.is_file():
+        # Folders of results name the file without its place: one of that name may have been given before.
+        path = next((own for own in _OWN if own.name == path.name), path)
+    if path not in _OWN:
+        module, _ = run_file(path)
+        if not hasattr(module, "SETTING"):
+            raise OptionsError(f"{path}: defines no setting, expected SETTING = ...")
+        _OWN[path] = module.SETTING
+    return _OWN[path]
+
+
+_OWN: dict[Path, Setting] = {}
+"""Settings from files, each made once in a process: what they register with Gymnasium, they register once."""
+
+
+class SettingPlace(str):
+    """Name or path of a setting that other processes can find: what they get after it may be of its classes."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Callable[[str], SettingPlace], tuple[str]]:
+        """Load the setting where this text is unpacked, before what follows it."""
+        return _loaded, (str(self),)
+
+
+def place_of_setting(text: str, folder: Path = Path()) -> SettingPlace:
+    """Return a setting's name, or the absolute path of its file.
+
+    Parameters
+    ----------
+    text
+        A name of `SETTINGS`, or the path of a file.
+    folder
+        Folder that a relative path starts from.
+    """
+    return SettingPlace((folder / expanded(text)).absolute() if is_policy_file(text) else text)
+
+
+def _loaded(text: str) -> SettingPlace:
+    find_setting(text)
+    return SettingPlace(text)

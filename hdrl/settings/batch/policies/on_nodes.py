@@ -1,0 +1,325 @@
+"""Policies that choose nodes and keep jobs on them, as IRMaSim's managers Heuristic and Backfill do.
+
+The name of a *node selection* stands where that of a core selection would, with ``node_`` before it:
+``shortest-node_low_power``, ``fcfs+easy-node_high_gflops``.
+
+====================  ======================================================================
+node selection        the next node is one with enough free cores and memory,
+====================  ======================================================================
+``node_random``       any
+``node_first``        that comes first in the platform
+``node_high_gflops``  with the highest speed of its slowest core
+``node_high_cores``   with the most free cores
+``node_low_cores``    with the fewest free cores
+``node_high_mem``     with the most free memory
+``node_high_mem_bw``  with the most memory bandwidth that its running jobs do not demand
+``node_low_power``    that draws the least when all its cores serve
+====================  ======================================================================
+
+Without backfilling, a job is given as many nodes as its workload says (`Workload.nodes`; one if it says nothing), and
+its cores are dealt out among them, one to each in turn; nothing overtakes a job that does not fit. With ``fcfs+easy``,
+a job is kept on one node, and each node backfills by itself: until the date on which the head of the queue would fit
+there, jobs that are expected to end by then may start there.
+
+A third kind is in `on_nodes_energy`.
+
+Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
+memory is respected, a job that fits nowhere is an error, and selections do what their names say
+(published versions of Heuristic take the node that draws *most* for ``low_power`` and the one whose memory is
+*fullest* for ``high_mem``; the last one was not seen).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.errors import DecisionError, UnknownName
+from hdrl.seeding import stream
+from hdrl.settings.batch.policies.backfilling import Backfilling
+from hdrl.settings.batch.policies.choices import OTHER_JOB_SELECTIONS
+from hdrl.settings.batch.policies.in_python import NODE
+from hdrl.settings.batch.policies.machine import MachinePicture
+from hdrl.settings.batch.policies.priorities import WaitingJob
+from hdrl.settings.batch.simulation.view import View
+
+BACKFILLING = "fcfs+easy"
+"""The job selection of the manager that backfills."""
+
+RANDOM = "random"
+
+JOB_KEYS: Mapping[str, Callable[[WaitingJob], float]] = MappingProxyType(
+    {
+        "first": lambda _job: 0.0,
+        "shortest": lambda job: job.requested_time_s,
+        "longest": lambda job: -job.requested_time_s,
+        "smallest": lambda job: job.cores,
+        "low_mem": lambda job: job.memory_mib,
+        "low_mem_bw": lambda job: job.bandwidth_gbps,
+    }
+)
+"""What job selections look at; the lowest is next, ties go to the job that came first. ``random`` draws instead."""
+
+TIMED = frozenset({"shortest", "longest", BACKFILLING})
+"""Job selections that look at requested times."""
+
+NODE_SELECTIONS = (RANDOM, "first", "high_gflops", "high_cores", "low_cores", "high_mem", "high_mem_bw", "low_power")
+
+
+def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
+    """Return a policy that chooses nodes by its name.
+
+    Parameters
+    ----------
+    name
+        ``<job selection>-node_<node selection>``; names of IRMaSim are understood.
+    seed
+        Seed of what is drawn.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such job selection or node selection.
+    """
+    job, _, node = name.partition(NODE)
+    if job.endswith("+skip"):
+        return _energetic(job.removesuffix("+skip"), node)
+    today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)
+    known = (RANDOM, *JOB_KEYS, BACKFILLING)
+    if today not in known:
+        raise UnknownName("job selection of a policy that chooses nodes", job, known)
+    if node not in NODE_SELECTIONS:
+        raise UnknownName("node selection", f"node_{node}", [f"node_{one}" for one in NODE_SELECTIONS])
+    return NodeEasy(node, seed=seed) if today == BACKFILLING else NodeHeuristic(today, node, seed=seed)
+
+
+def _energetic(job: str, node: str) -> NodePolicy:
+    from hdrl.settings.batch.policies.on_nodes_energy import JOBS, NODES, NodeEnergy
+
+    if job not in JOBS:
+        raise UnknownName("job selection of a policy that goes by energies", job, JOBS)
+    if node not in NODES:
+        raise UnknownName("node selection by energies", f"node_{node}", [f"node_{one}" for one in NODES])
+    return NodeEnergy(job, node)
+
+
+class NodePolicy(Backfilling):
+    """What both have in common: the order of nodes, and what each of them has left.
+
+    Parameters
+    ----------
+    job_selection
+        A name of `JOB_KEYS`, or `RANDOM`.
+    node_selection
+        A name of `NODE_SELECTIONS`.
+    seed
+        Seed of what is drawn.
+
+    Attributes
+    ----------
+    job_selection, node_selection, seed
+        As given.
+    """
+
+    def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:
+        self.job_selection, self.node_selection, self.seed = job_selection, node_selection, seed
+        super().__init__(self._key)
+
+    rule = ""
+    """What its name holds behind the job selection."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"{self.job_selection}{self.rule}{NODE}{self.node_selection}"
+
+    @property
+    def looks_at_times(self) -> bool:
+        """Whether it looks at requested times."""
+        return self.job_selection in TIMED
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._running: dict[int, tuple[float, NDArray[np.int64]]] = {}  # expected end and cores per node
+        self._rng = stream(self.seed, "nodes of jobs")
+        self._drawn = np.zeros(0)
+
+    def _machine(self, view: View) -> MachinePicture:
+        self._nodes = view.workload.nodes
+        if not len(self._drawn):
+            self._drawn = stream(self.seed, "order of jobs").random(view.workload.n_jobs)
+        return super()._machine(view)
+
+    def _forget(self, job: int) -> None:
+        self._running.pop(job, None)
+
+    def _key(self, job: WaitingJob, now_s: float) -> float:
+        del now_s
+        if self.job_selection == RANDOM:
+            return float(self._drawn[job.job])
+        return JOB_KEYS[self.job_selection](job)
+
+    def _ordered(self, machine: MachinePicture, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return some nodes in the order of the node selection; ties go to the one that comes first."""
+        if self.node_selection == RANDOM:
+            return self._rng.permutation(nodes)
+        return nodes[np.argsort(self._node_keys(machine)[nodes], kind="stable")]
+
+    def _node_keys(self, machine: MachinePicture) -> NDArray[np.float64]:
+        """Return what nodes are sorted by, the lowest first."""
+        platform = machine.tables.platform
+        n_nodes = platform.n_nodes
+        if self.node_selection == "first":
+            return np.zeros(n_nodes)
+        if self.node_selection == "high_gflops":
+            return -machine.tables.gflops_of_node
+        if self.node_selection == "high_mem":
+            return -machine.free_memory_mib
+        if self.node_selection == "high_mem_bw":
+            left_gbps = np.bincount(platform.node_of_processor, platform.bandwidth_gbps, n_nodes).astype(np.float64)
+            for job, (_, cores) in self._running.items():
+                left_gbps -= cores * float(machine.jobs["bandwidth_gbps"][job])
+            return -left_gbps
+        if self.node_selection == "low_power":
+            cores = np.diff(platform.first_core_of_processor)
+            power_w = np.bincount(platform.node_of_processor, platform.peak_power_w * cores, n_nodes)
+            return power_w.astype(np.float64)
+        free = free_cores(machine).astype(np.float64)
+        return -free if self.node_selection == "high_cores" else free
+
+    def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
+        """Start a job on so many cores of each node, the free ones with the lowest ids.
+
+        Parameters
+        ----------
+        machine
+            What is free.
+        job
+            Index of the job.
+        counts
+            How many cores of which node.
+        """
+        free = np.flatnonzero(machine.free)
+        node_of_free = machine.tables.node_of_core[free]
+        cores = np.sort(np.concatenate([free[node_of_free == node][:count] for node, count in counts.items()]))
+        self._running[job] = (machine.start(job, cores), machine.cores_per_node(cores))
+
+    def check(self, machine: MachinePicture, job: int, n_nodes: int, each: int) -> None:
+        """Refuse a job for which there will never be nodes enough.
+
+        Parameters
+        ----------
+        machine
+            What there is.
+        job
+            Index of the job.
+        n_nodes, each
+            How many nodes it wants, and how many cores on each.
+
+        Raises
+        ------
+        DecisionError
+            If the platform has not so many.
+        """
+        whole = np.bincount(machine.tables.node_of_core, minlength=len(machine.free_memory_mib))
+        able = machine.room(job, whole, machine.tables.platform.memory_mib) >= each
+        if np.count_nonzero(able) < n_nodes:
+            memory_mib = float(machine.jobs["memory_mib"][job]) * each
+            raise DecisionError(
+                f"job {job} wants {n_nodes} node{'s' if n_nodes > 1 else ''} with {each} cores and {memory_mib:g} MiB"
+                f" each, the platform has {np.count_nonzero(able)} such nodes, its widest {whole.max()} cores"
+            )
+
+
+class NodeHeuristic(NodePolicy):
+    """IRMaSim's Heuristic: the next job gets the next nodes, and nothing overtakes it."""
+
+    def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
+        del arrivals
+        for job in queue:
+            wanted = int(machine.jobs["cores"][job])
+            n_nodes = 1 if self._nodes is None else int(self._nodes[job])
+            each = math.ceil(wanted / n_nodes)
+            self.check(machine, job, n_nodes, each)
+            room = machine.room(job, free_cores(machine), machine.free_memory_mib)
+            nodes = self._ordered(machine, np.flatnonzero(room >= each))[:n_nodes].tolist()
+            if len(nodes) < n_nodes:
+                return
+            shares = {node: len(range(place, wanted, n_nodes)) for place, node in enumerate(nodes)}
+            self.start(machine, job, shares)
+
+
+class NodeEasy(NodePolicy):
+    """IRMaSim's Backfill: a job is kept on one node, and each node backfills by itself.
+
+    Parameters
+    ----------
+    node_selection
+        A name of `NODE_SELECTIONS`.
+    seed
+        Seed of what is drawn.
+    """
+
+    def __init__(self, node_selection: str, *, seed: int = 0) -> None:
+        super().__init__(BACKFILLING, node_selection, seed=seed)
+
+    def _key(self, job: WaitingJob, now_s: float) -> float:
+        del job, now_s
+        return 0.0
+
+    def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
+        queue = list(arrivals)
+        while queue and self._start_somewhere(machine, queue[0]):
+            queue.pop(0)
+        if len(queue) < 2:
+            return
+        head = queue[0]
+        for node in self._ordered(machine, np.flatnonzero(free_cores(machine) > 0)).tolist():
+            shadow_s = self._fits_at_s(machine, head, node)
+            if shadow_s is None:
+                continue
+            for job in queue[1:]:
+                gflops = float(machine.tables.gflops_of_node[node])
+                if machine.now_s + machine.duration_at(job, gflops) <= shadow_s and self._fits(machine, job, node):
+                    self.start(machine, job, {node: int(machine.jobs["cores"][job])})
+                    queue.remove(job)
+
+    def _fits(self, machine: MachinePicture, job: int, node: int) -> bool:
+        room = machine.room(job, free_cores(machine), machine.free_memory_mib)
+        return bool(room[node] >= machine.jobs["cores"][job])
+
+    def _start_somewhere(self, machine: MachinePicture, job: int) -> bool:
+        wanted = int(machine.jobs["cores"][job])
+        self.check(machine, job, 1, wanted)
+        room = machine.room(job, free_cores(machine), machine.free_memory_mib)
+        nodes = self._ordered(machine, np.flatnonzero(room >= wanted))
+        if len(nodes):
+            self.start(machine, job, {int(nodes[0]): wanted})
+        return len(nodes) > 0
+
+    def _fits_at_s(self, machine: MachinePicture, head: int, node: int) -> float | None:
+        """Return when the head of the queue is expected to fit on a node; ``None``: it never does."""
+        cores, memory_mib = free_cores(machine).copy(), machine.free_memory_mib.copy()
+        for job, (end_s, taken) in sorted(self._running.items(), key=lambda item: item[1][0]):
+            if not taken[node]:
+                continue
+            cores[node] += taken[node]
+            memory_mib[node] += taken[node] * float(machine.jobs["memory_mib"][job])
+            if machine.room(head, cores, memory_mib)[node] >= machine.jobs["cores"][head]:
+                return end_s
+        return None
+
+
+def free_cores(machine: MachinePicture) -> NDArray[np.int64]:
+    """Return how many cores of each node are free, shape ``(n_nodes,)``.
+
+    Parameters
+    ----------
+    machine
+        What is free.
+    """
+    return machine.cores_per_node(np.flatnonzero(machine.free))

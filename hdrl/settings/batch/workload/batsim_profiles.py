@@ -1,0 +1,203 @@
+"""Profiles of Batsim's JSON workloads: read into steps, and described again."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from hdrl.errors import ReadError, WorkloadError, suggest
+from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_INT32, MAX_VALUE
+from hdrl.settings.batch.workload.model import StepKind, Workload
+
+MAX_STEPS = 100_000
+"""Steps that one profile may have after all its repetitions are written out."""
+
+LEAF_AMOUNTS = {
+    "delay": (StepKind.DELAY, "delay"),
+    "parallel_homogeneous": (StepKind.COMPUTE, "cpu"),
+    "parallel_homogeneous_total": (StepKind.COMPUTE_TOTAL, "cpu"),
+}
+"""Profile types that are one step, and the key that says how long it is."""
+
+COMPOSED_TYPES = ("composed", "sequence")
+FOREIGN_TYPES = (
+    "parallel",
+    "parallel_homogeneous_pfs",
+    "parallel_homogeneous_pfs_multiple_tiers",
+    "data_staging",
+    "smpi",
+    "usage_trace",
+    "send",
+    "recv",
+)
+"""Profile types of Batsim that the embedded simulator cannot run."""
+
+_LARGEST_EXACT_INT = 2**53
+
+Step = tuple[StepKind, float, int]
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Tell whether a JSON value is a number (``true`` is none).
+
+    Parameters
+    ----------
+    value
+        What `json.loads` gave.
+    """
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+class ProfileReader:
+    """The profiles of one file, written out into steps on demand.
+
+    Parameters
+    ----------
+    path
+        The file, for messages.
+    described
+        What it holds of each profile, by name.
+    """
+
+    def __init__(self, path: Path, described: dict[str, Any]) -> None:
+        self.path = path
+        self.described = described
+        self._steps: dict[str, list[Step]] = {}
+
+    def fail(self, name: str, problem: str) -> ReadError:
+        """Return the error of a profile."""
+        return ReadError(self.path, f"profile {name!r}: {problem}")
+
+    def steps(self, name: str) -> list[Step]:
+        """Return the steps of a profile, those after a failing one left out."""
+        self._write_out(name, ())
+        return self._steps[name]
+
+    def _write_out(self, name: str, outer: tuple[str, ...]) -> None:
+        if name in self._steps:
+            return
+        if name in outer:
+            raise self.fail(name, f"contains itself ({' > '.join([*outer, name])})")
+        if len(outer) > 100:
+            raise self.fail(outer[0], "is nested more than 100 levels deep")
+        profile = self.described[name]
+        kind = profile.get("type")
+        if not isinstance(kind, str):
+            raise self.fail(name, f"'type' is {shown(kind)}, expected text")
+        if kind in LEAF_AMOUNTS:
+            self._steps[name] = [self._leaf(name, profile)]
+        elif kind in COMPOSED_TYPES:
+            self._steps[name] = self._composed(name, profile, outer)
+        else:
+            raise self._foreign(name, kind)
+
+    def _foreign(self, name: str, kind: str) -> WorkloadError | ReadError:
+        if kind in FOREIGN_TYPES:
+            return WorkloadError(
+                f"{self.path}: profile {name!r} is of type {kind!r}, which the embedded simulator cannot run"
+            )
+        known = (*LEAF_AMOUNTS, *COMPOSED_TYPES, *FOREIGN_TYPES)
+        return self.fail(name, f"'type' is {shown(kind)}; {suggest(kind, known)}")
+
+    def _leaf(self, name: str, profile: dict[str, Any]) -> Step:
+        kind, key = LEAF_AMOUNTS[profile["type"]]
+        amount = self._amount(name, key, profile.get(key), MAX_VALUE if kind == StepKind.DELAY else MAX_AMOUNT)
+        com = self._amount(name, "com", profile.get("com", 0), MAX_AMOUNT)
+        if com > 0 and kind != StepKind.DELAY:
+            problem = f"communicates ('com' is {com:g}), which the embedded simulator cannot run"
+            raise WorkloadError(f"{self.path}: profile {name!r} {problem}")
+        return kind, amount, self._return_code(name, profile)
+
+    def _amount(self, name: str, key: str, value: object, most: float) -> float:
+        if not is_number(value) or not 0 <= value <= most:
+            raise self.fail(name, f"{key!r} is {shown(value)}, expected {expected_number(value, 0.0, most)}")
+        return float(value)
+
+    def _composed(self, name: str, profile: dict[str, Any], outer: tuple[str, ...]) -> list[Step]:
+        sequence, repeat = profile.get("seq"), profile.get("repeat", 1)
+        if not isinstance(sequence, list) or not sequence:
+            raise self.fail(name, f"'seq' is {shown(sequence)}, expected a list of profile names")
+        if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1:
+            raise self.fail(name, f"'repeat' is {shown(repeat)}, expected a whole number of at least 1")
+        once: list[Step] = []
+        for inner in sequence:
+            if not isinstance(inner, str) or inner not in self.described:
+                found = shown(inner)
+                raise self.fail(name, f"'seq' names {found}: no such profile; {suggest(str(inner), self.described)}")
+            self._write_out(inner, (*outer, name))
+            once += self._steps[inner]
+            if len(once) > MAX_STEPS:
+                break
+            if once[-1][2] != 0:
+                return once  # nothing runs after a step that fails
+        if len(once) * repeat > MAX_STEPS:
+            raise self.fail(name, f"has more than {MAX_STEPS} steps")
+        steps = once * repeat
+        code = self._return_code(name, profile)
+        return steps if code == 0 else [*steps, (StepKind.RETURN, 0.0, code)]
+
+    def _return_code(self, name: str, profile: dict[str, Any]) -> int:
+        code = profile.get("ret", 0)
+        if not isinstance(code, int) or isinstance(code, bool) or abs(code) > MAX_INT32:
+            raise self.fail(name, f"'ret' is {shown(code)}, expected a whole number")
+        return code
+
+
+def shown(value: object) -> str:
+    """Return a value of a file as messages show it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def expected_number(value: object, low: float, high: float) -> str:
+    """Say what was expected instead of a value."""
+    if is_number(value) and value > high:
+        return f"at most {high:g}"
+    return "a number" if low == -math.inf else f"a number of at least {low:g}"
+
+
+def plain_number(value: float) -> int | float:
+    """Return a whole number as an integer, as people write it.
+
+    Parameters
+    ----------
+    value
+        A finite number.
+    """
+    return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT_INT else value
+
+
+def describe_profile(
+    workload: Workload, job: dict[str, Any], name: str, gflops: float | None
+) -> dict[str, dict[str, Any]]:
+    """Describe a profile that was not read from a Batsim file; several steps become profiles of their own."""
+    first, last = workload.first_step[job["profile"]], workload.first_step[job["profile"] + 1]
+    steps = workload.steps[first:last].tolist()
+    req_ops = sum(step[1] for step in steps) if gflops is None else gflops * job["requested_time_s"] * 1e9
+    hints: dict[str, Any] = {
+        "req_time": plain_number(job["requested_time_s"]),
+        "req_ops": plain_number(req_ops),
+        "mem": plain_number(job["memory_mib"]),
+        "mem_bw": plain_number(job["bandwidth_gbps"]),
+    }
+    if len(steps) == 1:
+        return {name: _describe_step(*steps[0]) | hints}
+    result: dict[str, dict[str, Any]] = {}
+    sequence = [f"{name}_step_{i}" for i, step in enumerate(steps) if step[0] != StepKind.RETURN]
+    for part, step in zip(sequence, steps, strict=False):
+        result[part] = _describe_step(*step)
+    whole = {"type": "composed", "seq": sequence} | hints
+    if steps[-1][0] == StepKind.RETURN:
+        whole["ret"] = steps[-1][2]
+    return {**result, name: whole}
+
+
+def _describe_step(kind: int, amount: float, return_code: int) -> dict[str, Any]:
+    type_name, key = next((name, key) for name, (step, key) in LEAF_AMOUNTS.items() if step == kind)
+    result: dict[str, Any] = {"type": type_name, key: plain_number(amount)}
+    if kind != StepKind.DELAY:
+        result["com"] = 0
+    if return_code:
+        result["ret"] = return_code
+    return result
