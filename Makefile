@@ -4,7 +4,7 @@
 # make fuzz       damage files and interrupt commands at random for ten minutes (HDRL_FUZZ_SECONDS, HDRL_FUZZ_SEED)
 # make docs       build the documentation site in build/site
 # make gallery    draw the pictures of docs/gallery.md anew
-# make benchmark  measure the speed of this machine
+# make benchmark  measure the speed of this machine (README=benchmarks/README.md: put the tables there)
 # make clean      delete what the above made here, results excepted
 
 VENV := .venv
@@ -74,7 +74,7 @@ gallery: $(DEV)
 	cp build/gallery/*.png docs/pictures/
 
 benchmark: $(CORE)
-	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python "$$file"; done
+	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "$$file"; $(BIN)/python "$$file" $(README:%=--readme %); done
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .ruff_cache .hypothesis hdrl.egg-info

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from common.inputs import CONTENTION, Inputs, prepared_inputs
 from common.measure import LAUNCH, ROOT, compile_first, ratio_of_medians, run_process, time_in_turn
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.workload.model import Workload
+
+ORACLE = ROOT / "tests" / "settings" / "batch"
+"""Where the plain Python simulator of the tests lies."""
 
 N_JOBS = 1_000
 N_ROUNDS = 3
@@ -58,7 +61,9 @@ def measure_oracle(report: Report, inputs: Inputs) -> None:
             seconds["compiled"],
             ratio=f"{faster:,.0f} x faster than plain Python",
         )
-    report.notes.append("Plain Python: tests/oracle, written independently; both start every job at the same date.")
+    report.notes.append(
+        "Plain Python: tests/settings/batch/oracle, written independently; both start every job at the same date."
+    )
 
 
 class Pair:
@@ -71,7 +76,7 @@ class Pair:
     """
 
     def __init__(self, platform: Platform, workload: Workload) -> None:
-        sys.path.insert(0, str(ROOT / "tests"))  # as "tests.oracle" it would be looked for in packages that bring tests
+        sys.path.insert(0, str(ORACLE))
         from oracle import simulator
 
         self.platform, self.workload = platform, workload
@@ -96,13 +101,13 @@ class Pair:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report("hdrl beside others: shortest-high_gflops on gaia")
     compile_first()
     with prepared_inputs() as inputs:
         measure_processes(report, inputs)
         measure_oracle(report, inputs)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

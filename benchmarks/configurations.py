@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_WORKERS = 4
 N_ENVS = 8
@@ -81,7 +81,7 @@ def main() -> None:
     """Measure and show."""
     import torch
 
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     torch.set_num_threads(1)
     report = Report("An agent for each configuration: k^N configurations, S simulations of each, E epochs")
     trained(4, 1, 1, "simulations")  # compiles
@@ -105,7 +105,7 @@ def main() -> None:
                     "",
                     at_most=EXPONENT_OFF_BY_AT_MOST[what],
                 )
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

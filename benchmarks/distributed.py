@@ -7,7 +7,7 @@ import statistics
 import time
 from typing import Any
 
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_ENVS = 64
 N_ITERATIONS = 3
@@ -147,7 +147,7 @@ def main() -> None:
     """Measure and show."""
     import torch
 
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     torch.set_num_threads(1)
     report = Report("Learning by several workers")
     report.add(
@@ -160,7 +160,7 @@ def main() -> None:
         ratios = [b / a for a, b in zip(one, two, strict=True)]
         report.add(f"environment steps, two processes, {clock}", two, "/s")
         report.add(f"two processes beside one, {clock}", [statistics.median(ratios)], "x", at_least=SPEEDUP_AT_LEAST)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common.conversations import Easy, Watched, World, run_over_zmq, run_pybatsim_over_zmq
 from common.measure import ROOT, environment
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_HOSTS = 64
 N_JOBS = (2_000, 5_000)
@@ -137,7 +137,7 @@ def measure_pybatsim(report: Report, world: World, n_jobs: int) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report(f"hdrl-batsim alone, {N_HOSTS} hosts with energy: processor time")
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
         for n_jobs in N_JOBS:
@@ -148,7 +148,7 @@ def main() -> None:
         "The scheduler, EASY backfilling in this process unless another is named, is not counted. Parts are of a "
         "process that is given the same replies without a socket; their texts are read and written as always."
     )
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

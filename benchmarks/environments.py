@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from common.inputs import prepared_inputs
 from common.measure import compile_first
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_ENVS = 64
 N_ROUNDS = 5
@@ -132,12 +132,12 @@ def measure_policy_pair(report: Report) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report("Environments: steps per second without a policy")
     compile_first()
     measure_job_pick(report)
     measure_policy_pair(report)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

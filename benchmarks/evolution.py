@@ -6,10 +6,8 @@ Jobs are of the Lublin-Feitelson model with users and Tsafrir's estimates, on 25
 
 from __future__ import annotations
 
-import sys
-
 from common.measure import compile_first, ratio_of_medians, time_in_turn
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_JOBS, N_ROUNDS, N_PROCS = 1024, 9, 256
 POPULATION, N_WINDOWS = 14, 20
@@ -62,9 +60,9 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if not word.startswith("--")]
-    file = json_file_argument(__doc__) if not words else None
+    asked = arguments(__doc__, rest="LOG [PROCESSORS]")
+    words = asked.rest
     compile_first()
     made = Report("Predictions and evolution")
     measure(made, words[0] if words else None, int(words[1]) if len(words) > 1 else N_PROCS)
-    finish(made, file)
+    finish(made, asked)

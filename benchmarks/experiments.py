@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common.inputs import CONTENTION, MILLION, RICC, Inputs, prepared_inputs, write_repeated
 from common.measure import LAUNCH, compile_first, ratio_of_medians, run_process, time_in_turn
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_PROCESSES = 5
 N_SIMULATIONS = 7
@@ -95,14 +95,14 @@ def measure_simulations(report: Report, inputs: Inputs) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report("Experiments under shortest-high_gflops")
     compile_first()
     with prepared_inputs() as inputs:
         # Processes first: a child's peak of memory counts what its parent held when it was made.
         measure_processes(report, inputs)
         measure_simulations(report, inputs)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

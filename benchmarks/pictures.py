@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from common.measure import LAUNCH, compile_first, run_process
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_REPEATS = 3
 PLOT = [sys.executable, "-c", "from hdrl.launcher.main import cli; cli(prog_name='hdrl')", "plot"]
@@ -40,8 +40,8 @@ def simulate(folder: Path, platform: str, policy: str) -> Path:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
-    report = Report("hdrl plot with 10,000 jobs, the whole process")
+    asked = arguments(__doc__)
+    report = Report("Pictures: from the command to the file, 10,000 jobs")
     compile_first()
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
         folder = Path(name)
@@ -51,7 +51,7 @@ def main() -> None:
                 command = [*PLOT, kind, str(run), "-s", str(folder / "picture.png")]
                 walls = [run_process(command).wall_s for _ in range(N_REPEATS)]
                 report.add(f"{kind}: {words}", walls, at_most=5 if kind == "gantt" else None)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from common.conversations import (
 )
 from common.inputs import Inputs, prepared_inputs
 from common.measure import ROOT, compile_first
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_JOBS = 1_000
 N_ROUNDS = 3
@@ -198,7 +198,7 @@ def run_pybatsim(world: World) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report("Batsim's protocol: exchanges per second, and PyBatsim")
     compile_first()
     with prepared_inputs() as inputs:
@@ -215,7 +215,7 @@ def main() -> None:
         "24.7 s of processor time, for 10,000 with energy. With HDeepRM 0.3.1 it was 96 exchanges/s. Quoted, not "
         "measured here: neither the machine nor the very jobs are the same."
     )
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from common.measure import LAUNCH, Process, compile_first, run_process
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_STARTS = 7
 NUMPY = "... and NumPy"
@@ -35,7 +35,7 @@ def launch_tiny(folder: Path, name: str, cache: Path | None = None) -> Process:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report("Start-up: hdrl-launch with two jobs on four cores, the whole process")
     compile_first()
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
@@ -56,7 +56,7 @@ def main() -> None:
                 one.cpu_s for one in parts
             )
             report.add("later starts less Python with NumPy, processor time", [more_s], at_most=0.3)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

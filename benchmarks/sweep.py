@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from common.measure import compile_first, ratio_of_medians, run_process
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_ROUNDS = 3
 SWEEP = {
@@ -34,8 +34,8 @@ for seed in range(3):
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
-    report = Report("hdrl compare: 51 policies on 3 generated windows of 1,000 jobs for 256 cores")
+    asked = arguments(__doc__)
+    report = Report("Sweeps: hdrl compare, 51 policies on 3 generated windows of 1,000 jobs for 256 cores")
     compile_first()
     loop, one, two = [], [], []
     with tempfile.TemporaryDirectory(prefix="hdrl-benchmark-") as name:
@@ -55,7 +55,7 @@ def main() -> None:
     report.add("hdrl compare -j 1 : loop, processor time", [cost], "x", at_most=1.2)
     gain = ratio_of_medians([process.wall_s for process in one], [process.wall_s for process in two])
     report.add("hdrl compare -j 1 : -j 2, wall clock", [gain], "x", at_least=1.7)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common.measure import time_in_turn
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 N_ENVS = 64
 N_STEPS = 128
@@ -147,7 +147,7 @@ def phases(report: Report) -> None:
 
 def main() -> None:
     """Measure, print, and keep the numbers if asked to."""
-    json_file = json_file_argument(__doc__)
+    asked = arguments(__doc__)
     report = Report(f"PPO on JobPick, {N_ENVS} environments, kernel network: training end to end")
     trainers = {"hdrl": hdrl_trainer(), "one epoch": hdrl_trainer(n_epochs=1)}
     functions = {name: continued(trainer) for name, trainer in trainers.items()}
@@ -177,7 +177,7 @@ def main() -> None:
         " and updating are both measured, in turn, in one process."
     )
     phases(report)
-    finish(report, json_file)
+    finish(report, asked)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +13,9 @@ from rich.text import Text
 
 PREPARING = "preparing"
 """What stands beside the bar until something is counted."""
+
+
+_REFRESHED_EVERY_S = 0.1
 
 
 class _CountColumn(MofNCompleteColumn):
@@ -33,16 +39,49 @@ class StageBar:
 
     def __init__(self, console: Console, *columns: ProgressColumn) -> None:
         shown = TextColumn("{task.description}"), BarColumn(), _CountColumn(), TimeElapsedColumn(), *columns
-        self._bar = Progress(*shown, console=console, disable=console.quiet or not console.is_terminal)
+        self._bar = Progress(
+            *shown, console=console, auto_refresh=False, disable=console.quiet or not console.is_terminal
+        )
+        self._mover: tuple[threading.Thread, threading.Event] | None = None
         self._task = self._bar.add_task(PREPARING, total=None, numbers="")
         self._stage = PREPARING
 
     def __enter__(self) -> StageBar:
         self._bar.start()
+        self._move()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._let_stand()
         self._bar.stop()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the bar stand, without the thread that moves it: a process with a single thread can be copied."""
+        self._let_stand()
+        try:
+            yield
+        finally:
+            self._move()
+
+    def _move(self) -> None:
+        if self._bar.disable:
+            return
+        stands = threading.Event()
+
+        def refresh() -> None:
+            while not stands.wait(_REFRESHED_EVERY_S):
+                self._bar.refresh()
+
+        self._mover = threading.Thread(target=refresh, daemon=True), stands
+        self._mover[0].start()
+
+    def _let_stand(self) -> None:
+        if self._mover is not None:
+            thread, stands = self._mover
+            stands.set()
+            thread.join()
+            self._mover = None
 
     def show(self, stage: str, done: int, total: int, **fields: Any) -> None:
         """Show how far a stage is; the clock begins anew with each.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -80,6 +81,9 @@ def compare(
     candidate could not be simulated to the end, or 2 if something that is asked for is
     wrong.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
+    # Processes share the cores: threads that NumPy starts for linear algebra as soon as it is loaded would only get in
+    # the way, and keep this process from being copied.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)
@@ -261,7 +265,9 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
         def show(done: int, total: int) -> None:
             bar.show("simulations", done, total)
 
-        yield CompareProgress(message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show)
+        yield CompareProgress(
+            message=lambda text: console.print(text, markup=False, soft_wrap=True), points=show, starting=bar.paused
+        )
 
 
 def _show(result: Comparison, *, quiet: bool) -> None:

@@ -1,4 +1,4 @@
-"""Tables of measured numbers beside their targets, for people and as JSON."""
+"""Tables of measured numbers beside their targets: for people, as JSON, and in Markdown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+SECTION = "## Last measured"
+"""Where tables go that have no heading yet."""
+
+_HEAD = ("| what | median | min - max | n | target | verdict | ratio |", "|---|---:|---:|---:|---|---|---|")
+
+_STATE = "Measured on"
+
+
+def _state() -> str:
+    """Say on which machine something is measured, and how busy it has been in the last minute."""
+    load = f", load {os.getloadavg()[0]:.1f} before" if hasattr(os, "getloadavg") else ""
+    today = datetime.now(UTC).date()
+    return f"{today}, {os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}{load}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +80,14 @@ class Report:
         Its rows.
     notes
         Lines below it: what was left out, where quoted numbers come from.
+    state
+        On which machine, and how busy that was before.
     """
 
     title: str
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    state: str = field(default_factory=_state)
 
     def add(
         self,
@@ -98,38 +116,102 @@ class Report:
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("verdict")
         table.add_column("ratio")
-        for figure in self.figures:
-            table.add_row(
-                figure.what,
-                _quantity(figure.median, figure.unit),
-                f"{_number(min(figure.values))} - {_number(max(figure.values))}" if len(figure.values) > 1 else "",
-                str(len(figure.values)),
-                _target(figure),
-                {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.is_met],
-                figure.ratio,
-            )
+        colours = {"met": "[green]met[/]", "missed": "[red]missed[/]"}
+        for *numbers, verdict, ratio in map(_cells, self.figures):
+            table.add_row(*numbers, colours.get(verdict, ""), ratio)
         console = Console(highlight=False, width=None if Console().is_terminal else 160)
         console.print(table)
-        for note in self.notes:
+        for note in (self.state, *self.notes):
             console.print(note, markup=False)
 
+    def placed_in(self, text: str) -> str:
+        """Return a text in Markdown with the table in it: below the heading of its title, in place of what is there.
 
-def finish(report: Report, json_file: Path | None) -> None:
-    """Print a report, and keep its numbers in a file beside those of other benchmarks.
+        What else stands below the heading stays. Without such a heading, one comes to the end of `SECTION`.
+
+        Parameters
+        ----------
+        text
+            The text.
+        """
+        lines, heading = text.splitlines(), f"### {self.title}"
+        rows = [*_HEAD, *(f"| {' | '.join(_cells(figure))} |" for figure in self.figures), "", f"{_STATE} {self.state}"]
+        if heading not in lines:
+            end = _next(lines, lines.index(SECTION) + 1 if SECTION in lines else len(lines), "## ")
+            lines[end:end] = [heading, "", *rows, "", *self.notes, *([""] if self.notes else [])]
+            return "\n".join(lines).rstrip() + "\n"
+        first = lines.index(heading) + 1
+        end = _next(lines, first, "#")
+        begin = next((i for i in range(first, end) if lines[i].startswith("|")), None)
+        if begin is None:
+            lines[first:first] = ["", *rows]
+        else:
+            after = next((i for i in range(begin, end) if not lines[i].startswith("|")), end)
+            if lines[after : after + 1] == [""] and after + 1 < end and lines[after + 1].startswith(_STATE):
+                after += 2
+            lines[begin:after] = rows
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line of a benchmark.
+
+    Attributes
+    ----------
+    json
+        Where the numbers are kept.
+    readme
+        A text in Markdown into which the table is put.
+    rest
+        All other arguments.
+    """
+
+    json: Path | None
+    readme: Path | None
+    rest: tuple[str, ...]
+
+
+def arguments(description: str | None, rest: str = "") -> Asked:
+    """Read the command line of a benchmark.
+
+    Parameters
+    ----------
+    description
+        What the benchmark does, for its help.
+    rest
+        What further arguments it takes; empty: none.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the numbers in FILE, beside those there")
+    parser.add_argument(
+        "--readme", type=Path, metavar="FILE", help="put the table into FILE (Markdown), below the heading of its title"
+    )
+    if rest:
+        parser.add_argument("rest", nargs="*", metavar=rest)
+    found = parser.parse_args()
+    return Asked(found.json, found.readme, tuple(found.rest) if rest else ())
+
+
+def finish(report: Report, asked: Asked) -> None:
+    """Print a report, and keep it where that was asked for.
 
     Parameters
     ----------
     report
         The report.
-    json_file
-        A JSON file, made or added to; ``None`` keeps nothing.
+    asked
+        The command line.
     """
     report.show()
-    if json_file is None:
+    if asked.readme is not None:
+        asked.readme.write_text(report.placed_in(asked.readme.read_text()))
+    if asked.json is None:
         return
-    kept = json.loads(json_file.read_text()) if json_file.exists() else {}
+    kept = json.loads(asked.json.read_text()) if asked.json.exists() else {}
     kept["machine"] = {"processors": os.cpu_count(), "system": platform.system(), "python": platform.python_version()}
     kept[report.title] = {
+        "state": report.state,
         "figures": [
             {
                 "what": figure.what,
@@ -144,21 +226,20 @@ def finish(report: Report, json_file: Path | None) -> None:
         ],
         "notes": report.notes,
     }
-    json_file.write_text(json.dumps(kept, indent=2) + "\n")
+    asked.json.write_text(json.dumps(kept, indent=2) + "\n")
 
 
-def json_file_argument(description: str | None) -> Path | None:
-    """Read the command line of a benchmark: ``--json FILE`` or nothing.
+def _cells(figure: Figure) -> tuple[str, ...]:
+    """Return what stands in the row of a figure."""
+    n = len(figure.values)
+    spread = f"{_number(min(figure.values))} - {_number(max(figure.values))}" if n > 1 else ""
+    verdict = {True: "met", False: "missed", None: ""}[figure.is_met]
+    return figure.what, _quantity(figure.median, figure.unit), spread, str(n), _target(figure), verdict, figure.ratio
 
-    Parameters
-    ----------
-    description
-        What the benchmark does, for its help.
-    """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the numbers in FILE, beside those there")
-    chosen: Path | None = parser.parse_args().json
-    return chosen
+
+def _next(lines: Sequence[str], first: int, begins: str) -> int:
+    """Return where the next line from one on begins with something, the number of lines if none does."""
+    return next((i for i in range(first, len(lines)) if lines[i].startswith(begins)), len(lines))
 
 
 def _number(value: float) -> str:

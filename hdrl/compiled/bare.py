@@ -1,13 +1,13 @@
 """Loading compiled code without the compiler.
 
 Numba takes longer to load than a short simulation takes: a quarter of a classic run on 10,000 jobs (0.18 of 0.75 s of
-processor time). So what such a run calls is kept as bare machine code, which llvmlite, the library beneath Numba, links
-in some milliseconds. Bare code knows nothing of Python: it takes the address of the places of a state
-(`hdrl.compiled.lend`) and numbers, and returns numbers.
+processor time). So what Python calls is kept as bare machine code, which llvmlite, the library beneath Numba, links in
+some milliseconds. Python calls it like any function in C: it takes numbers, arrays and named tuples of arrays, and
+returns numbers (`hdrl.compiled.fast.calls`).
 
-Code is only loaded where it was made: for this processor, by these versions of Numba and llvmlite, with the same
-settings of Numba. Where bare code is not tried (not on Linux, not in the fast way), or cannot be linked, the entry is
-compiled and cached as all others are.
+Code is only loaded where it was made: for this processor, by these versions of Python, NumPy, Numba and llvmlite, with
+the same settings of Numba, for arguments of the same types. Where bare code is not tried (not on Linux, not in the fast
+way), or cannot be linked, the entry is compiled and cached by Numba's own means.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any
+
+import numpy as np
 
 from hdrl.compiled.cache import CHOSEN_VARIABLE, announce_compiling
 from hdrl.compiled.intact import BARE_SUFFIX, writing
@@ -32,57 +33,46 @@ from hdrl.compiled.ways import IS_FAST, NUMBA_VERSION
 from hdrl.errors import OutputError, SimulationError
 from hdrl.files import atomic_write_bytes
 
-if TYPE_CHECKING:
-    from hdrl.compiled.lend import Lent
-
 _LOG = logging.getLogger(__name__)
 
-IS_TRIED = IS_FAST and sys.platform == "linux"
+IS_TRIED = IS_FAST and sys.platform == "linux" and sys.implementation.name == "cpython"
 """Whether bare code is loaded at all; it has been tried nowhere else."""
 
-_C_TYPES: dict[type, Any] = {int: ctypes.c_int64, float: ctypes.c_double}
-
-_RETURNED = (0, -2)
-"""What compiled code says when it has returned something, or nothing; all else is an error."""
+_FASTCALL = 0x0080
+"""What Python calls a function that takes an array of arguments, ``METH_FASTCALL``."""
 
 
-@dataclass(frozen=True)
-class Signature:
-    """What a bare function takes besides the places, and what it returns.
+def kind_of(argument: object) -> str:
+    """Return ``bool``, ``int`` or ``float`` for a number, ``object`` for an array or a tuple of arrays.
 
     Parameters
     ----------
-    numbers, results
-        ``int`` or ``float`` for each number.
-    is_tuple
-        Whether the results are a tuple.
+    argument
+        What an entry is called with.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else.
     """
+    if isinstance(argument, (np.ndarray, tuple)):
+        return "object"
+    for name, kinds in (("bool", (bool, np.bool_)), ("int", (int, np.integer)), ("float", (float, np.floating))):
+        if isinstance(argument, kinds):
+            return name
+    raise TypeError(f"compiled functions take numbers and arrays, not {type(argument).__name__}")
 
-    numbers: tuple[type, ...]
-    results: tuple[type, ...]
-    is_tuple: bool
 
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Signature:
-        """Return what the annotations of a function say.
-
-        Parameters
-        ----------
-        function
-            The function; its first parameter is that of the places.
-
-        Raises
-        ------
-        TypeError
-            If they name anything but whole and real numbers.
-        """
-        hints = get_type_hints(function)
-        returned = hints.pop("return", type(None))
-        numbers = tuple(hints.values())[1:]
-        results = get_args(returned) if get_args(returned) else () if returned is type(None) else (returned,)
-        if not {*numbers, *results} <= _C_TYPES.keys():
-            raise TypeError(f"{function.__qualname__} takes or returns more than whole and real numbers")
-        return cls(numbers, results, bool(get_args(returned)))
+def _type_of(argument: Any) -> str:
+    """Return all that compiled code takes for granted of an argument."""
+    if isinstance(argument, tuple):
+        kind = type(argument)
+        return f"{kind.__module__}.{kind.__qualname__}({','.join(map(_type_of, argument))})"
+    if not isinstance(argument, np.ndarray):
+        return kind_of(argument)
+    dtype, flags = argument.dtype, argument.flags
+    element = dtype.str if dtype.names is None else repr(dtype)
+    return f"{element}{argument.ndim}{'C' if flags.c_contiguous else '-'}{'w' if flags.writeable else '-'}"
 
 
 @dataclass(frozen=True)
@@ -127,8 +117,8 @@ def _linker() -> Any:
 
 
 @cache
-def made_for() -> str:
-    """Return a hash of what machine code depends on besides its sources."""
+def made_for() -> tuple[object, ...]:
+    """Return what machine code depends on besides its sources and its arguments."""
     import llvmlite
     from llvmlite import binding
 
@@ -136,54 +126,53 @@ def made_for() -> str:
         (name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name != CHOSEN_VARIABLE
     )
     processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    facts = NUMBA_VERSION, llvmlite.__version__, *processor, settings
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+    versions = sys.implementation.cache_tag, np.__version__, NUMBA_VERSION, llvmlite.__version__
+    return *versions, *processor, *settings
+
+
+class _Method(ctypes.Structure):
+    """What Python is told of a function in C, ``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
 
 
 class _Linked:
-    """Machine code, ready to be called; it stays in memory as long as this does."""
+    """Machine code, ready to be called; it stays in memory as long as this does.
 
-    def __init__(self, name: str, code: Code, signature: Signature) -> None:
+    Attributes
+    ----------
+    call
+        The function in it, for Python one of those that are built in.
+    """
+
+    def __init__(self, name: str, code: Code) -> None:
         from llvmlite import binding
 
         builder = binding.JITLibraryBuilder().add_object_img(code.machine).add_current_process()
         self._owner = builder.export_symbol(code.symbol).link(_linker(), f"{name}-{uuid.uuid4()}")
-        takes = [_C_TYPES[kind] for kind in signature.numbers]
-        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *3 * [ctypes.c_void_p], *takes)
-        self._function = kind(self._owner[code.symbol])
-        self._name = name
-        names = [f"f{place}" for place in range(len(signature.results))]
-        fields = [(name, _C_TYPES[kind]) for name, kind in zip(names, signature.results, strict=True)]
-        self._result = type("Result", (ctypes.Structure,), {"_fields_": fields or [("unused", ctypes.c_int64)]})
-        self._values: Callable[[Any], Any] = attrgetter(*names) if names else _nothing
-        if signature.is_tuple and len(names) == 1:
-            raise TypeError(f"{name} returns a tuple of one")
-
-    def __call__(self, lent: Lent[Any], *numbers: float) -> Any:
-        result, error = self._result(), ctypes.c_void_p()
-        status = self._function(ctypes.byref(result), ctypes.byref(error), lent.address, *numbers)
-        if status not in _RETURNED:
-            raise SimulationError(f"{self._name}: compiled code stopped with status {status}")
-        return self._values(result)
-
-
-def _nothing(result: object) -> None:
-    del result
+        self._method = _Method(name.encode(), self._owner[code.symbol], _FASTCALL, None)
+        new = ctypes.PYFUNCTYPE(ctypes.py_object, *3 * [ctypes.c_void_p])(("PyCFunction_NewEx", ctypes.pythonapi))
+        self.call: Callable[..., Any] = new(ctypes.addressof(self._method), None, None)
 
 
 class BareEntry:
-    """A compiled function that Python calls, loaded without Numba where that is possible.
+    """A compiled function that Python calls, always with arguments of the same types; loaded without Numba.
 
     Parameters
     ----------
     function
-        The function; see `hdrl.compiled.jit.bare_entry_in`.
+        The function; see `hdrl.compiled.jit.entry_in`.
     folder
         The folder of the cache.
     usual
-        The same as all other entries are compiled.
+        The same, compiled and cached by Numba's own means.
     compiled
-        Returns the machine code of a bare function.
+        Returns the machine code of a function for some arguments.
     """
 
     def __init__(
@@ -191,48 +180,51 @@ class BareEntry:
         function: Callable[..., Any],
         folder: Path,
         usual: Callable[..., Any],
-        compiled: Callable[[Callable[..., Any], Signature], Code],
+        compiled: Callable[[Callable[..., Any], tuple[Any, ...]], Code],
     ) -> None:
         self._function = function
         self._folder = folder
         self._usual = usual
         self._compiled = compiled
-        self._linked: Callable[..., Any] | None = None
+        self._linked: _Linked | None = None
+        self._call: Callable[..., Any] | None = None
 
-    def __call__(self, lent: Lent[Any], *numbers: float) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         """Call the function with arrays and numbers."""
-        if self._linked is None:
-            self._linked = self._found() if IS_TRIED else self._by_places
-        return self._linked(lent, *numbers)
+        if self._call is None:
+            self._linked = self._found(arguments)
+            self._call = self._usual if self._linked is None else self._linked.call
+        try:
+            return self._call(*arguments)
+        except RuntimeError as error:
+            raise SimulationError(f"{self._function.__qualname__}: {error}") from None
 
-    def _by_places(self, lent: Lent[Any], *numbers: float) -> Any:
-        return self._usual(lent.places, *numbers)
-
-    def _found(self) -> Callable[..., Any]:
+    def _found(self, arguments: tuple[Any, ...]) -> _Linked | None:
         """Return the code on disk, or else compile it."""
         function = self._function
-        name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}-{made_for()}"
-        path, signature = self._folder / f"{name}{BARE_SUFFIX}", Signature.of(function)
+        facts = repr((made_for(), [_type_of(argument) for argument in arguments]))
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        path = self._folder / f"{name}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}{BARE_SUFFIX}"
         try:
             content = path.read_bytes()
         except OSError:
             announce_compiling(self._folder)
-            content = self._compiled(function, signature).written()
+            content = self._compiled(function, arguments).written()
             is_new = True
         else:
             is_new = False
-        linked = _linked(name, content, signature)
+        linked = _linked(name, content)
         if is_new:
             _keep(path, content if linked is not None else b"")
-        return self._by_places if linked is None else linked
+        return linked
 
 
-def _linked(name: str, content: bytes, signature: Signature) -> _Linked | None:
+def _linked(name: str, content: bytes) -> _Linked | None:
     """Return linked code; ``None`` if it cannot be linked here, for instance because it needs a library of Numba's."""
     if not content:
         return None
     try:
-        return _Linked(name, Code.read(content), signature)
+        return _Linked(name, Code.read(content))
     except (RuntimeError, AttributeError) as error:
         _LOG.info("%s is loaded with Numba: %s", name, error)
         return None

@@ -3,8 +3,8 @@
 What Python calls is marked by an ``entry``, whose cache is a folder of its own (`hdrl.compiled.cache`); what only other
 compiled functions call, by `jit`. `hdrl.compiled.ways` tells in which ways they run.
 
-Nothing here loads Numba before something is to be compiled, or a cached entry of `entry_in` is called: a simulation
-under a classic policy, whose entries are bare (`bare_entry_in`), does without it.
+Nothing here loads Numba before something is to be compiled: what is in the cache is loaded without it
+(`hdrl.compiled.bare`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from hdrl.compiled.bare import BareEntry, Code, Signature
+from hdrl.compiled.bare import IS_TRIED, BareEntry, Code
 from hdrl.compiled.intact import writing
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 
@@ -170,10 +170,16 @@ class _PlainEntry:
         return result
 
 
+def _bare_code(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Code:
+    code: Code = _linking().bare_code(function, arguments, _COMMON)
+    return code
+
+
 def entry_in(folder: Path) -> Callable[[F], F]:
     """Return a decorator that compiles a function which Python calls; the result is cached on disk.
 
-    The function takes scalars and flat arrays, always of the same types.
+    The function takes numbers, contiguous arrays and named tuples of these, always of the same types, and returns
+    numbers or nothing. Where that is possible, its code is loaded without Numba (`hdrl.compiled.bare`).
 
     Parameters
     ----------
@@ -184,26 +190,7 @@ def entry_in(folder: Path) -> Callable[[F], F]:
     def compile_entry(function: F) -> F:
         if JIT_DISABLED:
             return function
-        return cast("F", (_Entry if IS_FAST else _PlainEntry)(function, folder))
+        usual = (_Entry if IS_FAST else _PlainEntry)(function, folder)
+        return cast("F", BareEntry(function, folder, usual, _bare_code) if IS_TRIED else usual)
 
     return compile_entry
-
-
-def bare_entry_in(folder: Path) -> Callable[[Callable[..., Any]], BareEntry]:
-    """Return a decorator like that of `entry_in`, for a function whose code is loaded without Numba.
-
-    The function takes the places of a state and numbers, and returns numbers or nothing; its annotations say which:
-    ``(places: Places, job: int, share: float) -> tuple[int, float]``. Who calls it gives the `hdrl.compiled.lend.Lent`.
-
-    Parameters
-    ----------
-    folder
-        The folder of the cache.
-    """
-
-    def compiled(function: Callable[..., Any], signature: Signature) -> Code:
-        import numba
-
-        return _linking().bare_code(numba.njit(**_COMMON, **_linking().BARE)(function), signature)
-
-    return lambda function: BareEntry(function, folder, entry_in(folder)(function), compiled)

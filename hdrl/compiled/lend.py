@@ -37,17 +37,13 @@ class Lent(Generic[T]):
         It.
     places
         What compiled functions are given, and turn into the tuple by what `take_as` returns.
-    address
-        Where the places lie, for bare functions (`hdrl.compiled.bare`).
     """
 
     def __init__(self, arrays: T) -> None:
         self.arrays = arrays
         self.places: Places = arrays
-        self.address = 0
         if IS_FAST:
-            self.places = places = _places_of(arrays)
-            self.address = places.ctypes.data
+            self.places = _places_of(arrays)
 
     def __reduce__(self) -> tuple[type[Lent[T]], tuple[T]]:
         return Lent, (self.arrays,)  # a copy's arrays lie elsewhere

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hdrl.distributed.attempts import WorkerDied, attempt
-from hdrl.distributed.workers import OnResult, default_workers
+from hdrl.distributed.workers import OnResult, Starting, default_workers
 from hdrl.errors import OptionsError, suggest
 
 __all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]
@@ -42,6 +43,7 @@ def run_tasks(
     n_workers: int | None = None,
     on_result: OnResult | None = None,
     describe: Callable[[Any], str] = str,
+    starting: Starting = contextlib.nullcontext,
 ) -> list[Any]:
     """Call a function with every task and return the results in the order of the tasks.
 
@@ -64,6 +66,9 @@ def run_tasks(
         Called in this process, in the order in which tasks end.
     describe
         Gives a task's name for messages.
+    starting
+        Entered while local workers start. They start faster if it keeps this process from running other threads
+        meanwhile.
 
     Raises
     ------
@@ -100,5 +105,5 @@ def run_tasks(
     else:
         from hdrl.distributed.processes import run_in_processes
 
-        run_in_processes(function, tasks, n_workers=n_workers, keep=keep, describe=describe)
+        run_in_processes(function, tasks, n_workers=n_workers, keep=keep, describe=describe, starting=starting)
     return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hdrl.cores import usable_cores
@@ -12,6 +13,9 @@ MAX_ATTEMPTS = 3
 
 OnResult = Callable[[int, Any], None]
 """Told the index of a task and its result as soon as it is there."""
+
+Starting = Callable[[], AbstractContextManager[object]]
+"""What is entered while workers start."""
 
 
 def default_workers() -> int:

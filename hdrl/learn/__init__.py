@@ -24,6 +24,9 @@ from hdrl.learn.replay import Replay, Schedule, Transitions
 from hdrl.learn.rollout import Episodes, Rollout, Steps
 from hdrl.learn.scaling import RewardScale, scale_of
 from hdrl.learn.train import Iteration, Trainer
+from hdrl.learn.uncompiled import spare_compiler
+
+spare_compiler()
 
 __all__ = [
     "NETWORKS",

@@ -1,8 +1,10 @@
 """Code that is loaded without the compiler: what it returns, and when it is compiled the usual way instead."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -11,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from hdrl.compiled import bare
-from hdrl.compiled.bare import BareEntry, Code, Signature
+from hdrl.compiled.bare import Code
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import new_arrays, own
-from hdrl.compiled.jit import bare_entry_in
+from hdrl.compiled.jit import entry_in
 from hdrl.compiled.lend import Lent, Places, take_as
 from hdrl.errors import SimulationError
 
@@ -53,7 +55,14 @@ def fail(places: Places, kind: int) -> None:
         raise ValueError("there is no such kind")
 
 
-def refuse(places: Places, names: list[str]) -> None: ...
+def fill(till: Till, counts: NDArray[np.int32], kind: int, *, is_full: bool) -> bool:
+    if is_full:
+        till.coins[kind] = counts[kind, 0] * counts.shape[0]
+    return is_full
+
+
+def narrow(counts: NDArray[np.int32]) -> np.int32:
+    return counts[0]
 
 
 @pytest.fixture
@@ -71,32 +80,65 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def entry(folder: Path) -> BareEntry:
-    return bare_entry_in(folder)(pay)
+def entry(folder: Path) -> Callable[..., tuple[int, float]]:
+    return entry_in(folder)(pay)
+
+
+def pay_once(folder: Path) -> tuple[int, float]:
+    lent = Lent(new_till())
+    return entry(folder)(lent.places, 0, 1.0)
 
 
 def test_it_takes_and_returns_numbers_and_changes_the_arrays(folder: Path) -> None:
     lent = Lent(new_till())
-    assert entry(folder)(lent, 1, 2.0) == (6, np.log(2.0))
-    assert bare_entry_in(folder)(count)(lent) == 3
-    assert lent.arrays.coins.tolist() == [5, 6, 11]
-    assert bare_entry_in(folder)(empty)(lent) is None
+    assert entry(folder)(lent.places, 1, 2.0) == (6, np.log(2.0))
+    assert entry(folder)(lent.places, np.int32(1), 1) == (5, 0.0), "numbers of other types are converted"
+    assert entry_in(folder)(count)(lent.places) == 3
+    assert lent.arrays.coins.tolist() == [5, 5, 11]
+    assert entry_in(folder)(empty)(lent.places) is None
     assert not lent.arrays.coins.any()
+
+
+def test_it_takes_arrays_and_tuples_of_arrays(folder: Path) -> None:
+    filled, till = entry_in(folder)(fill), new_till()
+    counts = np.arange(12, dtype=np.int32).reshape(4, 3)
+    assert filled(till, counts, 2, True) is True  # noqa: FBT003 - compiled functions take arguments by place
+    assert till.coins.tolist() == [5, 7, 6 * 4]
+    assert filled(new_till(), counts, 0, False) is False  # noqa: FBT003
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            (Till(np.zeros(3)), np.zeros((1, 1), dtype=np.int32), 0, True),
+            "item 1: expected a 1-dimensional array of int64",
+        ),
+        ((new_till(), np.zeros(3, dtype=np.int32), 0, True), "argument 2: expected a 2-dimensional array of int32"),
+        ((new_till(), np.zeros((1, 1), dtype=np.int32), 0.5, True), "float"),
+        ((new_till(), np.zeros((1, 1), dtype=np.int32), 0), "expected 4 arguments"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(folder: Path, wrong: tuple[object, ...], told: str) -> None:
+    filled = entry_in(folder)(fill)
+    filled(new_till(), np.zeros((1, 1), dtype=np.int32), 0, True)  # noqa: FBT003
+    with pytest.raises(TypeError, match=told):
+        filled(*wrong)
 
 
 def test_it_is_compiled_once(folder: Path, made: list[str]) -> None:
     lent = Lent(new_till())
-    results = [entry(folder)(lent, 0, 1.0) for _ in range(3)]
+    results = [entry(folder)(lent.places, 0, 1.0) for _ in range(3)]
     assert not list(folder.glob("*.nbc")), "nothing is compiled the usual way"
     assert (results, made) == ([(4, 0.0), (3, 0.0), (2, 0.0)], [folder.name])
 
 
 def test_code_of_other_settings_is_not_taken(folder: Path, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    entry(folder)(Lent(new_till()), 0, 1.0)
+    pay_once(folder)
     monkeypatch.setenv("NUMBA_LOOP_VECTORIZE", "0")
     bare.made_for.cache_clear()
     try:
-        entry(folder)(Lent(new_till()), 0, 1.0)
+        pay_once(folder)
     finally:
         monkeypatch.undo()
         bare.made_for.cache_clear()
@@ -105,14 +147,14 @@ def test_code_of_other_settings_is_not_taken(folder: Path, made: list[str], monk
 
 
 def test_damaged_code_is_compiled_again(folder: Path, made: list[str]) -> None:
-    entry(folder)(Lent(new_till()), 0, 1.0)
+    pay_once(folder)
     (kept,) = folder.glob("*.code")
     content = bytearray(kept.read_bytes())
     content[len(content) // 2] ^= 255
     kept.write_bytes(content)
     assert cache_folder("hdrl-test", []) == folder
     assert not kept.exists(), "it would end the process when it runs"
-    assert entry(folder)(Lent(new_till()), 0, 1.0) == (4, 0.0)
+    assert pay_once(folder) == (4, 0.0)
     assert made == 2 * [folder.name]
 
 
@@ -124,40 +166,74 @@ def test_what_cannot_be_linked_is_compiled_the_usual_way(
 
     with monkeypatch.context() as patched:
         patched.setattr(Code, "read", not_there)
-        assert entry(folder)(Lent(new_till()), 0, 1.0) == (4, 0.0)
+        assert pay_once(folder) == (4, 0.0)
     (kept,) = folder.glob("*.code")
     assert kept.read_bytes() == b""
     assert list(folder.glob("*.nbc"))
     made.clear()
-    assert entry(folder)(Lent(new_till()), 0, 1.0) == (4, 0.0)
+    assert pay_once(folder) == (4, 0.0)
     assert made == [], "it is known, and nothing is compiled"
 
 
 def test_an_error_of_compiled_code_is_told(folder: Path) -> None:
-    with pytest.raises(SimulationError, match="compiled code stopped with status"):
-        bare_entry_in(folder)(fail)(Lent(new_till()), 4)
+    lent = Lent(new_till())
+    with pytest.raises(SimulationError, match="fail: compiled code stopped with an error"):
+        entry_in(folder)(fail)(lent.places, 4)
 
 
-def test_its_annotations_are_numbers() -> None:
-    assert Signature.of(pay) == Signature((int, float), (int, float), is_tuple=True)
-    assert Signature.of(empty) == Signature((), (), is_tuple=False)
-    with pytest.raises(TypeError, match="refuse takes or returns more than whole and real numbers"):
-        Signature.of(refuse)
+def test_it_returns_nothing_but_numbers(folder: Path) -> None:
+    with pytest.raises(TypeError, match="narrow returns int32, expected numbers of 64 bits"):
+        entry_in(folder)(narrow)(np.zeros(1, dtype=np.int32))
 
 
-def test_a_classic_run_does_not_load_the_compiler(tmp_path: Path) -> None:
-    code = (
-        "import sys; from hdrl.launcher.launch import launch\n"
-        f"try: launch(['examples/demo.json', '--set', 'nb_jobs=20', '--quiet', '--out', {str(tmp_path / 'out')!r}])\n"
-        "except SystemExit as end: assert not end.code\n"
-        "print(sorted({'numba', 'gymnasium', 'pandas', 'scipy', 'torch', 'polars', 'matplotlib'} & set(sys.modules)))\n"
+HEAVY = ("numba", "gymnasium", "pandas", "scipy", "torch", "polars", "matplotlib")
+
+LAUNCH = """
+from hdrl.launcher.launch import launch
+try: launch([{options!r}, *{changes!r}, '--quiet', '--out', {out!r}])
+except SystemExit as end: assert not end.code
+"""
+
+STEP = """
+from hdrl.envs import JobPickVectorEnv
+env = JobPickVectorEnv(2, n_procs=8)
+env.reset(seed=0)
+env.step(env.action_masks().argmax(axis=1))
+"""
+
+OPTIONS = {
+    "gpu": {"setting": "gpu", "platform": "drl-gpu", "workload": "poisson", "nb_jobs": 20, "agent": {"policy": "srtf"}},
+    "pipelines": {
+        "setting": "pipelines",
+        "platform": "1cpu+1gpu",
+        "workload": "generated",
+        "agent": {"type": "CLASSIC", "policy": "edf_global"},
+    },
+}
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return which heavy packages a process loads."""
+    code = f"import sys\n{code}\nprint(*sorted({set(HEAVY)!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], env=os.environ
     )
-    root = Path(__file__).parents[2]
-    for _ in range(2):  # the first one may compile
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env=os.environ)
-        if done.returncode == 0 and "numba" in done.stdout:
-            (tmp_path / "out").rename(tmp_path / "first")
-            continue
-        break
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("what", ["batch", "gpu", "pipelines"])
+def test_a_classic_run_loads_neither_the_compiler_nor_anything_heavy(tmp_path: Path, what: str) -> None:
+    options, changes = "examples/demo.json", ["--set", "nb_jobs=20"]
+    if what in OPTIONS:
+        (tmp_path / "options.json").write_text(json.dumps(OPTIONS[what]))
+        options, changes = str(tmp_path / "options.json"), []
+    for turn in ("first", "later"):  # the first one may compile
+        found = loaded_by(LAUNCH.format(options=options, changes=changes, out=str(tmp_path / turn)))
+        if not found:
+            break
+    assert found == set()
+
+
+def test_an_environment_is_stepped_without_the_compiler() -> None:
+    assert any("numba" not in loaded_by(STEP) for _ in range(2)), "the first one may compile"

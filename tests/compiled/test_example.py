@@ -36,7 +36,7 @@ def run(folder: Path, way: str) -> str:
 def test_the_example_of_the_package_runs(tmp_path: Path, way: str) -> None:
     expected = example().rsplit("# ", 1)[1].strip()
     assert run(tmp_path, way).strip() == expected
-    kept = [path.name for path in (tmp_path / "cache").rglob("*.nbi")]
+    kept = [path.name for path in (tmp_path / "cache").rglob("*") if path.suffix in (".nbi", ".code")]
     assert len(kept) == (0 if way == "plain Python" else 1), "the entry alone is kept"
     assert run(tmp_path, way).strip() == expected, "from the cache"
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import numba
 
+import hdrl.compiled.jit
 from hdrl.compiled.jit import entry_in, jit
+
+hdrl.compiled.jit.IS_TRIED = False  # as everywhere but on Linux: loaded with Numba
 
 
 @jit

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,13 +104,62 @@ def test_places():
         run_tasks(str, [1], n_workers=0)
 
 
-def test_ctrl_c_stops_the_workers(tmp_path: Path):
+ANOTHER_THREAD = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+"""With it a process cannot be copied."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are not copied there")
+@pytest.mark.parametrize(("before", "is_copied"), [("", True), (ANOTHER_THREAD, False)])
+def test_workers_are_copies_of_a_process_without_other_threads(tmp_path: Path, before: str, *, is_copied: bool):
+    (tmp_path / "mine.py").write_text("found = []\ndef look(task):\n    return list(found)\n")
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import mine\nfrom hdrl.distributed import run_tasks\n"
+        f"if __name__ == '__main__':\n    {before.replace(chr(10), chr(10) + '    ')}\n"
+        "    mine.found.append('loaded before')\n"
+        "    print(run_tasks(mine.look, [0, 1, 2], n_workers=2))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.stdout) == ("", f"{3 * [['loaded before'] if is_copied else []]}\n")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("before", ["", ANOTHER_THREAD])
+def test_workers_end_when_who_started_them_is_killed(tmp_path: Path, before: str):
+    script = tmp_path / "main.py"
+    script.write_text(
+        "from pathlib import Path\nfrom hdrl.distributed import run_tasks\nfrom workers import Sleeps\n"
+        f"if __name__ == '__main__':\n    {before.replace(chr(10), chr(10) + '    ')}\n"
+        f"    run_tasks(Sleeps(Path({str(tmp_path)!r}), 1.0), [1, 2, 3], n_workers=3)\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)]) as process:
+        wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 3)
+        process.kill()
+    wait_for(lambda: not any(is_running(int(file.stem)) for file in tmp_path.glob("*.pid")))
+
+
+@pytest.mark.parametrize("before", ["", ANOTHER_THREAD])
+def test_ctrl_c_stops_the_workers(tmp_path: Path, before: str):
     script = tmp_path / "main.py"
     script.write_text(
         "from pathlib import Path\n"
         "from hdrl.distributed import run_tasks\n"
         "from workers import Sleeps\n"
-        "if __name__ == '__main__':\n"
+        f"if __name__ == '__main__':\n    {before.replace(chr(10), chr(10) + '    ')}\n"
         "    try:\n"
         f"        run_tasks(Sleeps(Path({str(tmp_path)!r})), [0, 1, 2], n_workers=2,\n"
         "                  on_result=lambda i, r: print('told', i, flush=True))\n"
@@ -143,7 +193,7 @@ def test_ctrl_c_while_workers_start_is_silent(tmp_path: Path):
     script.write_text(
         "from hdrl.distributed import run_tasks\n"
         "from slowly import same\n"
-        "if __name__ == '__main__':\n"
+        f"if __name__ == '__main__':\n    {ANOTHER_THREAD.replace(chr(10), chr(10) + '    ')}\n"
         "    try:\n"
         "        run_tasks(same, [0, 1, 2], n_workers=2)\n"
         "    except KeyboardInterrupt:\n"

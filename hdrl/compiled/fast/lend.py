@@ -7,14 +7,13 @@ from typing import Any
 
 import numba
 from numba.core import types
-from numba.core.types.misc import CPointer
 from numba.extending import intrinsic
 
 from hdrl.compiled.fast.borrow import BorrowedType
 
 
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
-    """Return the compiled function that turns the places of a `Lent`, or their address, into a borrowed tuple.
+    """Return the compiled function that turns the places of a `Lent` into a borrowed tuple.
 
     Parameters
     ----------
@@ -28,13 +27,9 @@ def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
         lent = BorrowedType(numba.typeof(example()))
 
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = arguments[0]
-            if isinstance(places, types.Array):
-                data = context.make_array(signature.args[0])(context, builder, data).data
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             return builder.bitcast(data, context.get_value_type(lent))
 
-        is_address = isinstance(places, CPointer)
-        taken = places if is_address else types.Array(types.int64, 1, "C", readonly=not places.mutable)
-        return lent(taken), lower
+        return lent(types.Array(types.int64, 1, "C", readonly=not places.mutable)), lower
 
     return take

@@ -11,16 +11,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.core.types.containers import Tuple
-from numba.core.types.misc import CPointer
+from numba.core.types.containers import BaseTuple
+from numba.core.types.misc import unliteral
 
-from hdrl.compiled.bare import Code, Signature
+from hdrl.compiled.bare import Code, kind_of
 from hdrl.compiled.cache import announce_compiling
+from hdrl.compiled.fast.calls import RETURNED, BareCall
 from hdrl.compiled.intact import writing
 
 
@@ -140,35 +144,45 @@ PART: dict[str, Any] = {
 WHOLE: dict[str, Any] = {"pipeline_class": WholeCompiler}
 """What is said of an entry."""
 
-BARE: dict[str, Any] = PART | WHOLE
-"""What is said of an entry whose code is loaded without Numba."""
+_NUMBERS = {"bool": types.boolean, "int": types.int64, "float": types.float64}
 
 
-def bare_code(dispatcher: Any, signature: Signature) -> Code:
-    """Return the machine code of a function that takes the address of the places of a state, and numbers.
+def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Code:
+    """Return the machine code of what Python calls (`hdrl.compiled.fast.calls`), with the function and all its parts.
 
     Parameters
     ----------
-    dispatcher
-        The function, of which `BARE` has been said.
-    signature
-        The numbers that it takes and returns.
+    function
+        The function, in Python.
+    arguments
+        What it is called with.
+    options
+        What is said to ``numba.njit`` of all functions.
 
     Raises
     ------
     TypeError
-        If it returns anything else.
+        If it returns anything but numbers of 64 bits.
     """
-    kinds = {int: types.int64, float: types.float64}
-    takes = (CPointer(types.int64), *(kinds[one] for one in signature.numbers))
+    dispatcher = numba.njit(**options, **PART)(function)
+    takes = tuple(_NUMBERS.get(kind_of(one)) or numba.typeof(one) for one in arguments)
     dispatcher.compile(takes)
     compiled = dispatcher.overloads[takes]
-    results = tuple(kinds[one] for one in signature.results)
     returned = compiled.signature.return_type
-    expected = Tuple(results) if signature.is_tuple else results[0] if results else types.none
-    if returned != expected:
-        raise TypeError(f"{dispatcher.py_func.__qualname__} returns {returned}, not {expected}")
-    return Code(compiled.fndesc.llvm_func_name, compiled.library._compiled_object)  # noqa: SLF001 - what is cached
+    results = returned if isinstance(returned, BaseTuple) else [] if returned == types.none else [returned]
+    if not {*map(unliteral, results)} <= RETURNED.keys():
+        raise TypeError(f"{function.__qualname__} returns {returned}, expected numbers of 64 bits")
+    context = cpu_target.target_context
+    whole = _Whole(context.codegen(), "bare")
+    whole.enable_object_caching()
+    module = whole.create_ir_module("bare")
+    symbol = f"bare.{compiled.fndesc.llvm_func_name}"
+    BareCall(context, module, symbol, compiled).build()
+    whole.add_ir_module(module)
+    whole.add_linking_library(compiled.library)
+    with global_compiler_lock:
+        whole.finalize()
+    return Code(symbol, whole._compiled_object)  # noqa: SLF001 - what is cached
 
 
 class EntryCache(FunctionCache):  # type: ignore[misc]

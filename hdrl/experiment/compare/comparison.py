@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -52,10 +53,13 @@ class CompareProgress:
         Gets a line of text at each new stage.
     points
         Gets the finished points and all points of the stage.
+    starting
+        Entered while processes start, see `hdrl.distributed.run_tasks`.
     """
 
     message: Callable[[str], None]
     points: Callable[[int, int], None]
+    starting: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
 def run_comparison(
@@ -266,7 +270,15 @@ class _Work:
             done += len(results)
             self._tell.points(done, len(points))
 
-        run_tasks(runner, pieces, on=self._on, n_workers=self._workers(), on_result=keep, describe=runner.describe)
+        run_tasks(
+            runner,
+            pieces,
+            on=self._on,
+            n_workers=self._workers(),
+            on_result=keep,
+            describe=runner.describe,
+            starting=self._tell.starting,
+        )
         return {point: self._store.results[self._key(point)] for point in points}
 
     def _workers(self) -> int | None:

@@ -126,9 +126,9 @@ def no_hole_before(state, row, core_key, limit_s):
     if s.is_close == 1 and cell.decision != s.n_decisions:
         # Half of a group of events has come: now is like no other date.
         cell.decision = s.n_decisions
-        if _find(state, cell, core_key, -np.inf, np.nextafter(s.message_s, np.inf)) != NOT_FOUND:
+        if _find(state, cell, core_key, -np.inf, math.nextafter(s.message_s, np.inf)) != NOT_FOUND:
             cell.again_from_s = min(cell.again_from_s, s.message_s)
-            cell.again_until_s = max(cell.again_until_s, np.nextafter(s.message_s, np.inf))
+            cell.again_until_s = max(cell.again_until_s, math.nextafter(s.message_s, np.inf))
     until_s = min(cell.again_until_s, cell.no_hole_before_s, limit_s)
     if cell.again_from_s < until_s and cell.found_at != s.n_reserved:
         date_s = _find(state, cell, core_key, cell.again_from_s, until_s)

@@ -45,4 +45,5 @@ def _simulate_once() -> None:
     lent = Lent(small_state())
     entries.begin(lent)
     entries.run_pair(lent, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
-    printing.print_rows(Lent(printing.small_table()), 1, 0)
+    table = Lent(printing.small_table())
+    printing.print_rows(table.places, 1, 0)

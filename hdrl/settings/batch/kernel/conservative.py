@@ -19,6 +19,8 @@ Parallel Job Scheduling", ICPP Workshops 2002 (priorities under conservative bac
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hdrl.compiled.jit import jit
@@ -163,7 +165,7 @@ def _begin_plan(state):
 @jit
 def _held_until_s(state, job):
     """Return until when a job holds its cores; one that has overrun is expected to end at once."""
-    return max(state.jobs[job].expected_end_s, np.nextafter(state.scalars[0].message_s, np.inf))
+    return max(state.jobs[job].expected_end_s, math.nextafter(state.scalars[0].message_s, np.inf))
 
 
 @jit
@@ -199,7 +201,7 @@ def _mend(state, core_key):
 @jit
 def _postponed(state, row):
     """Return when a job with a reservation can start and is expected to end now that its date may have gone by."""
-    soon_s = np.nextafter(state.scalars[0].message_s, np.inf)
+    soon_s = math.nextafter(state.scalars[0].message_s, np.inf)
     if row.reserved_s >= soon_s:
         return row.reserved_s, row.reserved_end_s
     late_s = soon_s - row.reserved_s

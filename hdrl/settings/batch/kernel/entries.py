@@ -15,7 +15,7 @@ from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
-from hdrl.settings.batch.kernel.jit import bare_entry
+from hdrl.settings.batch.kernel.jit import entry
 from hdrl.settings.batch.kernel.onoff import switch_hosts, switch_off, switch_on
 from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.state import State, small_state
@@ -92,7 +92,7 @@ def _other(state, request, a):
 _taken = take_as(small_state)
 
 
-@bare_entry
+@entry
 def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: float) -> tuple[int, int, float]:
     """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
     state = _taken(places)
@@ -120,56 +120,56 @@ def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: f
     return first, second, real
 
 
-@bare_entry
+@entry
 def _call_conservative(places: Places, job_key: int, core_key: int) -> None:
     schedule_conservative(_taken(places), job_key, core_key)
 
 
 def begin(lent: Lent[State]) -> None:
     """Start the simulation: see `kernel.engine.begin`."""
-    _call(lent, _BEGIN, 0, 0, 0, 0, 0.0)
+    _call(lent.places, _BEGIN, 0, 0, 0, 0, 0.0)
 
 
 def advance(lent: Lent[State], budget: int) -> int:
     """Simulate until the scheduler is to be asked, and take in what it is told: see `kernel.engine.advance`."""
-    return int(_call(lent, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(lent.places, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
 
 
 def to_decision(lent: Lent[State], budget: int) -> int:
     """Simulate until a compiled policy is to decide: see `kernel.decide.to_decision`."""
-    return int(_call(lent, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(lent.places, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
 
 
 def answer(lent: Lent[State]) -> None:
     """Let the answer take effect: see `kernel.decide.answer`."""
-    _call(lent, _ANSWER, 0, 0, 0, 0, 0.0)
+    _call(lent.places, _ANSWER, 0, 0, 0, 0, 0.0)
 
 
 def start(lent: Lent[State], job: int, first: int, n: int) -> tuple[int, int]:
     """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
-    code, core, _ = _call(lent, _START, int(job), int(first), int(n), 0, 0.0)
+    code, core, _ = _call(lent.places, _START, int(job), int(first), int(n), 0, 0.0)
     return int(code), int(core)
 
 
 def reject(lent: Lent[State], job: int) -> int:
     """Reject a waiting job; return an error code (0: none)."""
-    return int(_call(lent, _REJECT, int(job), 0, 0, 0, 0.0)[0])
+    return int(_call(lent.places, _REJECT, int(job), 0, 0, 0, 0.0)[0])
 
 
 def switch_node(lent: Lent[State], node: int, *, on: bool) -> int:
     """Begin to boot a node, or to switch it off: see `kernel.onoff`; return an error code (0: none)."""
-    return int(_call(lent, _SWITCH_NODE, int(node), int(on), 0, 0, 0.0)[0])
+    return int(_call(lent.places, _SWITCH_NODE, int(node), int(on), 0, 0, 0.0)[0])
 
 
 def switch_hosts_of(lent: Lent[State], pstate: int, first: int, n: int) -> tuple[int, int]:
     """Begin to switch the hosts ``pool[first:first + n]``: see `kernel.onoff`; return an error code and a node."""
-    code, node, _ = _call(lent, _SWITCH_HOSTS, int(pstate), int(first), int(n), 0, 0.0)
+    code, node, _ = _call(lent.places, _SWITCH_HOSTS, int(pstate), int(first), int(n), 0, 0.0)
     return int(code), int(node)
 
 
 def add_op(lent: Lent[State], kind: int, subject: int, first: int, n: int, value: float) -> None:
     """Append any other request to the answer; what it names is ``pool[first:first + n]``."""
-    _call(lent, _ADD_OP, kind, int(subject), first, n, value)
+    _call(lent.places, _ADD_OP, kind, int(subject), first, n, value)
 
 
 def hear(lent: Lent[State]) -> bool:
@@ -177,7 +177,7 @@ def hear(lent: Lent[State]) -> bool:
 
     ``events[:n_events]`` and ``message_s`` must have been filled in; see `kernel.decide.hear`.
     """
-    return bool(_call(lent, _HEAR, 0, 0, 0, 0, 0.0)[0])
+    return bool(_call(lent.places, _HEAR, 0, 0, 0, 0, 0.0)[0])
 
 
 def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -> None:
@@ -200,19 +200,19 @@ def schedule_pair(lent: Lent[State], job_key: int, core_key: int, backfilling: i
     """
     _check_policy(lent.arrays, job_key, core_key, backfilling)
     if backfilling == codes.CONSERVATIVE:
-        _call_conservative(lent, job_key, core_key)
+        _call_conservative(lent.places, job_key, core_key)
         return
-    _call(lent, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
+    _call(lent.places, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
 
 
 def hand_out(lent: Lent[State]) -> None:
     """Complete the answer for a simulator outside the kernel: see `kernel.decide.hand_out`."""
-    _call(lent, _HAND_OUT, 0, 0, 0, 0, 0.0)
+    _call(lent.places, _HAND_OUT, 0, 0, 0, 0, 0.0)
 
 
 def remaining_work(lent: Lent[State], job: int) -> float:
     """Return the part of its requested work that a running job has left: see `kernel.cluster.remaining`."""
-    return float(_call(lent, _REMAINING, int(job), 0, 0, 0, 0.0)[2])
+    return float(_call(lent.places, _REMAINING, int(job), 0, 0, 0, 0.0)[2])
 
 
 def run_pair(
@@ -227,4 +227,4 @@ def run_pair(
     """
     _check_policy(lent.arrays, job_key, core_key, backfilling)
     codes.check_code("backfilling that runs without calls", backfilling, (codes.NO_BACKFILLING, *codes.EASY))
-    return int(_call(lent, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])
+    return int(_call(lent.places, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

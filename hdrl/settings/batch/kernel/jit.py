@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hdrl.compiled.cache import cache_folder
-from hdrl.compiled.jit import bare_entry_in, entry_in
+from hdrl.compiled.jit import entry_in
 
 _HERE = Path(__file__).parent
 
@@ -17,6 +17,3 @@ CACHE_FOLDER = cache_folder(
 
 entry = entry_in(CACHE_FOLDER)
 """Compile a function of scalars and flat arrays that Python calls, always with the same types; it is cached."""
-
-bare_entry = bare_entry_in(CACHE_FOLDER)
-"""The same for a function of a state's places and numbers, whose code is loaded without Numba."""

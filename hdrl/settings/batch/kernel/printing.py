@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Places, take_as
-from hdrl.settings.batch.kernel.jit import bare_entry
+from hdrl.settings.batch.kernel.jit import entry
 
 FIXED, FIXED_OR_NA, GENERAL, WHOLE, LETTER, TEXT, SET = range(7)
 """Kinds of columns: numbers with six decimals (``%f``); the same, and ``NA`` for -1; numbers with six significant
@@ -298,7 +298,7 @@ def _put_other(table, kind, place, value, n, room):
 _taken = take_as(small_table)
 
 
-@bare_entry
+@entry
 def print_rows(places: Places, n_rows: int, room: int) -> int:
     """Print rows, whose sets take so much room at most; return how many bytes these are, or why they are not."""
     table = _taken(places)

@@ -63,7 +63,7 @@ class _Block:
         while True:
             characters = b"".join(self.characters)
             table = printing.new_table(self.kinds, self.reals, self.wholes, characters, self.members, n_rows, room)
-            n = int(printing.print_rows(Lent(table), n_rows, room))
+            n = int(printing.print_rows(Lent(table).places, n_rows, room))
             if n != printing.NO_ROOM:
                 return None if n == printing.UNCERTAIN else table.printed[:n].tobytes().decode()
             room *= 4

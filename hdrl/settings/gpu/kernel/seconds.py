@@ -277,7 +277,7 @@ def play(world, order):
         if w.flags[ONE_PER_SECOND]:
             _pass_until(w, 0, min(w.until_s[0], max(w.now_s[0], math.floor(event_s)) + 1.0))
         else:
-            _pass_until(w, 0, min(w.until_s[0], np.nextafter(event_s, math.inf)))
+            _pass_until(w, 0, min(w.until_s[0], math.nextafter(event_s, math.inf)))
             w.now_s[0] = min(w.until_s[0], event_s)
 
 

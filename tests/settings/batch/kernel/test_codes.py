@@ -217,7 +217,7 @@ def batch() -> Iterator[PolicyPairVectorEnv]:
 
 
 def test_requests_to_a_batch(batch: PolicyPairVectorEnv) -> None:
-    with pytest.raises(ValueError, match="none of BEGIN, STEP and RESUME"):
+    with pytest.raises((ValueError, SimulationError)):  # the latter from code that is loaded without Numba
         batch._play(9, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
 
 
