@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from hdrl.compiled.bare import BareEntry, Code, Signature
 from hdrl.compiled.intact import writing
@@ -77,15 +77,34 @@ def jit(function: F) -> F:
     function
         A function of scalars and flat arrays; it makes no arrays.
     """
-    if JIT_DISABLED:
-        return function
+    return jit_with()(function)
 
-    def compiled() -> Any:
-        import numba
 
-        return numba.njit(**_COMMON, **(_linking().PART if IS_FAST else {}))(function)
+def jit_with(*liberties: Literal["contract", "reassoc"]) -> Callable[[F], F]:
+    """Return `jit` for a function in which the compiler may take liberties with floating-point numbers.
 
-    return cast("F", Later(compiled, function))
+    Its results may differ in their last bits from one kind of processor to another, never from call to call.
+
+    Parameters
+    ----------
+    liberties
+        ``"contract"``: a product and a sum may be one operation, rounded once. ``"reassoc"``: sums may be made in
+        another order, which vectors need that sum up.
+    """
+
+    def compile_part(function: F) -> F:
+        if JIT_DISABLED:
+            return function
+
+        def compiled() -> Any:
+            import numba
+
+            part = _linking().PART if IS_FAST else {}
+            return numba.njit(**_COMMON, **({"fastmath": set(liberties)} if liberties else {}), **part)(function)
+
+        return cast("F", Later(compiled, function))
+
+    return compile_part
 
 
 def by_way(name: str) -> Any:
