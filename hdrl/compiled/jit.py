@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from hdrl.compiled.bare import BareEntry, Code, Signature
+from hdrl.compiled.cache import SIMULATOR
 from hdrl.compiled.intact import writing
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 
@@ -143,9 +144,10 @@ class _Entry:
     what it finds the first time.
     """
 
-    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path, text: str) -> None:
         self._function = function
         self._folder = folder
+        self._text = text
         self._compiled: Callable[..., Any] | None = None
 
     @cached_property
@@ -155,7 +157,7 @@ class _Entry:
         with _kept_in(self._folder):
             compiled = numba.njit(**_COMMON, **_linking().WHOLE)(self._function)
             # where Numba itself puts its own
-            compiled._cache = _linking().EntryCache(self._function, self._folder)  # noqa: SLF001
+            compiled._cache = _linking().EntryCache(self._function, self._folder, self._text)  # noqa: SLF001
         return compiled
 
     def __call__(self, *arguments: Any) -> Any:
@@ -189,7 +191,7 @@ class _PlainEntry:
         return result
 
 
-def entry_in(folder: Path) -> Callable[[F], F]:
+def entry_in(folder: Path, text: str = SIMULATOR) -> Callable[[F], F]:
     """Return a decorator that compiles a function which Python calls; the result is cached on disk.
 
     The function takes scalars and flat arrays, always of the same types.
@@ -198,12 +200,14 @@ def entry_in(folder: Path) -> Callable[[F], F]:
     ----------
     folder
         The folder of the cache, see `hdrl.compiled.cache.cache_folder`.
+    text
+        What is said before it takes long to compile.
     """
 
     def compile_entry(function: F) -> F:
         if JIT_DISABLED:
             return function
-        return cast("F", (_Entry if IS_FAST else _PlainEntry)(function, folder))
+        return cast("F", _Entry(function, folder, text) if IS_FAST else _PlainEntry(function, folder))
 
     return compile_entry
 
