@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -47,7 +46,7 @@ def hdrl_trainer(**settings: Any) -> Any:
         is_scaled=False,  # nor does MaskablePPO scale rewards
         **{**SETTINGS, **settings},
     )
-    return Trainer(agent, envs, seed=0, n_threads=os.cpu_count())
+    return Trainer(agent, envs, seed=0, n_threads=1)  # as hdrl-launch trains
 
 
 def sb3_model() -> Any:
@@ -114,8 +113,27 @@ def _kernel_policy() -> Any:
 
 
 def continued(trainer: Any) -> Callable[[], None]:
-    """Return a function that trains for one more batch."""
-    return lambda: trainer.run(trainer.n_iterations + 1)
+    """Return a function that trains for one more batch, as hdrl-launch does."""
+    import torch
+
+    from hdrl.learn.threads import helped_by
+
+    def run() -> None:
+        with helped_by(torch.get_num_threads() - 1):
+            trainer.run(trainer.n_iterations + 1)
+
+    return run
+
+
+def with_processor_time(function: Callable[[], object], spent_s: list[float]) -> Callable[[], None]:
+    """Return a function that notes how much processor time each call takes."""
+
+    def run() -> None:
+        start_s = time.process_time()
+        function()
+        spent_s.append(time.process_time() - start_s)
+
+    return run
 
 
 def phases(report: Report) -> None:
@@ -133,12 +151,14 @@ def phases(report: Report) -> None:
 
         return call
 
-    trainer.run(1)
+    run = continued(trainer)
+    run()
     agent.act = timed("choosing actions", agent.act)
     interaction.step = timed("stepping", interaction.step)
     agent.learn = timed("learning", agent.learn)
     start_s = time.perf_counter()
-    trainer.run(1 + N_ROUNDS)
+    for _ in range(N_ROUNDS):
+        run()
     total_s = time.perf_counter() - start_s
     spent["remembering and the rest"] = total_s - sum(spent.values())
     parts = ", ".join(f"{name} {100 * seconds / total_s:.0f} %" for name, seconds in spent.items())
@@ -159,8 +179,10 @@ def main() -> None:
     # The first batches compile, and queues are short in them.
     for function in functions.values():
         function()
-    seconds = time_in_turn(functions, N_ROUNDS)
+    spent_s: dict[str, list[float]] = {name: [] for name in functions}
+    seconds = time_in_turn({name: with_processor_time(one, spent_s[name]) for name, one in functions.items()}, N_ROUNDS)
     rates = {name: [BATCH / second for second in measured] for name, measured in seconds.items()}
+    by_processor = {name: [BATCH / second for second in measured] for name, measured in spent_s.items()}
     ratio = ""
     if "sb3" in rates:
         faster = statistics.median(seconds["sb3"]) / statistics.median(seconds["hdrl"])
@@ -169,9 +191,12 @@ def main() -> None:
     report.add(
         f"hdrl's PPO, {SETTINGS['n_epochs']} epochs: steps", rates["hdrl"], "/s", at_least=STEPS_AT_LEAST, ratio=ratio
     )
+    report.add("... per second of processor time", by_processor["hdrl"], "/s")
     report.add("hdrl's PPO, 1 epoch: steps", rates["one epoch"], "/s")
+    report.add("... per second of processor time", by_processor["one epoch"], "/s")
     if "sb3" in rates:
         report.add(f"MaskablePPO, {SETTINGS['n_epochs']} epochs: steps", rates["sb3"], "/s")
+        report.add("... per second of processor time", by_processor["sb3"], "/s")
     report.notes.append(
         f"Episodes of 256 jobs; batches of {N_STEPS} steps of each environment, minibatches of {MINIBATCH}; collecting"
         " and updating are both measured, in turn, in one process."

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.compiled.cache import CHOSEN_VARIABLE, announce_compiling
+from hdrl.compiled.cache import CHOSEN_VARIABLE, SIMULATOR, announce_compiling
 from hdrl.compiled.intact import BARE_SUFFIX, writing
 from hdrl.compiled.ways import IS_FAST, NUMBA_VERSION
 from hdrl.errors import OutputError, SimulationError
@@ -173,6 +173,8 @@ class BareEntry:
         The same, compiled and cached by Numba's own means.
     compiled
         Returns the machine code of a function for some arguments.
+    text
+        What is said before it is compiled.
     """
 
     def __init__(
@@ -181,11 +183,13 @@ class BareEntry:
         folder: Path,
         usual: Callable[..., Any],
         compiled: Callable[[Callable[..., Any], tuple[Any, ...]], Code],
+        text: str = SIMULATOR,
     ) -> None:
         self._function = function
         self._folder = folder
         self._usual = usual
         self._compiled = compiled
+        self._text = text
         self._linked: _Linked | None = None
         self._call: Callable[..., Any] | None = None
 
@@ -208,7 +212,7 @@ class BareEntry:
         try:
             content = path.read_bytes()
         except OSError:
-            announce_compiling(self._folder)
+            announce_compiling(self._folder, self._text)
             content = self._compiled(function, arguments).written()
             is_new = True
         else:

@@ -174,7 +174,11 @@ def announcing(listener: Callable[[str], None]) -> Iterator[None]:
         _announcements.listener = before
 
 
-def announce_compiling(folder: Path) -> None:
+SIMULATOR = "compiling what simulates (the first time only, about half a minute)"
+"""What is said of code that simulates."""
+
+
+def announce_compiling(folder: Path, text: str = SIMULATOR) -> None:
     """Say that code is compiled into a folder now, once, unless `compile_once` has said so.
 
     Whoever calls a simulation or makes an environment from Python would otherwise wait for half a minute unawares.
@@ -183,10 +187,12 @@ def announce_compiling(folder: Path) -> None:
     ----------
     folder
         The folder of the cache.
+    text
+        What is said.
     """
     if folder not in _announcements.expected | _announcements.surprising:
         _announcements.surprising.add(folder)
-        _announcements.listener("compiling what simulates (the first time only, about half a minute)")
+        _announcements.listener(text)
 
 
 def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:

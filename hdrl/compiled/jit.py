@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from hdrl.compiled.bare import IS_TRIED, BareEntry, Code
+from hdrl.compiled.cache import SIMULATOR
 from hdrl.compiled.intact import writing
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 
@@ -77,15 +78,34 @@ def jit(function: F) -> F:
     function
         A function of scalars and flat arrays; it makes no arrays.
     """
-    if JIT_DISABLED:
-        return function
+    return jit_with()(function)
 
-    def compiled() -> Any:
-        import numba
 
-        return numba.njit(**_COMMON, **(_linking().PART if IS_FAST else {}))(function)
+def jit_with(*liberties: Literal["contract", "reassoc"]) -> Callable[[F], F]:
+    """Return `jit` for a function in which the compiler may take liberties with floating-point numbers.
 
-    return cast("F", Later(compiled, function))
+    Its results may differ in their last bits from one kind of processor to another, never from call to call.
+
+    Parameters
+    ----------
+    liberties
+        ``"contract"``: a product and a sum may be one operation, rounded once. ``"reassoc"``: sums may be made in
+        another order, which vectors need that sum up.
+    """
+
+    def compile_part(function: F) -> F:
+        if JIT_DISABLED:
+            return function
+
+        def compiled() -> Any:
+            import numba
+
+            part = _linking().PART if IS_FAST else {}
+            return numba.njit(**_COMMON, **({"fastmath": set(liberties)} if liberties else {}), **part)(function)
+
+        return cast("F", Later(compiled, function))
+
+    return compile_part
 
 
 def by_way(name: str) -> Any:
@@ -124,9 +144,10 @@ class _Entry:
     what it finds the first time.
     """
 
-    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path, text: str) -> None:
         self._function = function
         self._folder = folder
+        self._text = text
         self._compiled: Callable[..., Any] | None = None
 
     @cached_property
@@ -136,7 +157,7 @@ class _Entry:
         with _kept_in(self._folder):
             compiled = numba.njit(**_COMMON, **_linking().WHOLE)(self._function)
             # where Numba itself puts its own
-            compiled._cache = _linking().EntryCache(self._function, self._folder)  # noqa: SLF001
+            compiled._cache = _linking().EntryCache(self._function, self._folder, self._text)  # noqa: SLF001
         return compiled
 
     def __call__(self, *arguments: Any) -> Any:
@@ -175,7 +196,7 @@ def _bare_code(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Code
     return code
 
 
-def entry_in(folder: Path) -> Callable[[F], F]:
+def entry_in(folder: Path, text: str = SIMULATOR) -> Callable[[F], F]:
     """Return a decorator that compiles a function which Python calls; the result is cached on disk.
 
     The function takes numbers, contiguous arrays and named tuples of these, always of the same types, and returns
@@ -185,12 +206,14 @@ def entry_in(folder: Path) -> Callable[[F], F]:
     ----------
     folder
         The folder of the cache, see `hdrl.compiled.cache.cache_folder`.
+    text
+        What is said before it takes long to compile.
     """
 
     def compile_entry(function: F) -> F:
         if JIT_DISABLED:
             return function
-        usual = (_Entry if IS_FAST else _PlainEntry)(function, folder)
-        return cast("F", BareEntry(function, folder, usual, _bare_code) if IS_TRIED else usual)
+        usual = _Entry(function, folder, text) if IS_FAST else _PlainEntry(function, folder)
+        return cast("F", BareEntry(function, folder, usual, _bare_code, text) if IS_TRIED else usual)
 
     return compile_entry

@@ -1,9 +1,18 @@
-"""How many threads torch computes with: the last digits of sums depend on it."""
+"""How many threads torch computes with, and those of our own that help with the rows of a network.
+
+The last digits of torch's sums depend on how many threads it has, and these wait for each other actively: where another
+program needs a core, all of them are slow. Ours take one part of a sum after the other, which are then added in order,
+so that results do not depend on how many there are; and they sleep while there is nothing to do.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import NamedTuple
 
 import torch
 
@@ -25,3 +34,56 @@ def torch_threads(n: int | None) -> Iterator[None]:
     finally:
         if torch.get_num_threads() != before:
             torch.set_num_threads(before)
+
+
+class _Helpers(NamedTuple):
+    pool: ThreadPoolExecutor
+    n: int
+
+
+_helpers: ContextVar[_Helpers | None] = ContextVar("helpers", default=None)
+
+
+@contextlib.contextmanager
+def helped_by(n: int) -> Iterator[None]:
+    """Let other threads take parts of what `share` is given.
+
+    Parameters
+    ----------
+    n
+        How many others; 0: none.
+    """
+    if n < 1:
+        yield
+        return
+    with ThreadPoolExecutor(n, "hdrl-rows") as pool:
+        token = _helpers.set(_Helpers(pool, n))
+        try:
+            yield
+        finally:
+            _helpers.reset(token)
+
+
+def share(n_parts: int, work: Callable[[Iterator[int]], None]) -> None:
+    """Do work in parts, with those who help.
+
+    Parameters
+    ----------
+    n_parts
+        How many parts there are.
+    work
+        Called once by each thread, with the numbers of the parts that are the thread's, from 0 on.
+    """
+    left, helpers = deque(range(n_parts)), _helpers.get()
+    n_asked = 0 if helpers is None else min(helpers.n, n_parts - 1)
+    asked = [helpers.pool.submit(work, _taken_from(left)) for _ in range(n_asked)] if helpers is not None else []
+    work(_taken_from(left))
+    for one in asked:
+        if not one.cancel():  # nobody waits for those who have not even begun
+            one.result()
+
+
+def _taken_from(left: deque[int]) -> Iterator[int]:
+    with contextlib.suppress(IndexError):
+        while True:
+            yield left.popleft()

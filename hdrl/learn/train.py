@@ -143,7 +143,7 @@ class Trainer(TrainingLoop):
         Seed of the environments, not negative. The agent has its own generator.
     n_threads
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
-        numbers of threads.
+        numbers of threads, but not by who helps (`hdrl.learn.threads.helped_by`).
     imitation
         Whom the agent imitates; ``None``: nobody.
 

@@ -173,25 +173,6 @@ def test_what_does_not_fit_is_told_in_one_line() -> None:
         make("kernal")
 
 
-@pytest.mark.parametrize("is_open", [False, True])
-@pytest.mark.parametrize("sizes", [(8, 32, 16, 8, 1), (3, 5), (4, 2, 7)])
-def test_layers_over_rows_are_ordinary_layers(sizes: tuple[int, ...], *, is_open: bool) -> None:
-    from hdrl.learn.networks.rowlayers import RowLayers
-
-    layers = RowLayers(sizes, torch.Generator().manual_seed(0), is_open=is_open).double()
-    plain = torch.nn.Sequential(*layers)
-    rows = torch.randn((50, sizes[0]), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found = []
-    for module in (layers, plain):
-        mine = rows.clone().requires_grad_()
-        out = module(mine)
-        (out * torch.arange(out.numel()).view_as(out)).sum().backward()
-        found.append([out.detach(), mine.grad, *(p.grad.clone() for p in layers.parameters())])
-        layers.zero_grad()
-    for fast, slow in zip(*found, strict=True):
-        torch.testing.assert_close(fast, slow)
-
-
 def test_illegal_actions_have_probability_zero_and_no_gradient() -> None:
     logits = torch.tensor([[1.0, 2.0, 3.0, 50.0]], requires_grad=True)
     mask = torch.tensor([[True, True, False, False]])

@@ -198,11 +198,14 @@ class EntryCache(FunctionCache):  # type: ignore[misc]
         What is compiled.
     folder
         The folder of the cache.
+    text
+        What is said before it takes long to compile.
     """
 
-    def __init__(self, function: Any, folder: Path) -> None:
+    def __init__(self, function: Any, folder: Path, text: str) -> None:
         super().__init__(function)
         self._folder = folder
+        self._text = text
         self._cache_path = str(folder)
         self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, "named after the sources")
 
@@ -213,7 +216,7 @@ class EntryCache(FunctionCache):  # type: ignore[misc]
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(signature, target_context)
         if found is None:
-            announce_compiling(self._folder)
+            announce_compiling(self._folder, self._text)
         return found
 
     def save_overload(self, signature: Any, compiled: Any) -> None:

@@ -51,10 +51,13 @@ def one_thread() -> Iterator[None]:
     """Let torch compute on one thread, so that sums have one order on every machine.
 
     The networks are small: more threads wait for each other longer than they compute as soon as anything else runs.
+    As many others as torch would have had help where results do not depend on it (`hdrl.learn.threads.share`).
     """
-    from hdrl.learn.threads import torch_threads
+    import torch
 
-    with torch_threads(1):
+    from hdrl.learn.threads import helped_by, torch_threads
+
+    with helped_by(torch.get_num_threads() - 1), torch_threads(1):
         yield
 
 

@@ -75,7 +75,7 @@ class KernelActorCritic(ActorCritic):
         self.actor_extra = (
             mlp((ROW_LAYERS[-2], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
         )
-        self.critic_rows: nn.Sequential = nn.Sequential()
+        self.critic_rows = RowLayers((n_features,), generator)
         self.critic_head = nn.Sequential()
         if has_critic:
             self.critic_rows = RowLayers((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
@@ -102,23 +102,19 @@ class KernelActorCritic(ActorCritic):
         return rows_of(observations, None if self.sees_all_rows else mask)
 
     def _logits(self, rows: Rows, mask: Tensor | None) -> Tensor:
-        hidden = self.actor_body(rows.features)
-        of_rows = self.actor_head(hidden)
-        parts = [rows.spread(self.without_axis(part), ILLEGAL) for part in of_rows.split(self.n_atoms, dim=-1)]
+        if self.actor_extra is None:
+            of_rows = self.actor_body.through(rows, ILLEGAL, self.actor_head)
+        else:
+            hidden = self.actor_body.through(rows, 0.0)
+            of_rows = self.actor_head.through(rows.of(hidden), ILLEGAL)
+        parts = [self.without_axis(part) for part in torch.split(of_rows, self.n_atoms, dim=-1)]
         if self.actor_extra is not None:
-            parts.append(self._extra_logits(rows, hidden))
+            counts = torch.bincount(rows.places.div(rows.shape[1], rounding_mode="floor"), minlength=rows.shape[0])
+            parts.append(self.by_atoms(self.actor_extra(hidden.sum(1) / counts.clamp_(min=1).unsqueeze(-1))))
         is_whole = len(parts) == 1
         logits = parts[0] if is_whole else torch.cat(parts, dim=1)
         return mask_logits(logits, mask) if self.sees_all_rows or not is_whole else logits
 
-    def _extra_logits(self, rows: Rows, hidden: Tensor) -> Tensor:
-        n, n_rows = rows.shape
-        owners = rows.places.div(n_rows, rounding_mode="floor")
-        sums = hidden.new_zeros((n, hidden.shape[-1])).index_add(0, owners, hidden)
-        counts = torch.bincount(owners, minlength=n).clamp_(min=1).unsqueeze(-1)
-        extra: Tensor = self.actor_extra(sums / counts) if self.actor_extra is not None else sums
-        return self.by_atoms(extra)
-
     def _values(self, rows: Rows) -> Tensor:
-        numbers = rows.spread(self.critic_rows(rows.features).squeeze(-1), 0.0)
+        numbers = self.critic_rows.through(rows, 0.0).squeeze(-1)
         return self.without_axis(self.critic_head(numbers))

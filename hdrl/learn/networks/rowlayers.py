@@ -1,21 +1,34 @@
-"""Small layers over very many rows, faster than one module after the other, with the same numbers.
+"""Small layers over very many rows, in compiled code.
 
-Where hundreds of thousands of rows pass layers of 8 to 32 units, three things take time that need not: a pass over
-memory for each activation and its derivative (done in place here), the gradient of a widening layer's weights, for
-which the product ``inputs^T gradients`` is some four times as fast as its transpose, and the gradient of the rows,
-which nobody needs.
+Where hundreds of thousands of rows pass layers of 8 to 32 units, torch spends most of the time in passes over memory
+and in products of shapes that libraries are slow at. Here a block of rows passes all layers while it is in the nearest
+cache (`hdrl.compiled.dense`), straight from the table that it is part of to the places that its numbers belong to. On
+the way back it passes them again, which takes less time than to keep what was in between. Elsewhere than on the CPU,
+and in double precision, torch's own layers do the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from hdrl.compiled.dense import n_weights, new_units
+from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.learn.networks.layers import mlp
+from hdrl.learn.networks.passes import BLOCK, send, send_back
+from hdrl.learn.networks.rows import Rows
+from hdrl.learn.threads import share
+
+Widths: TypeAlias = NDArray[np.int64]
+
+_PART = 16 * BLOCK
+"""Rows whose gradients are summed up by themselves; the sums are then added in order, whoever made them."""
 
 
 class RowLayers(nn.Sequential):
@@ -42,50 +55,94 @@ class RowLayers(nn.Sequential):
         is_open: bool = False,
     ) -> None:
         super().__init__(*mlp(sizes, generator, "relu", last_gain=last_gain, is_open=is_open))
+        self.widths = tuple(sizes)
         self.is_open = is_open
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return what comes out of the last layer, shape ``(k, sizes[-1])``.
+    def through(self, rows: Rows, fill: float, head: RowLayers | None = None) -> Tensor:
+        """Return what comes out of the last layer at the places of the rows, shape ``(*rows.shape, width)``.
 
         Parameters
         ----------
         rows
-            Shape ``(k, sizes[0])``.
+            The rows.
+        fill
+            What stands in all other places.
+        head
+            Layers that follow these, which are open then; ``None``: none.
         """
-        weights = [one for layer in self if not isinstance(layer, nn.ReLU) for one in (layer.weight, layer.bias)]
-        result: Tensor = _Layers.apply(rows, self.is_open, *weights)  # type: ignore[no-untyped-call]
-        return result
+        assert head is None or self.is_open  # noqa: S101 - nothing else is ever followed
+        stacks = (self,) if head is None else (self, head)
+        modules: list[Any] = [one for stack in stacks for one in stack if not isinstance(one, nn.ReLU)]
+        weights: list[Tensor] = [weight for one in modules for weight in (one.weight, one.bias)]
+        if JIT_DISABLED or not all(_can_be_compiled(one) for one in (rows.table, *weights)):
+            numbers = self(rows.features)
+            return rows.spread(numbers if head is None else head(numbers), fill)
+        widths = np.array(self.widths if head is None else self.widths + head.widths[1:], dtype=np.int64)
+        out: Tensor = _Layers.apply(rows.table, rows.places, widths, stacks[-1].is_open, fill, *weights)  # type: ignore[no-untyped-call]
+        return out.view(*rows.shape, out.shape[1])
+
+
+def _can_be_compiled(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32
 
 
 class _Layers(torch.autograd.Function):
     """All layers as one step of the graph: weights and biases of each layer in turn."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, is_open: bool, *weights: Tensor) -> Tensor:  # noqa: FBT001 - called by torch
-        n_layers = len(weights) // 2
-        layers = [rows]
-        for i in range(n_layers):
-            out = torch.addmm(weights[2 * i + 1], layers[-1], weights[2 * i].t())
-            layers.append(out.relu_() if is_open or i < n_layers - 1 else out)
-        ctx.save_for_backward(*layers, *weights[::2])
-        ctx.is_open = is_open
-        return layers[-1]
+    def forward(
+        ctx: Any,
+        table: Tensor,
+        places: Tensor,
+        widths: Widths,
+        is_open: bool,  # noqa: FBT001 - called by torch
+        fill: float,
+        *weights: Tensor,
+    ) -> Tensor:
+        table, flat = table.contiguous(), torch.cat([one.reshape(-1) for one in weights])
+        ctx.save_for_backward(table, places, flat)
+        ctx.widths, ctx.is_open, ctx.shapes = widths, is_open, [one.shape for one in weights]
+        out = table.new_full((len(table), int(widths[-1])), fill)
+        given, found = (_array(table), _array(places), _array(flat), widths, is_open), _array(out)
+
+        def work(parts: Iterator[int]) -> None:
+            room = np.zeros(n_weights(widths), np.float32), new_units(widths, BLOCK)
+            for part in parts:
+                send(*given, *_bounds(part, len(places)), *room, found)
+
+        share(_n_parts(len(places)), work)
+        return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        n_layers = len(ctx.saved_tensors) // 2
-        layers, weights = ctx.saved_tensors[: n_layers + 1], ctx.saved_tensors[n_layers + 1 :]
-        if ctx.is_open:
-            gradient = torch.ops.aten.threshold_backward(gradient, layers[-1], 0)
-        found: list[Tensor] = []
-        for i in range(n_layers - 1, -1, -1):
-            inputs, weight = layers[i], weights[i]
-            is_widening = weight.shape[0] > weight.shape[1]
-            product = (inputs.t() @ gradient).t() if is_widening else gradient.t() @ inputs
-            found = [product, gradient.sum(0), *found]
-            if i > 0:
-                gradient = gradient @ weight
-                torch.ops.aten.threshold_backward.grad_input(gradient, inputs, 0, grad_input=gradient)
-        rows = gradient @ weights[0] if ctx.needs_input_grad[0] else None
-        return rows, None, *found
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        table, places, flat = ctx.saved_tensors
+        widths, has_inputs, n_parts = ctx.widths, ctx.needs_input_grad[0], _n_parts(len(places))
+        by_table = torch.zeros_like(table) if has_inputs else table.new_empty((0, 0))
+        by_weights = np.zeros((n_parts, len(flat)), np.float32)
+        given = _array(table), _array(places), _array(flat), widths, ctx.is_open
+        slopes_out, slopes_in = _array(slopes.contiguous()), _array(by_table)
+
+        def work(parts: Iterator[int]) -> None:
+            room = np.zeros((2, n_weights(widths)), np.float32), new_units(widths, BLOCK), new_units(widths, BLOCK)
+            for part in parts:
+                bounds = _bounds(part, len(places))
+                send_back(*given, *bounds, *room, slopes_out, has_inputs, slopes_in, by_weights[part])
+
+        share(n_parts, work)
+        found = torch.from_numpy(np.add.reduce(by_weights, axis=0))
+        parts = torch.split(found, [shape.numel() for shape in ctx.shapes])
+        of_weights = [part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True)]
+        return (by_table if has_inputs else None, None, None, None, None, *of_weights)
+
+
+def _n_parts(n_rows: int) -> int:
+    return -(-n_rows // _PART)
+
+
+def _bounds(part: int, n_rows: int) -> tuple[int, int]:
+    return part * _PART, min((part + 1) * _PART, n_rows)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return tensor.detach().numpy()

@@ -11,21 +11,30 @@ from hdrl.errors import LearningError
 
 
 class Rows(NamedTuple):
-    """The rows of a batch that hold something, without the empty ones in between.
+    """The rows of a batch that hold something, among empty ones.
 
     Attributes
     ----------
-    features
-        Shape ``(k, n_features)``.
+    table
+        All rows, shape ``(n * n_rows, n_features)``.
     places
-        Where each of them was: index into the flattened ``(n, n_rows)``, shape ``(k,)``, int64.
+        Which of them hold something, in ascending order, shape ``(k,)``, int64.
     shape
         ``(n, n_rows)``.
     """
 
-    features: Tensor
+    table: Tensor
     places: Tensor
     shape: tuple[int, int]
+
+    @property
+    def features(self) -> Tensor:
+        """The rows that hold something alone, shape ``(k, n_features)``."""
+        return self.table.index_select(0, self.places)
+
+    def of(self, numbers: Tensor) -> Rows:
+        """Return other numbers, shape ``(n, n_rows, n_numbers)``, at the same places."""
+        return Rows(numbers.flatten(0, 1), self.places, self.shape)
 
     def spread(self, numbers: Tensor, fill: float) -> Tensor:
         """Put what belongs to each row back to its place, shape ``(n, n_rows, ...)``.
@@ -56,7 +65,7 @@ def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
     if mask is None:
         return Rows(flat, torch.arange(n * n_rows, device=flat.device), (n, n_rows))
     places = mask[:, :n_rows].reshape(-1).nonzero().squeeze(-1)
-    return Rows(flat.index_select(0, places), places, (n, n_rows))
+    return Rows(flat, places, (n, n_rows))
 
 
 def table_shape(

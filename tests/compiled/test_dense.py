@@ -1,0 +1,74 @@
+"""Small layers over blocks of rows: what comes out is what matrix products give, whatever the block."""
+
+from __future__ import annotations
+
+import itertools
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hdrl.compiled.dense import forward_of, n_units, n_weights, pad
+
+SMALL, LARGE = 16, 32
+small_forward, large_forward = forward_of(SMALL), forward_of(LARGE)
+
+
+@numba.njit
+def forward(weights, widths, is_open, padded, units):  # type: ignore[no-untyped-def] # Python cannot call it itself
+    pad(weights, widths, padded)
+    if units.shape[1] == SMALL:
+        return small_forward(padded, widths, is_open, units)
+    return large_forward(padded, widths, is_open, units)
+
+
+def by_block(
+    rows: NDArray[np.float32], weights: NDArray[np.float32], widths: NDArray[np.int64], block: int, *, is_open: bool
+) -> NDArray[np.float32]:
+    """Return what comes out for each row; the last block is not full."""
+    padded, units = np.zeros(n_weights(widths), np.float32), np.zeros((n_units(widths), block), np.float32)
+    found = np.empty((len(rows), widths[-1]), np.float32)
+    for first in range(0, len(rows), block):
+        some = rows[first : first + block]
+        units[: widths[0], : len(some)] = some.T
+        at = forward(weights, widths, is_open, padded, units)
+        found[first : first + block] = units[at : at + widths[-1], : len(some)].T
+    return found
+
+
+def expected(
+    rows: NDArray[np.float32], weights: NDArray[np.float32], widths: NDArray[np.int64], *, is_open: bool
+) -> NDArray[np.float64]:
+    values, at, n_layers = rows.astype(np.float64), 0, len(widths) - 1
+    for layer in range(n_layers):
+        n_in, n_out = widths[layer], widths[layer + 1]
+        weight, at = weights[at : at + n_in * n_out].reshape(n_out, n_in), at + n_in * n_out
+        bias, at = weights[at : at + n_out], at + n_out
+        values = values @ weight.T + bias
+        if is_open or layer < n_layers - 1:
+            values = np.maximum(values, 0.0)
+    return values
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 34), min_size=2, max_size=5), st.integers(1, 50), st.booleans(), st.integers(0, 2**32))
+def test_layers_are_matrix_products(sizes: list[int], n_rows: int, is_open, seed: int) -> None:
+    rng, widths = np.random.default_rng(seed), np.array(sizes)
+    n = sum((n_in + 1) * n_out for n_in, n_out in itertools.pairwise(sizes))
+    weights = rng.normal(size=n).astype(np.float32)
+    rows = rng.normal(size=(n_rows, sizes[0])).astype(np.float32)
+    found = [by_block(rows, weights, widths, block, is_open=is_open) for block in (SMALL, LARGE)]
+    exact = expected(rows, weights, widths, is_open=is_open)
+    np.testing.assert_allclose(found[0], exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
+    assert (found[0] == found[1]).all()
+
+
+def test_what_is_not_finite_stays_so() -> None:
+    widths, weights = np.array([2, 3, 1]), np.ones(13, np.float32)
+    rows = np.array([[1.0, np.nan], [1.0, 2.0], [np.inf, 1.0]], np.float32)
+    found = by_block(rows, weights, widths, SMALL, is_open=True)[:, 0]
+    assert np.isfinite(found).tolist() == [False, True, False]
+    assert found[1] == pytest.approx(13.0)

@@ -1,0 +1,125 @@
+"""Layers over rows in compiled code: they are torch's own, whoever helps, and torch's own elsewhere."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
+
+from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
+from hdrl.learn.networks import rowlayers  # noqa: E402
+from hdrl.learn.networks.rowlayers import RowLayers  # noqa: E402
+from hdrl.learn.networks.rows import Rows, rows_of  # noqa: E402
+from hdrl.learn.threads import helped_by, share  # noqa: E402
+
+FILL = -7.0
+
+
+def some_rows(n: int, n_rows: int, n_features: int, share: float, seed: int) -> Rows:
+    """Return rows of small whole numbers: sums of products with such weights are exact in single precision."""
+    generator = torch.Generator().manual_seed(seed)
+    observations = torch.randint(-2, 3, (n, n_rows, n_features), generator=generator).float()
+    return rows_of(observations, torch.rand((n, n_rows + 1), generator=generator) < share)
+
+
+def whole(layers: RowLayers, seed: int) -> RowLayers:
+    """Make all weights -1, 0 or 1."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in layers.parameters():
+            parameter.copy_(torch.randint(-1, 2, parameter.shape, generator=generator))
+    return layers
+
+
+def found_by(stacks: list[RowLayers], rows: Rows, *, has_inputs: bool) -> list[torch.Tensor]:
+    """Return what comes out, and the gradients by all weights and by the rows."""
+    table = rows.table.clone().requires_grad_(has_inputs)
+    out = stacks[0].through(rows._replace(table=table), FILL, *stacks[1:])
+    parameters = [parameter for stack in stacks for parameter in stack.parameters()]
+    slopes = (torch.arange(out.numel()) % 5 - 2).view_as(out)
+    wanted = [*parameters, table] if has_inputs else parameters
+    return [out.detach(), *torch.autograd.grad((out * slopes).sum(), wanted)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 33), min_size=2, max_size=3),
+    head=st.none() | st.integers(1, 6),
+    n=st.integers(0, 12),
+    n_rows=st.integers(1, 90),
+    share_of_rows=st.sampled_from([0.0, 0.3, 1.0]),
+    is_open=st.booleans(),
+    has_inputs=st.booleans(),
+    seed=st.integers(0, 2**31),
+)
+def test_values_and_gradients_are_those_of_torchs_layers(
+    sizes, head, n, n_rows, share_of_rows, is_open, has_inputs, seed
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    stacks = [whole(RowLayers(sizes, generator, is_open=is_open or head is not None), seed)]
+    if head is not None:
+        stacks.append(whole(RowLayers((sizes[-1], head), generator), seed + 1))
+    rows = some_rows(n, n_rows, sizes[0], share_of_rows, seed)
+    mine = found_by(stacks, rows, has_inputs=has_inputs)
+    exact = [copy.deepcopy(stack).double() for stack in stacks]
+    theirs = found_by(exact, rows._replace(table=rows.table.double()), has_inputs=has_inputs)
+    assert mine[0].shape == (n, n_rows, head or sizes[-1])
+    is_empty = torch.ones(len(rows.table), dtype=torch.bool).index_fill_(0, rows.places, value=False)
+    assert (mine[0].flatten(0, 1)[is_empty] == FILL).all()
+    for one, other in zip(mine, theirs, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.equal(one.double(), other)
+
+
+def usual(sizes: tuple[int, ...]) -> RowLayers:
+    """Return layers whose sums are not exact."""
+    return RowLayers(sizes, torch.Generator().manual_seed(1))
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="torch's own layers compute")
+def test_who_helps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rowlayers, "_PART", rowlayers.BLOCK)
+    layers = usual((8, 32, 16, 8, 1))
+    rows = some_rows(40, 128, 8, 0.6, 2)
+    assert len(rows.places) > 8 * rowlayers._PART
+    alone = found_by([layers], rows, has_inputs=True)
+    with helped_by(3):
+        for _ in range(5):
+            for one, other in zip(alone, found_by([layers], rows, has_inputs=True), strict=True):
+                assert torch.equal(one, other)
+
+
+def test_a_row_gives_the_same_wherever_it_stands() -> None:
+    layers = usual((5, 9, 3))
+    rows = some_rows(1, 700, 5, 1.0, 3)
+    together = layers.through(rows, FILL)[0]
+    for place in (0, 1, 255, 256, 699):
+        alone = layers.through(rows._replace(places=torch.tensor([place])), FILL)[0]
+        assert torch.equal(alone[place], together[place])
+
+
+def test_parts_are_shared_and_errors_come_out() -> None:
+    done = np.zeros(100, dtype=np.int64)
+
+    def work(parts) -> None:
+        for part in parts:
+            done[part] += 1
+
+    for n_helpers in (0, 1, 3):
+        with helped_by(n_helpers):
+            share(100, work)
+            share(0, work)
+    assert (done == 3).all()
+
+    def fail(parts) -> None:
+        for part in parts:
+            if part == 60:
+                raise ValueError("part 60")
+
+    with helped_by(2), pytest.raises(ValueError, match="part 60"):
+        share(100, fail)
