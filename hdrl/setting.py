@@ -340,7 +340,8 @@ class EnvironmentSpec(Protocol):
     def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
-        What it simulates, it simulates under the same physics as `Setting.simulate`.
+        What it simulates, it simulates under the same physics as `Setting.simulate`. It may have a method
+        ``play_actor(actor, *, seed)`` that plays an episode with a `hdrl.plainnet.PlainActor` in compiled code.
 
         Parameters
         ----------
@@ -355,6 +356,15 @@ class EnvironmentSpec(Protocol):
         ------
         HdrlError
             If that cannot be had.
+        """
+
+    def warm_up(self, message: Message) -> None:
+        """Compile what `player` plays actors with, once, before many processes begin.
+
+        Parameters
+        ----------
+        message
+            Message callback, called before anything takes long.
         """
 
 
@@ -410,6 +420,16 @@ class PlainEnvironment:
         """
         del env, load
         return 0
+
+    def warm_up(self, message: Message) -> None:
+        """Do nothing: no actor is played in compiled code.
+
+        Parameters
+        ----------
+        message
+            Not looked at.
+        """
+        del message
 
     def action_names(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return none: actions have no lasting meaning.

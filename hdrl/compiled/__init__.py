@@ -48,6 +48,7 @@ with an axis more in front: the functions know only one environment, and a loop 
 
 What commands without learning call is better a *bare* entry (`jit.bare_entry_in`), whose code is loaded without Numba
 (`bare`). Beside these there are heaps (`heap`), sets of bits (`bits`), random numbers (`twister`), small layers of
-networks (`dense`), threads that share the rows of a batch (`team`), and what every step of a batch begins and ends with (`counts`). All of it runs in three
-ways (`ways`): fast, by nothing but what Numba documents, and as plain Python; results are the same.
+networks (`dense`), threads that share the rows of a batch (`team`), and what every step of a batch begins and ends with
+(`counts`). All of it runs in three ways (`ways`): fast, by nothing but what Numba documents, and as plain Python;
+results are the same.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,7 @@ from hdrl.experiment.compare.summary import (
     summarise,
     verdict,
 )
-from hdrl.experiment.decider import Decider
+from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.provenance import inputs_of, versions
@@ -383,6 +384,9 @@ def _check_statistics() -> None:
 def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
     """Compile what the candidates need here, once, instead of in every worker."""
     plan.setting.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
+    for one in itertools.chain.from_iterable(plan.deciders.values()):
+        if isinstance(one, ModelDecider):
+            one.model.warm_up(tell.message)
 
 
 def _ignore(*_: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError
-from hdrl.setting import PlainEnvironment
+from hdrl.setting import Message, PlainEnvironment
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.options import Options
@@ -216,6 +216,18 @@ class JobPickSpec(PlainEnvironment):
 
         energy = None if options is None else options.energy
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
+
+    def warm_up(self, message: Message) -> None:
+        """Compile what plays models.
+
+        Parameters
+        ----------
+        message
+            Message callback, called before anything takes long.
+        """
+        from hdrl.settings.batch.picking.compilation import warm_up
+
+        warm_up(message)
 
 
 class JobIndexSpec(PlainEnvironment):
