@@ -195,7 +195,9 @@ def announce_compiling(folder: Path, text: str = SIMULATOR) -> None:
         _announcements.listener(text)
 
 
-def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None]) -> None:
+def compile_once(
+    folder: Path, name: str, text: str, run: Callable[[], object], message: Callable[[str], None] | None
+) -> None:
     """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
 
     Parameters
@@ -209,14 +211,14 @@ def compile_once(folder: Path, name: str, text: str, run: Callable[[], object], 
     run
         Calls the functions in question.
     message
-        Told the text.
+        Told the text; ``None``: whoever listens, see `announcing`.
     """
     stamp = folder / f"{name}{_STAMP}{NUMBA_VERSION}"
     if JIT_DISABLED or stamp.exists():
         return
     _announcements.expected.add(folder)
     if folder not in _announcements.surprising:
-        message(text)
+        (message or _announcements.listener)(text)
     run()
     stamp.touch()
 

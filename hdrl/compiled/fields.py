@@ -193,11 +193,11 @@ def copied(state: T) -> T:
     return type(state)(*(array.copy() for array in state))
 
 
-def _with_axis(state: T, add_axis: Callable[[NDArray[Any]], NDArray[Any]]) -> T:
-    """Return a state whose arrays, but for those that environments share, have been given an axis in front."""
+def _with_own(state: T, change: Callable[[NDArray[Any]], NDArray[Any]]) -> T:
+    """Return a state whose arrays, but for those that environments share, have been changed."""
     fields = fields_of(type(state))
     arrays = _by_name(state).items()
-    return type(state)(*(add_axis(array) if fields[name].role is Role.OWN else array for name, array in arrays))
+    return type(state)(*(change(array) if fields[name].role is Role.OWN else array for name, array in arrays))
 
 
 def repeated(state: T, n_rows: int) -> T:
@@ -210,7 +210,7 @@ def repeated(state: T, n_rows: int) -> T:
     n_rows
         How many there are to be.
     """
-    return _with_axis(state, lambda array: np.stack([array] * n_rows))
+    return _with_own(state, lambda array: np.stack([array] * n_rows))
 
 
 def alone(state: T) -> T:
@@ -221,7 +221,18 @@ def alone(state: T) -> T:
     state
         The arrays of the environment.
     """
-    return _with_axis(state, lambda array: array[None])
+    return _with_own(state, lambda array: array[None])
+
+
+def first_of(batch: T) -> T:
+    """Return the first environment of a batch; its arrays are views.
+
+    Parameters
+    ----------
+    batch
+        The arrays of the batch.
+    """
+    return _with_own(batch, lambda array: array[0])
 
 
 def for_another_thread(batch: T) -> T:

@@ -7,7 +7,7 @@ and more if they have left the cache meanwhile. `Lent` writes down once where th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -29,7 +29,7 @@ class Lent(Generic[T]):
     Parameters
     ----------
     arrays
-        The tuple; the arrays are contiguous.
+        The tuple; the arrays are contiguous. What it holds may be such tuples again.
 
     Attributes
     ----------
@@ -52,8 +52,17 @@ class Lent(Generic[T]):
 def _places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
     """Return where the arrays of a tuple lie, in the layout of Numba's own tuples."""
     # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
-    numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays]
+    numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in _flat(arrays)]
     return np.array([number for one in numbers for number in one], dtype=np.int64)
+
+
+def _flat(arrays: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a tuple, and of the tuples in it, as they follow each other."""
+    for one in arrays:
+        if isinstance(one, tuple):
+            yield from _flat(one)
+        else:
+            yield one
 
 
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:

@@ -28,6 +28,7 @@ from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.device import CPU
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
+from hdrl.plainnet import PlainActor
 
 if TYPE_CHECKING:
     from hdrl.learn.listener import Listener
@@ -153,6 +154,13 @@ class Agent(abc.ABC):
         explore
             Whether to choose as in training; else the best action.
         """
+
+    def plain_actor(self) -> PlainActor | None:
+        """Return what chooses the best action in plain numbers; ``None`` if only `act` can tell.
+
+        Environments that know such actors play them in compiled code.
+        """
+        return None
 
     @abc.abstractmethod
     def learn(self, batch: Any) -> dict[str, float]:

@@ -79,6 +79,8 @@ def evaluate(
 def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[], object] | None = None) -> None:
     """Play one episode of a single environment with the best actions, and leave the environment at its end.
 
+    An environment that has a method ``play_actor`` plays what it can in compiled code.
+
     Parameters
     ----------
     agent
@@ -90,10 +92,12 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
     before
         Called before each decision; ``None``: nothing is.
     """
+    hears = agent.listener is not None or type(agent).saw is not Agent.saw
+    if before is None and not hears and _is_played(agent, env, seed):
+        return
     observation, info = env.reset(seed=seed)
     observations, mask = batch_of_one(observation, info.get("action_mask"))
     has_ended = False
-    hears = agent.listener is not None or type(agent).saw is not Agent.saw
     with torch.no_grad(), agent.session(seed):
         while not has_ended:
             if before is not None:
@@ -106,6 +110,16 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
             if hears:
                 outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
                 tell(agent, outcome, observations, mask)
+
+
+def _is_played(agent: Agent, env: gym.Env[Any, Any], seed: int) -> bool:
+    """Let an environment play an agent in compiled code; return whether it could."""
+    play_actor = getattr(env, "play_actor", None)
+    actor = None if play_actor is None else agent.plain_actor()
+    if play_actor is None or actor is None or not actor.is_finite:
+        return False
+    play_actor(actor, seed=seed)
+    return True
 
 
 def batch_of_one(observation: Any, mask: Any) -> tuple[Tensor, Tensor | None]:

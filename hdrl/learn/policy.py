@@ -13,6 +13,7 @@ from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.masking import log_prob_of, sample
 from hdrl.learn.networks import ActorCritic, build_network
+from hdrl.plainnet import PlainActor
 from hdrl.rowspace import n_per_row_of
 
 CHUNK = 2048
@@ -64,6 +65,11 @@ class ActorCriticAgent(Agent):
                 return Acted(logits.argmax(-1), {})
             actions = sample(logits, self.generator)
             return Acted(actions, {"log_prob": log_prob_of(torch.log_softmax(logits, -1), actions)})
+
+    def plain_actor(self) -> PlainActor | None:
+        """Return the actor in plain numbers, unless a subclass chooses by something else."""
+        is_own = type(self).act is not ActorCriticAgent.act or type(self).session is not Agent.session
+        return None if is_own else self.network.plain_actor()
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is while training."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hdrl.trace.model import Load, Machine
@@ -185,7 +185,8 @@ class EnvironmentSpec(Protocol):
     def player(self, machine: Machine, load: Load, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
-        What it simulates, it simulates under the same physics as `Setting.simulate`.
+        What it simulates, it simulates under the same physics as `Setting.simulate`. It may have a method
+        ``play_actor(actor, *, seed)`` that plays an episode with a `hdrl.plainnet.PlainActor` in compiled code.
 
         Parameters
         ----------
@@ -200,6 +201,15 @@ class EnvironmentSpec(Protocol):
         ------
         HdrlError
             If that cannot be had.
+        """
+
+    def warm_up(self, message: Callable[[str], None]) -> None:
+        """Compile what `player` plays actors with, once, before many processes begin.
+
+        Parameters
+        ----------
+        message
+            Message callback, called before anything takes long.
         """
 
 
@@ -281,3 +291,7 @@ class PlainEnvironment:
         """Return ``None``: only the hash of a whole load tells what it is."""
         del machine, load
         return None
+
+    def warm_up(self, message: Any) -> None:
+        """Do nothing: no actor is played in compiled code."""
+        del message

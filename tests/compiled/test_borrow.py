@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.lend import Lent
 
 
 class Pair(NamedTuple):
@@ -62,3 +63,29 @@ def test_items_are_read_and_written_by_indices_of_any_whole_type():
     assert shift(pair, np.int32(1)) == (3.0, 3)
     assert shift(pair, 0) == (3.0, 3)
     assert pair.left.tolist() == [2.0, 3.0, 0.0]
+
+
+class Nest(NamedTuple):
+    pair: Pair
+    own: Any
+
+
+@numba.njit
+def move(nest):
+    """Borrow a tuple in a tuple: what is written is written to its arrays."""
+    lent = borrow(nest)
+    lent.pair.left[0] = lent.own[1]
+    return lent.pair.left[0] + lent.pair.right[2]
+
+
+def test_a_tuple_in_a_tuple_is_borrowed_with_it():
+    nest = Nest(Pair(np.zeros(2), np.arange(3.0)), np.array([5.0, 7.0]))
+    assert move(nest) == 9.0
+    assert nest.pair.left.tolist() == [7.0, 0.0]
+
+
+def test_the_places_of_a_tuple_in_a_tuple_follow_each_other():
+    pair = Pair(np.zeros(2), np.arange(3.0))
+    own = np.ones((2, 2))
+    alone = [Lent(pair).places.tolist(), Lent(Pair(own, own)).places.tolist()]
+    assert Lent(Nest(pair, own)).places.tolist() == alone[0] + alone[1][: len(alone[1]) // 2]

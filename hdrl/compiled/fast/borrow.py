@@ -2,7 +2,8 @@
 
 A named tuple of arrays is passed to a compiled function by value: two hundred machine words at every call that is not
 inlined, and as much to compile in every function. `borrow` puts the tuple on the stack of the entry function and gives
-a pointer to it, whose attributes read like those of the tuple. The pointer is good as long as that function runs.
+a pointer to it, whose attributes read like those of the tuple; an attribute that is such a tuple again is a pointer to
+that. The pointer is good as long as that function runs.
 
 Two things make the compiled code about half as long. The compiler is told that what such a pointer points to never
 changes, so that no loop reads it twice: who writes another tuple to the same place takes a `new_pointer` to it. And
@@ -20,6 +21,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel.models import ArrayModel, PointerModel
 from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
+from numba.core.types.containers import NamedTuple
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, register_model
 from numba.np.arrayobj import load_item, make_array, store_item
@@ -74,6 +76,8 @@ def _set_item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
 
 
 def _type_when_lent(attribute: Any) -> Any:
+    if isinstance(attribute, NamedTuple):
+        return BorrowedType(attribute)
     is_flat = isinstance(attribute, types.Array) and attribute.ndim == 1 and attribute.layout == "C"
     return LentArrayType(attribute) if is_flat else attribute
 
@@ -91,6 +95,8 @@ class _BorrowedAttributes(AttributeTemplate):  # type: ignore[misc]
 @lower_getattr_generic(BorrowedType)
 def _read_attribute(context: Any, builder: Any, borrowed: BorrowedType, pointer: Any, attribute: str) -> Any:
     index = borrowed.lent.fields.index(attribute)
+    if isinstance(borrowed.lent.types[index], NamedTuple):  # a tuple in the tuple is where that is
+        return cgutils.gep_inbounds(builder, pointer, 0, index)
     value = read_field(builder, pointer, index)
     # Where references are counted, that to an attribute is given back after its use: it has to be taken before.
     return impl_ret_borrowed(context, builder, _type_when_lent(borrowed.lent.types[index]), value)

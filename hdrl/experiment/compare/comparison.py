@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batc
 from hdrl.experiment.compare.pointstore import PointStore, check_identity, finished_identity
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
-from hdrl.experiment.decider import Decider
+from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.provenance import inputs_of, versions
@@ -407,6 +408,9 @@ def _check_statistics() -> None:
 def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
     """Compile what the candidates need here, once, instead of in every worker."""
     plan.setting.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
+    for one in itertools.chain.from_iterable(plan.deciders.values()):
+        if isinstance(one, ModelDecider):
+            one.model.warm_up(tell.message)
 
 
 def _ignore(*_: object) -> None:

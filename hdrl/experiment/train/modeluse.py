@@ -16,7 +16,7 @@ from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_che
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
-from hdrl.setting import EnvironmentSpec, Load, Machine, Setting, Trace, find_setting
+from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
@@ -97,6 +97,17 @@ class Model:
             If it is of an environment that is a simulator of its own.
         """
         self._spec.check_can_play(str(self.path))
+
+    def warm_up(self, message: Message) -> None:
+        """Compile what plays the model, if that is compiled code.
+
+        Parameters
+        ----------
+        message
+            Message callback, called before anything takes long.
+        """
+        if self._of_spaces(self._checkpoint.spaces(), 0).plain_actor() is not None:
+            self._spec.spec.warm_up(message)
 
     def play(
         self, machine: Machine, load: Load, *, seed: int = 0, options: Any = None, as_trained: bool = False

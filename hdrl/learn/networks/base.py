@@ -7,6 +7,8 @@ import abc
 import torch
 from torch import Tensor, nn
 
+from hdrl.plainnet import PlainActor
+
 
 class ActorCritic(nn.Module, abc.ABC):
     """One number for each action (the actor), and one for the whole observation (the critic).
@@ -57,6 +59,10 @@ class ActorCritic(nn.Module, abc.ABC):
             As in `logits`.
         """
         return self.logits(observations, mask), self.values(observations, mask)
+
+    def plain_actor(self) -> PlainActor | None:
+        """Return the actor in plain numbers, for compiled code that plays it; ``None`` where that knows no such one."""
+        return None
 
     @abc.abstractmethod
     def critic_parameters(self) -> list[nn.Parameter]:

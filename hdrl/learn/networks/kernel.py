@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
 from hdrl.learn.networks.rowlayers import RowLayers
 from hdrl.learn.networks.rows import Rows, rows_of, table_shape
+from hdrl.plainnet import PlainActor
 
 ROW_LAYERS = (32, 16, 8, 1)
 CRITIC_LAYERS = (64, 32, 8, 1)
@@ -93,6 +94,16 @@ class KernelActorCritic(ActorCritic):
         """Return both, collecting the rows once."""
         rows = self._rows(observations, mask)
         return self._logits(rows, mask), self._values(rows)
+
+    def plain_actor(self) -> PlainActor | None:
+        """Return the actor in plain numbers."""
+        if self.n_atoms != 1:
+            return None
+        layers = plain_layers([*self.actor_body, *self.actor_head])
+        extra = None if self.actor_extra is None else plain_layers([*self.actor_extra])
+        return (
+            None if layers is None else PlainActor(layers, by_rows=True, extra=extra, sees_all_rows=self.sees_all_rows)
+        )
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights of the critic."""

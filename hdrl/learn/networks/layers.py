@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 
 from hdrl.learn.config import Activation
 from hdrl.learn.threads import torch_threads
+from hdrl.plainnet import PlainLayers
 
 ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -92,3 +94,21 @@ def mlp(
         if is_open or not is_last:
             layers.append(ACTIVATIONS[activation]())
     return nn.Sequential(*layers)
+
+
+def plain_layers(modules: Sequence[nn.Module]) -> PlainLayers | None:
+    """Return layers as plain numbers; ``None`` if they are others than linear ones with ReLU in between.
+
+    Parameters
+    ----------
+    modules
+        The layers of `mlp`, and what follows each.
+    """
+    linears = modules[::2]
+    if not all(type(one) is _Linear for one in linears) or not all(type(one) is nn.ReLU for one in modules[1::2]):
+        return None
+    if len(modules) != 2 * len(linears) - 1:
+        return None
+    widths = [linears[0].in_features, *(one.out_features for one in linears)]
+    weights = torch.cat([part.detach().flatten() for one in linears for part in one.parameters()])
+    return PlainLayers(np.array(widths, dtype=np.int64), weights.cpu().numpy())

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from hdrl.learn.config import Activation
 from hdrl.learn.masking import mask_logits
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
+from hdrl.plainnet import PlainActor
 
 
 class MlpActorCritic(ActorCritic):
@@ -88,6 +89,11 @@ class MlpActorCritic(ActorCritic):
         """Return both, passing the trunk once."""
         shared = self.trunk(observations.flatten(1))
         return mask_logits(self.by_atoms(self.actor(shared)), mask), self.without_axis(self.critic(shared))
+
+    def plain_actor(self) -> PlainActor | None:
+        """Return the actor in plain numbers."""
+        layers = plain_layers([*self.trunk, *self.actor])
+        return None if layers is None or self.n_atoms != 1 else PlainActor(layers)
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights that serve the critic alone."""

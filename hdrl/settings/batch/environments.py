@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import OptionsError
-from hdrl.setting import LoadPart, PlainEnvironment
+from hdrl.setting import LoadPart, Message, PlainEnvironment
 from hdrl.windows import range_of_shares
 
 if TYPE_CHECKING:
@@ -210,6 +210,18 @@ class JobPickSpec(_BatchEnvironment):
 
         energy = None if options is None else options.energy
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
+
+    def warm_up(self, message: Message) -> None:
+        """Compile what plays models.
+
+        Parameters
+        ----------
+        message
+            Message callback, called before anything takes long.
+        """
+        from hdrl.settings.batch.picking.compilation import warm_up
+
+        warm_up(message)
 
 
 class JobIndexSpec(_BatchEnvironment):

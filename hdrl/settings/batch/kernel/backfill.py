@@ -25,12 +25,11 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.cluster import unlock
 from hdrl.settings.batch.kernel.history import note_end, note_start
 from hdrl.settings.batch.kernel.index import holds
 from hdrl.settings.batch.kernel.onoff import end_core_of, first_core_of, gather_coming, on_from_s
-from hdrl.settings.batch.kernel.plan import leave_plan, length_s
-from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
+from hdrl.settings.batch.kernel.plan import fastest_gflops, leave_plan, length_at, length_s, slowest_gflops
+from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores, put_back
 from hdrl.settings.batch.kernel.waiting import order_length_s
 
 CORRECTIONS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0)
@@ -40,12 +39,18 @@ CORRECTIONS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 7
 @jit
 def expected_run_s(state, job, first, n):
     """Return how long a job is expected to run on the cores ``pool[first:first + n]``, in seconds."""
-    slowest_gflops = np.inf
+    slowest = np.inf
     for i in range(first, first + n):
-        slowest_gflops = min(slowest_gflops, state.processors[state.processor_of[state.pool[i]]].peak_gflops)
+        slowest = min(slowest, state.processors[state.processor_of[state.pool[i]]].peak_gflops)
+    return _run_at(state, job, slowest)
+
+
+@jit
+def _run_at(state, job, gflops):
+    """Return how long a job is expected to run on cores of a speed, in seconds."""
     if state.scalars[0].predicts_ends == 1:
-        return state.predictions[job].length_s * state.scalars[0].reference_flops / (slowest_gflops * 1e9)
-    return length_s(state, job, slowest_gflops)
+        return length_at(state, state.predictions[job].length_s, gflops)
+    return length_s(state, job, gflops)
 
 
 @jit
@@ -259,6 +264,15 @@ def _may_overtake(state, job, first, n, head_job, shadow_s, room):
 
 
 @jit
+def _is_in_the_way(state, job, head_job, shadow_s, room):
+    """Tell whether a job delays the first one on whatever cores, without choosing any."""
+    if state.jobs[head_job].memory_mib > 0.0:
+        return False
+    is_late = state.scalars[0].message_s + _run_at(state, job, fastest_gflops(state)) > shadow_s
+    return is_late and room - state.jobs[job].n_requested < state.jobs[head_job].n_requested
+
+
+@jit
 def choose_overtaking(state, job, core_key, head_job, shadow_s, room):
     """Choose and lock cores for a job that may overtake the first one.
 
@@ -269,11 +283,26 @@ def choose_overtaking(state, job, core_key, head_job, shadow_s, room):
     """
     s = state.scalars[0]
     first = s.n_pool
-    if choose_cores(state, job, core_key) != CHOSEN:
+    if _is_in_the_way(state, job, head_job, shadow_s, room) or choose_cores(state, job, core_key) != CHOSEN:
         return False, room
     allowed, room = _may_overtake(state, job, first, s.n_pool - first, head_job, shadow_s, room)
     if not allowed:
-        for i in range(first, s.n_pool):
-            unlock(state, state.pool[i], job)
-        s.n_pool = first
+        put_back(state, job, first)
     return allowed, room
+
+
+@jit
+def could_overtake(state, job, core_key, head_job, shadow_s, room):
+    """Tell whether a job may overtake the first one; nothing changes by it."""
+    s, row = state.scalars[0], state.jobs[job]
+    first = s.n_pool
+    ends_in_time = s.message_s + _run_at(state, job, slowest_gflops(state)) <= shadow_s
+    if ends_in_time and row.memory_mib <= 0.0 and row.n_requested <= s.n_free_cores:
+        return True
+    allowed, _ = choose_overtaking(state, job, core_key, head_job, shadow_s, room)
+    if allowed:
+        if s.message_s + expected_run_s(state, job, first, s.n_pool - first) > shadow_s:
+            for i in range(first, s.n_pool):
+                _give_back(state, state.pool[i], job, state.jobs[head_job], 1)
+        put_back(state, job, first)
+    return allowed

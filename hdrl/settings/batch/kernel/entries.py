@@ -21,7 +21,8 @@ from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.state import State, small_state
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
-_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION, _SWITCH_NODE, _SWITCH_HOSTS = range(6, 14)
+_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION = range(6, 12)
+_SWITCH_NODE, _SWITCH_HOSTS, _TO_NEXT = range(12, 15)
 
 
 @jit
@@ -73,7 +74,9 @@ def _simulate(state, request, a, b, c, d):
     """Carry out what lets time go on; return what the simulation stopped for."""
     if request == _RUN_PAIR:
         return decide.run_pair(state, a, b, c, d)
-    if request == _TO_DECISION:
+    if request == _TO_NEXT:
+        decide.answer(state)
+    if request in (_TO_DECISION, _TO_NEXT):
         return decide.to_decision(state, state.scalars[0].n_engine_steps + a, a)
     return _advance(state, a)
 
@@ -97,7 +100,7 @@ def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: f
     """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
     state = _taken(places)
     first, second, real = 0, 0, 0.0
-    if request in (_RUN_PAIR, _TO_DECISION, _ADVANCE):
+    if request in (_RUN_PAIR, _TO_DECISION, _TO_NEXT, _ADVANCE):
         first = _simulate(state, request, a, b, c, d)
     elif request == _ANSWER:
         decide.answer(state)
@@ -138,6 +141,11 @@ def advance(lent: Lent[State], budget: int) -> int:
 def to_decision(lent: Lent[State], budget: int) -> int:
     """Simulate until a compiled policy is to decide: see `kernel.decide.to_decision`."""
     return int(_call(lent.places, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
+
+
+def to_next_decision(lent: Lent[State], budget: int) -> int:
+    """Let the answer take effect, and simulate until a compiled policy is to decide again: `answer`, `to_decision`."""
+    return int(_call(lent.places, _TO_NEXT, budget, 0, 0, 0, 0.0)[0])
 
 
 def answer(lent: Lent[State]) -> None:

@@ -247,7 +247,14 @@ def choose_cores(state, job, core_key):
     if missing == 0:
         sort_cores(state, first, s.n_pool - first)
         return CHOSEN
+    put_back(state, job, first)
+    return NO_MEMORY
+
+
+@jit
+def put_back(state, job, first):
+    """Give back the cores that were chosen for a job last: those of the pool from ``first`` on."""
+    s = state.scalars[0]
     for i in range(first, s.n_pool):
         unlock(state, state.pool[i], job)
     s.n_pool = first
-    return NO_MEMORY

@@ -283,8 +283,8 @@ def _write_column(state, code, column, n_shown, n_features):
 
 
 @jit
-def observe(state):
-    """Write the observation and the mask."""
+def show(state):
+    """Write the observation: what has changed in it."""
     s = state.scalars[0]
     settings = state.settings[0]
     n_features = settings.n_features
@@ -296,7 +296,6 @@ def observe(state):
             _write_column(state, state.columns[i], N_TEMPLATE + i, n_shown, n_features)
     if n_shown < s.n_shown:
         _write_padding(state, n_shown, s.n_shown, n_features)
-    _write_masks(state, n_shown)
     s.n_shown = n_shown
     s.changed_from = NOWHERE
     s.moved_from = NOWHERE
@@ -305,12 +304,25 @@ def observe(state):
 
 
 @jit
-def observe_anew(state):
-    """Write the whole observation and mask."""
+def observe(state):
+    """Write the observation and the mask."""
+    _write_masks(state, min(state.scalars[0].n_waiting, state.settings[0].max_jobs))
+    show(state)
+
+
+@jit
+def forget_shown(state):
+    """Forget what the observation shows, so that all of it is written the next time."""
     s = state.scalars[0]
     s.n_shown = state.settings[0].max_jobs
-    state.row_masks[:] = 1
-    s.n_open = 0
     s.changed_from = 0
     s.moved_from = NOWHERE
+
+
+@jit
+def observe_anew(state):
+    """Write the whole observation and mask."""
+    forget_shown(state)
+    state.row_masks[:] = 1
+    state.scalars[0].n_open = 0
     observe(state)

@@ -62,8 +62,16 @@ def submit_next(state):
     """Put the next job of the episode into the queue."""
     s = state.scalars[0]
     job = s.next_job
-    key = state.settings[0].order_key
     s.next_job += 1
+    enqueue(state, job)
+    note_submission(state, job)
+
+
+@jit
+def enqueue(state, job):
+    """Put a job into the queue."""
+    s = state.scalars[0]
+    key = state.settings[0].order_key
     row = state.jobs[job]
     state.waiting[s.n_waiting] = job
     state.waiting_submit_s[s.n_waiting] = row.submit_s
@@ -73,7 +81,6 @@ def submit_next(state):
     place = _rise(state, s.n_waiting)
     note_change(state, place)
     s.n_waiting += 1
-    note_submission(state, job)
 
 
 @jit

@@ -287,15 +287,36 @@ class EmbeddedSimulator:
 
     def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
         """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
+
+        def plan(lent: Lent[State]) -> None:
+            entries.schedule_pair(lent, job_key, core_key, codes.CONSERVATIVE)
+
+        self.run_by(plan, progress)
+
+    def run_by(self, decide: Callable[[Lent[State]], object], progress: Progress | None = None) -> None:
+        """Simulate from date 0 to the end with calls for each decision of compiled code that is apart from the kernel.
+
+        Parameters
+        ----------
+        decide
+            Called with the arrays when jobs have come or ended while jobs wait; it writes its starts into the answer.
+        progress
+            See `run_pair`.
+
+        Raises
+        ------
+        SimulationError
+            If jobs are waiting and nothing will ever happen again.
+        """
         self._begin_unwatched()
-        status, n_told = codes.PAUSED, 0
+        status, n_told = entries.to_decision(self._lent, STEPS_PER_CALL), 0
         while status != codes.ENDED:
-            status = entries.to_decision(self._lent, STEPS_PER_CALL)
             if status == codes.MESSAGE:
-                entries.schedule_pair(self._lent, job_key, core_key, codes.CONSERVATIVE)
-                entries.answer(self._lent)
+                decide(self._lent)
+                status = entries.to_next_decision(self._lent, STEPS_PER_CALL)
             else:
                 self._after(status)
+                status = entries.to_decision(self._lent, STEPS_PER_CALL)
             if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
                 n_told = self.n_done
                 progress(n_told, self.workload.n_jobs)

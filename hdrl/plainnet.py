@@ -1,0 +1,53 @@
+"""Networks in plain numbers: what an agent has learned, for compiled code that plays it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class PlainLayers:
+    """Fully connected layers with ReLU in between, none after the last.
+
+    Attributes
+    ----------
+    widths
+        Of the input and of each layer, int64.
+    weights
+        Of each layer its weight, output by output, then its bias, float32: what `hdrl.compiled.dense` computes with.
+    """
+
+    widths: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class PlainActor:
+    """What gives each action a number, of which the largest is the best action; the first of equal ones.
+
+    Attributes
+    ----------
+    layers
+        What each row of an observation passes alone, to a number for each of its actions; or all numbers of an
+        observation together, to one for every action.
+    by_rows
+        Whether rows pass alone.
+    extra
+        One layer, from the mean of the rows' last hidden units to a number for each action that belongs to no row.
+    sees_all_rows
+        Whether rows pass, too, whose actions are illegal.
+    """
+
+    layers: PlainLayers
+    by_rows: bool = False
+    extra: PlainLayers | None = None
+    sees_all_rows: bool = False
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all weights are numbers."""
+        parts = (self.layers, self.extra) if self.extra is not None else (self.layers,)
+        return all(bool(np.isfinite(part.weights).all()) for part in parts)
