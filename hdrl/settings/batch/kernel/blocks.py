@@ -120,8 +120,8 @@ def _keep_nodes(state, block):
 
 
 @jit
-def apply_event(state, slot):
-    """Let ``plan_cores`` and ``plan_memory_mib`` of the nodes change by an event."""
+def apply_event(state, slot, cores, memory_mib):
+    """Let what is free on the nodes, cores and their memory, change by an event."""
     change = state.slot_change[slot]
     if change == 0:
         return
@@ -130,8 +130,8 @@ def apply_event(state, slot):
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.planned_nodes[k]
         n_cores = sign * state.planned_cores[k]
-        state.plan_cores[node] += n_cores
-        state.plan_memory_mib[node] += n_cores * row.memory_mib
+        cores[node] += n_cores
+        memory_mib[node] += n_cores * row.memory_mib
 
 
 # ------------------------------------------------------------------ unfolding and folding
@@ -167,7 +167,7 @@ def _fill(state, free):
             state.slot_change[slot] = state.plan_change[place]
             free += state.slot_change[slot]
             if s.plans_nodes == 1:
-                apply_event(state, slot)
+                apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
             row.n += 1
             place += 1
         s.n_blocks += 1
@@ -227,7 +227,7 @@ def _make_room(state, block):
     for i in range(half):
         free += state.slot_change[slot_of(state, block, i)]
         if s.plans_nodes == 1:
-            apply_event(state, slot_of(state, block, i))
+            apply_event(state, slot_of(state, block, i), state.plan_cores, state.plan_memory_mib)
     right.free, right.n = free, left.n - half
     if s.plans_nodes == 1:
         _keep_nodes(state, block + 1)

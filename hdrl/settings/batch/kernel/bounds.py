@@ -1,20 +1,22 @@
 """What is known of holes that are not there, so that most jobs need not look for any.
 
-A decision asks every waiting job whether it can start earlier, and nearly all of them cannot. Two things are noted so
-that they are not found out again and again:
+A decision asks every waiting job whether it can start earlier, and nearly all of them cannot. What is known of a job is
+kept: when it was asked last, before which date it had no hole then. Reservations only ever take something, so that it
+still has none, unless something has been given back since that makes one.
 
-- Jobs that ask for about the same share a *cell*. It knows the least that any of them asks for, and a date before which
-  the plan has no hole even for that: then it has none for any of them, since more cores, a longer time and more memory
-  are never easier to find. Only what is given back can change it, and a hole must reach into that: dates from which one
-  would are looked at again.
-- A job could also start so little before its date that it uses part of its own reservation, which the cell knows
-  nothing of. When it was asked and had no hole, it keeps how often something had been given back until then. Time is
-  divided into *buckets*, and each keeps when something in it was given back last. As long as nothing was where a start
-  a little earlier would reach to, there is no such start.
+- Where its own reservation is no part of it, a new hole is a stretch of time that touches what was given back, in
+  which enough cores are free for long enough (`kernel.stretches`). Jobs that ask for about the same share a *cell*,
+  which keeps when there was such a stretch last for the least that any of them asks for. It also knows a date before
+  which the plan has no hole even for that: then it has none for any of them, since more cores, a longer time and more
+  memory are never easier to find. Dates from which a stretch could be one are looked at again.
+- A job could also start so little before its date that it uses part of its own reservation. Time is divided into
+  *buckets*, and each keeps when something in it was given back last. Where cores are counted, only what was given back
+  right before its date can let a job do so, and only if enough cores are free there now; where nodes are looked at,
+  anything that such a start would reach to.
 
-Neither changes any schedule. Reservations only ever take something, and a hole that begins between two events is also
-one at the first of them. Events close to each other, within the rounding of dates, are one date: where one is added to
-them or taken out, holes may come and go by that rounding alone. This counts as given back, too.
+None of it changes any schedule. A hole that begins between two events is also one at the first of them. Events close to
+each other, within the rounding of dates, are one date: where one is added to them or taken out, holes may come and go
+by that rounding alone. This counts as given back, too.
 """
 
 from __future__ import annotations
@@ -24,18 +26,28 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel.holes import find_hole, first_date_after_s, most_free_between
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, length_at, slowest_gflops
+from hdrl.settings.batch.kernel.holes import (
+    find_hole,
+    first_date_after_s,
+    first_free_s,
+    most_free_before,
+    most_free_between,
+)
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
+from hdrl.settings.batch.kernel.stretches import find_stretches
 
-N_CELLS = 512
+N_CELLS = 1024
 """Cells, at most; jobs for which none is left share the last one."""
 
-N_WIDTHS = 8
+N_USES = 8
 """Widths of jobs that buckets tell apart, each four times the one before."""
 
-_WIDTHS, _LENGTHS, _MEMORIES = 16, 64, 4
+N_WIDTHS = 64
+"""Widths of jobs that cells tell apart, four to each doubling."""
 
-N_KINDS = _WIDTHS * _LENGTHS * _MEMORIES
+_LENGTHS, _MEMORIES = 64, 4
+
+N_KINDS = N_WIDTHS * _LENGTHS * _MEMORIES
 """Kinds of jobs that have a cell of their own as long as there are enough."""
 
 _BUCKETS_PER_JOB = 64
@@ -51,8 +63,8 @@ def _step(value, per_doubling, first, n):
 
 
 @jit
-def _width(n_cores):
-    return min(np.int64(math.log2(np.float64(max(n_cores, 1)))) >> 1, np.int64(N_WIDTHS - 1))
+def _use(n_cores):
+    return min(np.int64(math.log2(np.float64(max(n_cores, 1)))) >> 1, np.int64(N_USES - 1))
 
 
 @jit
@@ -71,33 +83,62 @@ def _least_share_mib(state):
 def begin_bounds(state):
     """Find the cell of each job, of which nothing is known, and how long a bucket is to be."""
     s = state.scalars[0]
+    share_mib = _least_share_mib(state)
     for kind in range(len(state.cell_of_kind)):
-        state.cell_of_kind[kind] = -1
-    s.n_cells = 0
+        state.cell_of_kind[kind] = 0
+    for job in range(len(state.jobs)):
+        state.cell_of_kind[_kind(state.jobs[job], share_mib)] = 1
+    s.n_cells = s.n_widths = 0
+    for kind in range(len(state.cell_of_kind)):
+        if state.cell_of_kind[kind] == 0:
+            continue
+        if s.n_cells < len(state.cells):
+            _begin_cell(state.cells[s.n_cells])
+            s.n_cells += 1
+        state.cell_of_kind[kind] = s.n_cells - 1
+        width = kind // (_LENGTHS * _MEMORIES)
+        if s.n_widths == 0 or state.widths[s.n_widths - 1].step != width:
+            state.widths[s.n_widths].step, state.widths[s.n_widths].first_cell = width, s.n_cells - 1
+            state.widths[s.n_widths].n_requested = 1 << 62
+            s.n_widths += 1
+        state.widths[s.n_widths - 1].end_cell = s.n_cells
+    _describe_cells(state, share_mib)
+    s.bucket_s = s.longest_s / _BUCKETS_PER_JOB
+    # A group of events that are close to each other is no longer than that.
+    s.margin_s = (2 * len(state.jobs) + 4) * ROUNDING_S
+
+
+@jit
+def _kind(row, share_mib):
+    """Return of which kind a job is."""
+    kind = _step(np.float64(row.n_requested), 4.0, 0.0, N_WIDTHS) * _LENGTHS
+    kind = (kind + _step(row.requested_time_s, 4.0, 4.0, _LENGTHS)) * _MEMORIES
+    return kind + _step(row.memory_mib / share_mib, 1.0, 0.0, _MEMORIES)
+
+
+@jit
+def _describe_cells(state, share_mib):
+    """Note what the jobs of each cell ask for at least, and how long the longest of all takes."""
+    s = state.scalars[0]
     slowest = slowest_gflops(state)
-    share_mib, longest_s = _least_share_mib(state), 1.0
+    fastest = fastest_gflops(state) if s.plans_nodes == 1 else slowest
+    s.longest_s = 1.0
     for job in range(len(state.jobs)):
         row = state.jobs[job]
-        kind = _step(np.float64(row.n_requested), 1.0, 0.0, _WIDTHS) * _LENGTHS
-        kind = (kind + _step(row.requested_time_s, 4.0, 4.0, _LENGTHS)) * _MEMORIES
-        kind += _step(row.memory_mib / share_mib, 1.0, 0.0, _MEMORIES)
-        if state.cell_of_kind[kind] < 0:
-            state.cell_of_kind[kind] = min(s.n_cells, len(state.cells) - 1)
-            if s.n_cells < len(state.cells):
-                _begin_cell(state.cells[s.n_cells])
-                s.n_cells += 1
-        row.cell = state.cell_of_kind[kind]
+        row.cell, row.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
         cell = state.cells[row.cell]
         cell.n_requested = min(cell.n_requested, row.n_requested)
         cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
         cell.memory_mib = min(cell.memory_mib, row.memory_mib)
+        cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
         cell.longest_s = length_at(state, cell.requested_time_s, slowest)
         length_s = length_at(state, row.requested_time_s, slowest)
         if length_s < np.inf:
-            longest_s = max(longest_s, length_s)
-    s.bucket_s = longest_s / _BUCKETS_PER_JOB
-    # A group of events that are close to each other is no longer than that.
-    s.margin_s = (2 * len(state.jobs) + 4) * ROUNDING_S
+            s.longest_s = max(s.longest_s, length_s)
+    for w in range(s.n_widths):
+        width = state.widths[w]
+        for i in range(width.first_cell, width.end_cell):
+            width.n_requested = min(width.n_requested, np.int64(state.cells[i].n_requested))
 
 
 @jit
@@ -105,7 +146,7 @@ def _begin_cell(cell):
     cell.n_requested, cell.requested_time_s, cell.memory_mib = np.int32(2147483647), np.inf, np.inf
     cell.no_hole_before_s = -np.inf
     cell.again_from_s, cell.again_until_s = np.inf, -np.inf
-    cell.found_at, cell.decision = -1, -1
+    cell.found_at, cell.decision, cell.given_at = -1, -1, 0
 
 
 @jit
@@ -123,12 +164,8 @@ def no_hole_before(state, row, core_key, limit_s):
     """Return a date before which the plan, with all reservations, has no hole for a job: at most a limit."""
     s = state.scalars[0]
     cell = state.cells[row.cell]
-    if s.is_close == 1 and cell.decision != s.n_decisions:
-        # Half of a group of events has come: now is like no other date.
-        cell.decision = s.n_decisions
-        if _find(state, cell, core_key, -np.inf, math.nextafter(s.message_s, np.inf)) != NOT_FOUND:
-            cell.again_from_s = min(cell.again_from_s, s.message_s)
-            cell.again_until_s = max(cell.again_until_s, math.nextafter(s.message_s, np.inf))
+    if _is_unchanged(state, row, core_key) and row.no_hole_before_s >= limit_s:
+        return limit_s
     until_s = min(cell.again_until_s, cell.no_hole_before_s, limit_s)
     if cell.again_from_s < until_s and cell.found_at != s.n_reserved:
         date_s = _find(state, cell, core_key, cell.again_from_s, until_s)
@@ -159,27 +196,31 @@ def _find(state, cell, core_key, from_s, limit_s):
 def give_back(state, start_s, end_s):
     """Note that something has been given back between two dates."""
     s = state.scalars[0]
-    start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
-    most = most_free_between(state, start_s, end_s)
-    for i in range(s.n_cells):
-        cell = state.cells[i]
-        from_s = start_s - cell.longest_s if cell.longest_s < np.inf else -np.inf
-        if cell.n_requested <= most and from_s < cell.no_hole_before_s:
-            cell.again_from_s = min(cell.again_from_s, from_s)
-            cell.again_until_s = max(cell.again_until_s, end_s)
-            cell.found_at = -1
     s.n_given_back += 1
+    start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
+    for w in range(find_stretches(state, start_s, end_s)):
+        width = state.widths[w]
+        from_s, stretch_s = width.from_s - s.margin_s, width.stretch_s + 2.0 * s.margin_s
+        for i in range(width.first_cell, width.end_cell):
+            cell = state.cells[i]
+            if cell.shortest_s <= stretch_s:
+                cell.given_at = s.n_given_back
+                first_s = max(from_s, start_s - cell.longest_s) if cell.longest_s < np.inf else from_s
+                if first_s < cell.no_hole_before_s:
+                    cell.again_from_s = min(cell.again_from_s, first_s)
+                    cell.again_until_s = max(cell.again_until_s, end_s)
+                    cell.found_at = -1
     first, n = _buckets(state, start_s, end_s)
-    n_buckets = len(state.buckets) // N_WIDTHS
-    for width in range(_width(most) + 1):
+    n_buckets = len(state.buckets) // N_USES
+    for use in range(_use(most_free_between(state, start_s, end_s)) + 1):
         for i in range(n):
-            state.buckets[width * n_buckets + ((first + i) & (n_buckets - 1))] = s.n_given_back
+            state.buckets[use * n_buckets + ((first + i) & (n_buckets - 1))] = s.n_given_back
 
 
 @jit
 def _buckets(state, start_s, end_s):
     """Return the bucket of a date, and how many there are up to another date: at most all."""
-    bucket_s, n_buckets = state.scalars[0].bucket_s, len(state.buckets) // N_WIDTHS
+    bucket_s, n_buckets = state.scalars[0].bucket_s, len(state.buckets) // N_USES
     if not end_s - start_s < bucket_s * (n_buckets - 2):
         return np.int64(0), np.int64(n_buckets)
     first = np.int64(math.floor(start_s / bucket_s))
@@ -193,22 +234,93 @@ def near_s(state, row):
 
 
 @jit
-def is_as_before(state, row):
-    """Tell whether nothing that would let a job start a little before its date was given back since it was asked."""
+def where_to_look(state, row, core_key, limit_s):
+    """Return where a job whose date has not come is to look for a hole that begins before a limit.
+
+    Returns
+    -------
+    tuple
+        The dates between which there may be one (no earlier than the second: nowhere), and whether there is none before
+        the limit if there is none between them, as far as it is not known already.
+    """
+    s = state.scalars[0]
+    reaches = _may_reach_own(state, row, core_key)
+    if not reaches and row.no_hole_before_s >= limit_s and _is_unchanged(state, row, core_key):
+        return limit_s, limit_s, False
+    near_to_s = near_s(state, row)
+    is_all = not reaches or limit_s == row.reserved_s
+    if not reaches or limit_s <= near_to_s:
+        # By nodes, what is near may be a hole only because its own reservation is passed over.
+        until_s = limit_s if s.plans_nodes == 0 else min(limit_s, near_to_s)
+        return no_hole_before(state, row, core_key, until_s), until_s, is_all
+    from_s = no_hole_before(state, row, core_key, near_to_s)
+    if from_s >= near_to_s and s.plans_nodes == 1 and not _reaches_own(state, row):
+        fastest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
+        from_s = first_free_s(state, row.n_requested, fastest_s, near_to_s, limit_s)
+    return from_s, limit_s, is_all
+
+
+@jit
+def _is_unchanged(state, row, core_key):
+    """Tell whether nothing that makes a hole for jobs like this one was given back since it was asked.
+
+    Holes that its own reservation would be part of do not count.
+    """
+    cell = state.cells[row.cell]
+    if state.scalars[0].is_close == 1:
+        _look_at_now(state, cell, core_key)
+    return cell.given_at <= row.asked_at
+
+
+@jit
+def _look_at_now(state, cell, core_key):
+    """Look once in a decision whether the jobs of a cell may have a hole now, where half of a group of events has come.
+
+    Now is like no other date then.
+    """
+    s = state.scalars[0]
+    if cell.decision == s.n_decisions:
+        return
+    cell.decision = s.n_decisions
+    soon_s = math.nextafter(s.message_s, np.inf)
+    if _find(state, cell, core_key, -np.inf, soon_s) != NOT_FOUND:
+        cell.again_from_s = min(cell.again_from_s, s.message_s)
+        cell.again_until_s = max(cell.again_until_s, soon_s)
+        s.n_given_back += 1
+        cell.given_at = s.n_given_back
+
+
+@jit
+def _may_reach_own(state, row, core_key):
+    """Tell whether a job may be able to start before its date so that it uses part of its own reservation.
+
+    It was not when it was asked: something must have been given back since then that such a start would reach to.
+    """
+    s = state.scalars[0]
+    date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
+    if s.plans_nodes == 0:
+        # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
+        return not _is_untouched(state, date_s - margin_s, date_s, use, row.asked_at) and _reaches_own(state, row)
     length_s = length_at(state, row.requested_time_s, slowest_gflops(state))
-    margin_s = state.scalars[0].margin_s
-    date_s = row.reserved_s
-    # Where its own reservation is, the job finds free more than others do: there everything counts.
-    return _is_untouched(state, date_s - length_s - margin_s, date_s, _width(row.n_requested), row.asked_at) and (
+    if _is_untouched(state, date_s - length_s - margin_s, date_s, use, row.asked_at) and (
         _is_untouched(state, date_s - margin_s, date_s + length_s + margin_s, 0, row.asked_at)
-    )
+    ):
+        return False
+    return not _is_unchanged(state, row, core_key) or _reaches_own(state, row)
+
+
+@jit
+def _reaches_own(state, row):
+    """Tell whether as many cores as a job needs are free right before its date."""
+    date_s = row.reserved_s
+    return most_free_before(state, date_s - state.scalars[0].margin_s, date_s) >= row.n_requested
 
 
 @jit
 def _is_untouched(state, start_s, end_s, width, since):
     """Tell whether nothing was given back between two dates, as far as jobs of a width can use it."""
     first, n = _buckets(state, start_s, end_s)
-    n_buckets = len(state.buckets) // N_WIDTHS
+    n_buckets = len(state.buckets) // N_USES
     last = np.int64(0)
     for i in range(n):
         last = max(last, state.buckets[width * n_buckets + ((first + i) & (n_buckets - 1))])
@@ -216,6 +328,8 @@ def _is_untouched(state, start_s, end_s, width, since):
 
 
 @jit
-def note_asked(state, row):
-    """Note that there is no hole for a job before its date."""
+def note_asked(state, row, core_key, until_s):
+    """Note that there is no hole for a job before a date, at most its own."""
+    if row.no_hole_before_s < until_s or not _is_unchanged(state, row, core_key):
+        row.no_hole_before_s = until_s
     row.asked_at = state.scalars[0].n_given_back

@@ -31,10 +31,10 @@ from hdrl.settings.batch.kernel.bounds import (
     begin_asking,
     begin_bounds,
     give_back,
-    is_as_before,
     near_s,
     no_hole_before,
     note_asked,
+    where_to_look,
 )
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
@@ -194,7 +194,7 @@ def _mend(state, core_key):
         if s.plans_nodes == 1:
             plan_chosen_nodes(state, job)
         _reserve(state, job, date_s, end_s)
-        note_asked(state, row)
+        note_asked(state, row, core_key, date_s)
     s.freed_s = np.inf
 
 
@@ -240,8 +240,8 @@ def _go_through(state, n, core_key, freed_s):
             give_back(state, old_s, old_end_s)
             if _has_freed(state, row, old_s, old_end_s):
                 s.freed_s = max(s.freed_s, old_end_s)
-        if row.reserved_s != _NO_RESERVATION and (row.reserved_s != old_s or limit_s == old_s):
-            note_asked(state, row)
+        if row.reserved_s != _NO_RESERVATION and row.reserved_s != old_s:
+            note_asked(state, row, core_key, row.reserved_s)
     return reason
 
 
@@ -260,8 +260,8 @@ def _start_or_move(state, job, core_key, limit_s):
     s = state.scalars[0]
     row = state.jobs[job]
     has_old = row.reserved_s != _NO_RESERVATION
-    if has_old and near_s(state, row) > s.message_s:
-        return _start_or_move_far(state, job, core_key, limit_s)
+    if has_old and row.reserved_s > s.message_s + s.margin_s:
+        return _start_or_move_waiting(state, job, core_key, limit_s)
     if has_old:
         hide(state, job)
     outcome = _start_on_chosen_cores(state, job, core_key)
@@ -272,23 +272,26 @@ def _start_or_move(state, job, core_key, limit_s):
 
 
 @jit
-def _start_or_move_far(state, job, core_key, limit_s):
-    """Do the same with a job whose reservation is so far away that a start now would not reach into it."""
+def _start_or_move_waiting(state, job, core_key, limit_s):
+    """Do the same with a job whose date has not come: most of them can neither start nor move, which is soon known."""
+    s = state.scalars[0]
     row = state.jobs[job]
+    old_s, reach_s = row.reserved_s, near_s(state, row)
     outcome = NO_CORES
-    if _may_start(state, job):
+    # A start now does not reach into a reservation that is far away, which may be there when that is looked at.
+    if row.n_requested <= s.n_free_cores and (reach_s <= s.message_s or _may_start(state, job)):
         hide(state, job)
         outcome = _start_on_chosen_cores(state, job, core_key)
         if outcome == CHOSEN:
             return CHOSEN
         show(state, job)
-    reach_s = near_s(state, row)
-    from_s = no_hole_before(state, row, core_key, min(limit_s, reach_s))
-    until_s = reach_s if limit_s > reach_s and is_as_before(state, row) else limit_s
-    if from_s >= until_s:
-        return outcome
-    hide(state, job)
-    return _move(state, job, core_key, from_s, until_s, outcome)
+    from_s, until_s, is_all = where_to_look(state, row, core_key, limit_s)
+    if from_s < until_s:
+        hide(state, job)
+        outcome = _move(state, job, core_key, from_s, until_s, outcome)
+    if is_all and row.reserved_s == old_s:
+        note_asked(state, row, core_key, limit_s)
+    return outcome
 
 
 @jit

@@ -109,12 +109,15 @@ SCALAR_DTYPE = record_dtype(
         ("vacated_s", np.float64),
         ("plans_nodes", np.int8),
         # the same during a decision: blocks of events and places in each; reservations made and times that something
-        # was given back so far; cells, length of a bucket, longest group of close events, whether one begins now
+        # was given back so far; cells, widths of jobs, what the longest job takes, length of a bucket, longest group of
+        # close events, whether one begins now
         ("n_blocks", np.int64),
         ("block_size", np.int64),
         ("n_reserved", np.int64),
         ("n_given_back", np.int64),
         ("n_cells", np.int64),
+        ("n_widths", np.int64),
+        ("longest_s", np.float64),
         ("bucket_s", np.float64),
         ("margin_s", np.float64),
         ("is_close", np.int8),
@@ -179,8 +182,9 @@ JOB_STATE_DTYPE = record_dtype(
         ("reserved_end_s", np.float64),
         ("first_planned", np.int64),
         ("n_planned", np.int32),
-        # its cell, and how often something had been given back when it was last known to have no earlier hole
+        # its cell; before which date it had no hole when asked last; how often something had been given back then
         ("cell", np.int32),
+        ("no_hole_before_s", np.float64),
         ("asked_at", np.int64),
         # the decision system's picture of its progress
         ("done_flop", np.float64),
@@ -276,17 +280,37 @@ CELL_DTYPE = record_dtype(
         ("n_requested", np.int32),
         ("requested_time_s", np.float64),
         ("memory_mib", np.float64),
+        ("shortest_s", np.float64),
         ("longest_s", np.float64),
         # what is known of holes for it: none before a date but from some dates on, which are to be looked at again;
-        # where one was found, how many reservations had been made then; in which decision a hole now was looked for
+        # where one was found, how many reservations had been made then; in which decision a hole now was looked for;
+        # how often something had been given back when something last was that could make a hole
         ("no_hole_before_s", np.float64),
         ("again_from_s", np.float64),
         ("again_until_s", np.float64),
         ("found_at", np.int64),
         ("decision", np.int64),
+        ("given_at", np.int64),
     ]
 )
-"""A cell: the least that its jobs ask for, and how long that takes on the slowest cores."""
+"""A cell: the least that its jobs ask for, and how long that takes on the fastest cores and on the slowest."""
+
+WIDTH_DTYPE = record_dtype(
+    [
+        ("step", np.int64),
+        ("n_requested", np.int64),
+        ("first_cell", np.int64),
+        ("end_cell", np.int64),
+        ("since_s", np.float64),
+        ("from_s", np.float64),
+        ("stretch_s", np.float64),
+    ]
+)
+"""Cells of jobs of about as many cores: the fewest, where these cells are, and what `kernel.stretches` finds.
+
+``step`` numbers widths on a logarithmic scale; ``since_s`` is since when so many cores are free at the place that is
+looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is.
+"""
 
 LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])

@@ -133,6 +133,18 @@ def most_free_between(state, start_s, end_s):
 
 
 @jit
+def most_free_before(state, start_s, end_s):
+    """Return the most cores that are free between two dates, without the second."""
+    block, i, free = place_before(state, start_s)
+    most = free
+    while block < state.scalars[0].n_blocks and state.slot_s[slot_of(state, block, i)] < end_s:
+        free += state.slot_change[slot_of(state, block, i)]
+        most = max(most, free)
+        block, i = following(state, block, i)
+    return most
+
+
+@jit
 def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s):
     """Return the earliest start of a job that delays nobody in the plan, and its expected end.
 
@@ -181,6 +193,22 @@ def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s)
 
 
 @jit
+def first_free_s(state, n, duration_s, from_s, limit_s):
+    """Return the first date between two others from which on ``n`` cores are free for a time, or the second one."""
+    s = state.scalars[0]
+    date_s = s.message_s
+    if from_s <= date_s:
+        block, i, free = place_after(state, date_s)
+    else:
+        block, i, free = place_before(state, from_s)
+        date_s, block, i, free = _next_date(state, block, i, free, n)
+        if date_s == NOT_FOUND:
+            return limit_s
+    date_s, _, _, _ = _next_hole(state, block, i, free, date_s, n, duration_s, limit_s)
+    return limit_s if date_s == NOT_FOUND else date_s
+
+
+@jit
 def _look_at_nodes_at(state, block, i, known, n_known):
     """Let the nodes be as at a place, where they are as behind ``n_known`` events of the block ``known``."""
     if block == state.scalars[0].n_blocks:
@@ -190,7 +218,7 @@ def _look_at_nodes_at(state, block, i, known, n_known):
         look_at_block(state, block)
         n_known = 0
     for k in range(n_known, i):
-        apply_event(state, slot_of(state, block, k))
+        apply_event(state, slot_of(state, block, k), state.plan_cores, state.plan_memory_mib)
     return block, i
 
 
@@ -212,7 +240,7 @@ def is_hole(state, job, date_s, end_s):
     while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] < end_s - ROUNDING_S:
         slot = slot_of(state, block, i)
         free += state.slot_change[slot]
-        apply_event(state, slot)
+        apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
         block, i = following(state, block, i)
         if is_settled(state, block, i, state.slot_s[slot]) and (
             free < row.n_requested or not nodes_have_place(state, row)

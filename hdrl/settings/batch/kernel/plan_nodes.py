@@ -22,21 +22,6 @@ from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, job_of, lengt
 
 
 @jit
-def _apply_later(state, slot):
-    """Let ``later_cores`` and ``later_memory_mib`` of the nodes change by an event."""
-    change = state.slot_change[slot]
-    if change == 0:
-        return
-    sign = 1 if change > 0 else -1
-    row = state.jobs[job_of(state.slot_event[slot])]
-    for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node = state.planned_nodes[k]
-        n_cores = sign * state.planned_cores[k]
-        state.later_cores[node] += n_cores
-        state.later_memory_mib[node] += n_cores * row.memory_mib
-
-
-@jit
 def _keep_least(state, slot, memory_mib):
     """Keep the least that was free on the nodes that an event has changed; return how much room that leaves less."""
     row = state.jobs[job_of(state.slot_event[slot])]
@@ -143,7 +128,7 @@ def choose_nodes(state, n, requested_time_s, memory_mib, core_key, date_s, block
             at_s = state.slot_s[slot]
             if not at_s < date_s + duration_s - ROUNDING_S:
                 break
-            _apply_later(state, slot)
+            apply_event(state, slot, state.later_cores, state.later_memory_mib)
             block, i = following(state, block, i)
             if state.slot_change[slot] != 0 and is_settled(state, block, i, at_s):
                 while first != block or k != i:
@@ -164,7 +149,7 @@ def nodes_stay_free(state, until_s):
     look_at_nodes(state)
     block, i, _ = place_before(state, -np.inf)
     while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] <= s.message_s:
-        apply_event(state, slot_of(state, block, i))
+        apply_event(state, slot_of(state, block, i), state.plan_cores, state.plan_memory_mib)
         block, i = following(state, block, i)
     for node in range(len(state.nodes)):
         if not _is_possible(state, node):
@@ -174,7 +159,7 @@ def nodes_stay_free(state, until_s):
         slot = slot_of(state, block, i)
         if not state.slot_s[slot] < until_s - ROUNDING_S:
             break
-        apply_event(state, slot)
+        apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
         block, i = following(state, block, i)
         if state.slot_change[slot] != 0 and is_settled(state, block, i, state.slot_s[slot]):
             while first != block or k != i:
@@ -212,7 +197,7 @@ def look_at_nodes_of(state, row, block, i):
         state.plan_cores[node] = state.block_cores[first + node]
         state.plan_memory_mib[node] = state.block_memory_mib[first + node]
     for event in range(i):
-        apply_event(state, slot_of(state, block, event))
+        apply_event(state, slot_of(state, block, event), state.plan_cores, state.plan_memory_mib)
 
 
 @jit

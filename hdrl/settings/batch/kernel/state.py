@@ -19,7 +19,7 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
-from hdrl.settings.batch.kernel.bounds import N_CELLS, N_KINDS, N_WIDTHS
+from hdrl.settings.batch.kernel.bounds import N_CELLS, N_KINDS, N_USES, N_WIDTHS
 from hdrl.settings.batch.kernel.dtypes import (
     BLOCK_DTYPE,
     CELL_DTYPE,
@@ -46,6 +46,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     SPAN_DTYPE,
     STEP_DTYPE,
     SUBMITTER_DTYPE,
+    WIDTH_DTYPE,
 )
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
@@ -168,9 +169,10 @@ class State(NamedTuple):
     block_cores: Annotated[Ints, scratch(np.int32, "n_block_nodes")]
     block_memory_mib: Annotated[Floats, scratch(np.float64, "n_block_nodes")]
     cell_of_kind: Annotated[Ints, scratch(np.int32, "n_kinds")]
-    # What is known of holes for jobs that ask for about the same, and when something that is planned for a stretch of
-    # time was given back last, for each width of jobs that can use it
+    # What is known of holes for jobs that ask for about the same, those of about as many cores side by side; and when
+    # something that is planned for a stretch of time was given back last, for each width of jobs that can use it
     cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
+    widths: Annotated[Rows, own(WIDTH_DTYPE, "n_widths")]
     buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
     planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
@@ -292,7 +294,8 @@ def _sizes_of_plan(n_jobs: int, n_planned_nodes: int) -> dict[str, int]:
         "n_block_nodes": n_blocks * n_planned_nodes,
         "n_kinds": N_KINDS,
         "n_cells": min(n_jobs, N_CELLS),
-        "n_buckets": N_WIDTHS * min(1024, 16 << (n_jobs // 16).bit_length()),
+        "n_widths": N_WIDTHS,
+        "n_buckets": N_USES * min(1024, 16 << (n_jobs // 16).bit_length()),
     }
 
 

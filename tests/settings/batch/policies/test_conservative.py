@@ -1,5 +1,7 @@
 """Conservative backfilling: by hand, against plain Python, and its promise: nobody is ever delayed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -133,6 +135,21 @@ def test_long_queues_are_planned_as_short_ones(kind):
         world = random_world(seed, **WORLDS[kind] | more)
         compiled = simulate(world.platform, world.workload, "sjf+conservative", energy=False)
         plain = simulate(world.platform, world.workload, Conservative(requested), energy=False)
+        np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
+
+
+@pytest.mark.parametrize("kind", ["even", "uneven with memory"])
+def test_jobs_that_come_at_once_are_planned_as_others(kind):
+    """All wait from the start, some for ends that are told microseconds apart: plain Python looks for every hole."""
+    for seed in (3, 6):
+        world = random_world(seed, **WORLDS[kind] | {"max_jobs": 40, "nodes": 3, "factors": (0.8, 1.0, 4.0)})
+        jobs = world.workload.jobs.copy()
+        jobs["submit_s"] = 0.0
+        jobs["requested_time_s"] = np.ceil(jobs["requested_time_s"]) + 4e-6 * np.arange(len(jobs))
+        jobs.flags.writeable = False
+        workload = replace(world.workload, jobs=jobs)
+        compiled = simulate(world.platform, workload, "sjf+conservative", energy=False)
+        plain = simulate(world.platform, workload, Conservative(requested), energy=False)
         np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
 
 
