@@ -76,7 +76,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of what has been compiled."""
     made: list[str] = []
     before = bare.announce_compiling
-    monkeypatch.setattr(bare, "announce_compiling", lambda folder, *text: (made.append(folder.name), before(folder, *text)))
+    monkeypatch.setattr(
+        bare, "announce_compiling", lambda folder, *text: (made.append(folder.name), before(folder, *text))
+    )
     return made
 
 
