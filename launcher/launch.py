@@ -229,8 +229,8 @@ def _nothing(*told: object) -> None:
 
 def _training_numbers(values: Mapping[str, float]) -> str:
     """Return the numbers of a training that matter most, those of the objective included."""
-    shown = [f"{name} {_number(values[key])}" for key, name in TRAINING_SHOWN.items() if key in values]
-    return "  ".join(shown)
+    shown = [(name, values[key]) for key, name in TRAINING_SHOWN.items() if key in values]
+    return "  ".join(f"{name} {_number(round(value) if 1000 <= abs(value) < 1e12 else value)}" for name, value in shown)
 
 
 def _show(result: RunResult, setting: Setting) -> None:

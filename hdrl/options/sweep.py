@@ -148,7 +148,7 @@ class Sweep(PlacedBlock):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         if not self.workloads and not self.loads:
-            raise ValueError("there is nothing to simulate: give workloads, or loads")
+            raise ValueError("there is nothing to simulate: give workloads (-w FILE), or loads (--loads 0.7,0.85)")
         if self.loads and (self.windows is None or self.windows.starts is not None or self.windows.length == "all"):
             raise ValueError("loads need windows with a length (and a count): that is how long each sequence is")
         names = [f"{load:g}" for load in self.loads]
