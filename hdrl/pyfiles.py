@@ -1,4 +1,4 @@
-"""Python files of users: an agent or a policy of one's own, given by its path.
+"""Python files of users: an agent or a policy, given by its path.
 
 A file is compiled and run under a module name of its own; neither ``sys.path`` nor the folder of the file is touched.
 """

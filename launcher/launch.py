@@ -268,7 +268,7 @@ def _show(result: RunResult, setting: Setting) -> None:
 
 
 def _number(value: float) -> str:
-    """Return a number for people: thousands in groups, exponents only where nobody could count the digits."""
+    """Return a number for people: thousands in groups, exponents only where digits are too many to count."""
     if not math.isfinite(value):
         return "-"
     if value == int(value) and abs(value) < 1e12:

@@ -136,7 +136,7 @@ def stat(file: str, field: str | None, statistic: str | None, platform: str | No
         raise OptionsError(f"a statistic is needed after {field}: one of {', '.join(STATISTICS)}")
     machine = _platform(platform)
     if machine is None and file_format(find_workload(file)) == "swf":
-        # What is told without a platform does not depend on its speed.
+        # What is shown without a platform does not depend on its speed.
         log = read_swf(find_workload(file))
         jobs = workload_from_swf(log, 1.0, n_jobs=n_jobs)
     else:

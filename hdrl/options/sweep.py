@@ -34,7 +34,7 @@ def _or_all(value: Any, handler: Callable[[Any], Any]) -> Any:
 
 
 def _count_or_all(smallest: int) -> Any:
-    """Return a type of whole numbers from the smallest on, and the word ``all``; mistakes are told as of numbers."""
+    """Return a type of whole numbers from the smallest on, and the word ``all``, with the mistakes of numbers."""
     bounds = {"minimum": smallest, "maximum": 10**9}
     return Annotated[
         int,

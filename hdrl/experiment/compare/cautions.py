@@ -22,7 +22,7 @@ WIN = 0.95
 """Ratio from which on one speaks of a win."""
 
 MANY = 10_000
-"""Windows that nobody simulates."""
+"""Windows that are not simulated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def run_comparison(
         write_manifest(out, FILES)
     except HdrlError:
         if not store.results:
-            # Nothing was lost: whoever corrects the mistake may use the folder again.
+            # Nothing was lost: once the mistake is corrected, the folder can be used again.
             for name in (SWEEP_FILE, RESUME_FILE):
                 (out / name).unlink(missing_ok=True)
             store.discard()
@@ -386,4 +386,4 @@ def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Tell nobody."""
+    """Report nothing."""

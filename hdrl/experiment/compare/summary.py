@@ -22,7 +22,7 @@ ALL = "all"
 SIGNIFICANT = 0.05
 
 FAR_BELOW = 0.1
-"""Ratios below it are told as how many times lower a value is."""
+"""Ratios below it are written as how many times lower a value is."""
 
 SHORTEST_S = 1e-6
 """Times below this count as zero, in seconds."""

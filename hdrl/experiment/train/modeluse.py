@@ -44,7 +44,7 @@ class Model:
         Name of its algorithm, or ``file:`` and the name of the agent file.
     trained_on
         On which jobs it was trained: ``workload``, ``workload_sha256``, ``n_jobs`` (of the whole workload),
-        ``first_job`` and ``last_job`` (in the order of submission, from 0) and ``platform``; empty if nobody knows.
+        ``first_job`` and ``last_job`` (in the order of submission, from 0) and ``platform``; empty if unknown.
 
     Raises
     ------

@@ -34,7 +34,7 @@ _IGNORED_NOTIFICATIONS = ("no_more_external_event_to_occur",)
 
 
 class DecisionSystem:
-    """Whoever decides, as Batsim knows it.
+    """The decision process, as Batsim knows it.
 
     For each message: `hear` it, decide (`decide` or `schedule_pair`), then `reply`.
 
