@@ -86,7 +86,7 @@ def blame(error: BaseException, path: Path) -> AgentError | None:
     hint = ""
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] == "hdeeprm":
         hint = "; its classes are in hdrl.agents.hdeeprm"
-    elif isinstance(error, AttributeError) and type(error.obj).__module__.startswith("hdrl."):
+    elif isinstance(error, AttributeError) and error.name and type(error.obj).__module__.startswith("hdrl."):
         known = getattr(error.obj, "_fields", None) or [name for name in dir(type(error.obj)) if name[0] != "_"]
         hint = f"; {suggest(error.name, known)}"
     return AgentError(f"{path}:{lines[-1]}: {type(error).__name__}: {one_line(error)}{hint}")

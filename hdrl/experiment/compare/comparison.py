@@ -287,6 +287,8 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     rows = summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
     metric = metrics[0]
     deciding = deciding_rows(rows, metric)
+    let_in = set(rivals.values()) - {one.name for one in plan.candidates}
+    judged = [row for row in deciding if row.candidate not in let_in]
     info = plan.setting.metrics[metric]
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
     found = cautions(
@@ -301,13 +303,14 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         trained_on=trained_on(plan.deciders, plan.cases, plan.runner.workloads),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
+        let_in=let_in,
         of_setting=plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
     )
     comparison = Comparison(
         folder=out,
         baseline=baseline,
         metric=metric,
-        verdict=headline(deciding, baseline, info, {one.name for one in candidates if one.is_model}),
+        verdict=headline(judged, baseline, info, {one.name for one in candidates if one.is_model}),
         verdicts=tuple(verdict(row, baseline, info) for row in deciding),
         cautions=tuple(found),
         rows=tuple(rows),
