@@ -24,14 +24,14 @@ class RandomConfig(Config):
 
 
 class Random(Agent):
-    """Draws among the legal actions, all alike, even where the best action is asked for: it knows none."""
+    """Draws among the legal actions uniformly, even where the best action is asked for: it knows none."""
 
     Config = RandomConfig
     computes_on = "cpu"
     config: RandomConfig
 
     def memory(self, n_envs: int) -> Memory:
-        """Return a memory that nobody learns from."""
+        """Return a memory that is not learned from."""
         del n_envs
         return Rollout(self.config.n_steps)
 

@@ -10,7 +10,7 @@
     ├── OutputError         a folder or file that cannot be written
     ├── FetchError          a file that cannot be had from a server
     ├── DecisionError       a decision that the simulated cluster cannot follow
-    ├── SimulationError     a simulation that cannot continue (for instance: nobody starts the waiting jobs)
+    ├── SimulationError     a simulation that cannot continue (for instance: the policy never starts the waiting jobs)
     ├── BatsimError         a conversation between Batsim and a scheduler that cannot continue
     ├── LearningError       agents, models and environments that do not fit each other
     ├── UnknownName         a name that no registry knows (also a LookupError)

@@ -1,4 +1,4 @@
-"""Python files of users: an agent or a policy of one's own, given by its path.
+"""Python files of users: an agent or a policy, given by its path.
 
 A file is compiled and run under a module name of its own; neither ``sys.path`` nor the folder of the file is touched.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import NoReturn
 
-from hdrl.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable
+from hdrl.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable, suggest
 from hdrl.files import read_text
 
 SUFFIX = ".py"
@@ -86,6 +86,9 @@ def blame(error: BaseException, path: Path) -> AgentError | None:
     hint = ""
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] == "hdeeprm":
         hint = "; its classes are in hdrl.agents.hdeeprm"
+    elif isinstance(error, AttributeError) and error.name and type(error.obj).__module__.startswith("hdrl."):
+        known = getattr(error.obj, "_fields", None) or [name for name in dir(type(error.obj)) if name[0] != "_"]
+        hint = f"; {suggest(error.name, known)}"
     return AgentError(f"{path}:{lines[-1]}: {type(error).__name__}: {one_line(error)}{hint}")
 
 
@@ -160,10 +163,11 @@ def _refusing(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
 
 def _with_path(error: HdrlError, path: Path) -> HdrlError:
     """Return an error about what an agent did, with its file before it if it is not."""
-    if not isinstance(error, (AgentError, DecisionError)) or str(error).startswith(str(path)):
+    text = str(error)
+    if not isinstance(error, (AgentError, DecisionError)) or text.startswith(str(path)):
         return error
     kind = AgentError if isinstance(error, AgentError) else DecisionError
-    return kind(f"{path}: {error}")
+    return kind(f"{path}: {text.removeprefix(f'{path.name}: ')}")
 
 
 def _found(error: BaseException, path: Path) -> AgentError | None:

@@ -2,7 +2,7 @@
 
 Items are whatever a load consists of, counted from 0 in their order. A *range* is the place of its first item and that
 of the one after its last. Parts are given as shares of all items. Where one part ends with the share that the next one
-begins with, they never hold the same item, whoever asks for them: `place_of_share` alone turns shares into places.
+begins with, they never hold the same item, whatever the caller: `place_of_share` alone turns shares into places.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
 @click.option("--soft", "-s", is_flag=True, help="Keep the options and the provenance, so that it can be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be deleted.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 def clean(folders: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
     """Delete what hdrl wrote into each FOLDER of results; what others put there, or changed, stays."""
     from hdrl.experiment.run.clean import clean_plans, clean_runs

@@ -167,7 +167,7 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if not candidates:
         raise OptionsError("nothing to compare: name candidates, or a sweep file (see hdrl compare --help)")
     if "platform" not in changes:
-        raise OptionsError("--platform is missing")
+        raise OptionsError("--platform is missing, expected for instance -p gaia, -p homogeneous:256 or a file")
     return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
 
 

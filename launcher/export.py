@@ -11,7 +11,7 @@ import click
 @click.option("--workload", metavar="FILE", help="Workload of the run, if it is not where the options say.")
 @click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that only read whole seconds.")
 def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
-    """Write the schedule of RUN, a run folder, as a log in the Standard Workload Format."""
+    """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""
     from hdrl.settings.batch.report.export import export_swf as export
 
     log = export(run, out, workload=workload, whole_seconds=whole_seconds)

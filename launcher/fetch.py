@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def fetch(
     name: str | None, out: Path | None, base_url: str | None, folder: Path | None, max_mib: int, *, is_listing: bool
 ) -> None:
-    """Fetch the log NAME of the Parallel Workloads Archive, unless it is there already.
+    """Fetch the log NAME of the Parallel Workloads Archive. One that is there already is not fetched again.
 
     The same command continues an interrupted download. Needs pooch (hdrl[fetch]).
     """

@@ -229,8 +229,8 @@ def _nothing(*told: object) -> None:
 
 def _training_numbers(values: Mapping[str, float]) -> str:
     """Return the numbers of a training that matter most, those of the objective included."""
-    shown = [f"{name} {_number(values[key])}" for key, name in TRAINING_SHOWN.items() if key in values]
-    return "  ".join(shown)
+    shown = [(name, values[key]) for key, name in TRAINING_SHOWN.items() if key in values]
+    return "  ".join(f"{name} {_number(round(value) if 1000 <= abs(value) < 1e12 else value)}" for name, value in shown)
 
 
 def _show(result: RunResult, setting: Setting) -> None:
@@ -275,7 +275,7 @@ def left_out(dropped: Mapping[str, int]) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number for people: thousands in groups, exponents only where nobody could count the digits."""
+    """Return a number for people: thousands in groups, exponents only where digits are too many to count."""
     if not math.isfinite(value):
         return "-"
     if value == int(value) and abs(value) < 1e12:

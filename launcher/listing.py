@@ -78,7 +78,7 @@ KINDS: dict[str, Callable[[Setting], Named]] = {
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
 @click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting, or its Python file.")
 def list_names(kind: str, setting: str) -> None:
     """List the names of one KIND that a setting knows, one a line, each with what it stands for."""

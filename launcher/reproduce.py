@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,8 +105,13 @@ def _list(traces: tuple[Path, ...]) -> None:
         experiment = read_experiment(name)
         recipe = experiment.recipe
         kind = f"{recipe.kind}, long" if recipe.is_long else recipe.kind
-        table.add_row(name, kind, recipe.title, "\n".join(missing_traces(experiment, folders)))
+        table.add_row(name, kind, recipe.title, _first_of(missing_traces(experiment, folders)))
     _console().print(table)
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are: the error of the experiment names all."""
+    return "" if not names else names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _show_results(result: Reproduced, title: str) -> None:

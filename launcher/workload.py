@@ -59,7 +59,7 @@ def generate(
     n_users: int,
     out: str,
 ) -> None:
-    """Generate a workload of MODEL (lublin) that is sized to a platform or a number of cores."""
+    """Generate a workload of MODEL (lublin). It is sized to a platform or a number of cores."""
     del model  # there is one so far
     from hdrl.errors import OptionsError
     from hdrl.settings.batch.workload import lublin_log
@@ -94,7 +94,7 @@ def generate(
 @click.option("--batsim", type=click.Choice(["4", "5"]), default="4", show_default=True, help="Whose JSON to write.")
 @click.option("--custom", is_flag=True, help="The JSON is a custom workload of HDeepRM: its req_time sets the work.")
 def convert(source: str, out: str, platform: str | None, batsim: str, **choices: Any) -> None:
-    """Convert the workload IN to the format that OUT's name says (.swf or .json, with .gz if wanted)."""
+    """Convert the workload IN to the format of OUT. Its name ends in .swf or .json, or in .swf.gz or .json.gz."""
     from hdrl.settings.batch.workload import (
         file_format,
         read_workload,
@@ -121,7 +121,7 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
 def stat(file: str, field: str | None, statistic: str | None, platform: str | None, n_jobs: int | None) -> None:
-    """Describe the workload FILE; with FIELD and STATISTIC only print that number, as hdeeprm-jobstat does."""
+    """Describe the workload FILE. With FIELD and STATISTIC, print that number alone, as hdeeprm-jobstat does."""
     from hdrl.errors import OptionsError
     from hdrl.settings.batch.workload import (
         file_format,
@@ -136,7 +136,7 @@ def stat(file: str, field: str | None, statistic: str | None, platform: str | No
         raise OptionsError(f"a statistic is needed after {field}: one of {', '.join(STATISTICS)}")
     machine = _platform(platform)
     if machine is None and file_format(find_workload(file)) == "swf":
-        # What is told without a platform does not depend on its speed.
+        # What is shown without a platform does not depend on its speed.
         log = read_swf(find_workload(file))
         jobs = workload_from_swf(log, 1.0, n_jobs=n_jobs)
     else:

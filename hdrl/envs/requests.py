@@ -120,7 +120,7 @@ def check_render_mode(render_mode: object) -> None:
 
 
 def check_reset_options(options: Iterable[str], more: Iterable[str]) -> None:
-    """Refuse options of a reset that nobody knows.
+    """Refuse unknown options of a reset.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class Knowledge:
     sees_too_much
         Whether it sees what no scheduler sees, true run times for instance.
     trained_on
-        On which items it was trained, as a model file says it; empty for what was not trained, or if nobody knows.
+        On which items it was trained, as a model file says it; empty for what was not trained, or if unknown.
     is_trained
         Whether it was trained at all.
     environment

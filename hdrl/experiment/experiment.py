@@ -241,7 +241,13 @@ def _train(
     _warm_up(find_setting(options.setting_name), progress)
     clock.lap("compile_s")
     if progress is not None:
-        _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
+        if training.training.is_done:
+            progress.message(
+                f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
+                f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
+            )
+        else:
+            _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
         if training.device_told() is not None:
             progress.message(f"learning on {training.device}")
     trained = training.run()

@@ -96,7 +96,7 @@ class Agent(abc.ABC):
     n_updates
         How often `learn` was called.
     listener
-        Who is told of its decisions and of what it learns; ``None``: nobody.
+        What hears of its decisions and of what it learns, if anything does.
 
     Raises
     ------
@@ -189,7 +189,7 @@ class Agent(abc.ABC):
         raise LearningError(f"{type(self).__name__} cannot imitate, expected PPO")
 
     def gradients(self, batch: Any) -> Generator[Descent, None, dict[str, float]]:
-        """Learn from a batch, but leave the steps of the optimiser to whoever asks for the next gradient.
+        """Learn from a batch, but leave the steps of the optimiser to the caller that asks for the next gradient.
 
         It is a generator. It yields whenever the parameters hold a gradient, goes on when they have been changed, and
         ends with what `learn` returns. `learn` makes each step itself; workers that learn together make one with what

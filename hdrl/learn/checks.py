@@ -108,7 +108,7 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
     try:
         acted = agent.act(*seen, explore=explore)
     except (RuntimeError, ValueError):
-        # What torch says of probabilities that are nan helps nobody: the weights are what is wrong.
+        # What torch says of probabilities that are nan does not help: the weights are what is wrong.
         check_weights(agent, torch.isfinite)
         raise
     n = len(observations)
@@ -139,7 +139,7 @@ def _are_actions(agent: Agent, actions: Tensor, n: int) -> bool:
 
 
 def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[str, float]:
-    """Let an agent learn from a batch, or imitate whoever has chosen in it.
+    """Let an agent learn from a batch, or imitate the choices in it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Who is told of every decision of an agent, and of what it learns."""
+"""What hears of every decision of an agent, and of what it learns."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | No
 
 @contextlib.contextmanager
 def unheard(agent: Agent) -> Iterator[None]:
-    """Let nobody listen to an agent for a while.
+    """Silence the listener of an agent for a while.
 
     Yields
     ------
     None
-        While nobody listens.
+        While it is silent.
     """
     listener, agent.listener = agent.listener, None
     try:

@@ -46,7 +46,7 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one of the legal actions of each row, all alike.
+    """Draw one of the legal actions of each row, uniformly.
 
     Parameters
     ----------

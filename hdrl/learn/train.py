@@ -145,7 +145,7 @@ class Trainer(TrainingLoop):
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
         numbers of threads, but not by who helps (`hdrl.learn.threads.helped_by`).
     imitation
-        Whom the agent imitates; ``None``: nobody.
+        The policy that the agent imitates, if any.
 
     Attributes
     ----------

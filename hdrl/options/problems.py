@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in one line: the one translator, whatever was read and whoever reads it."""
+"""What pydantic finds wrong, in one line: the one translator for every kind of file and every reader."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _or_all(value: Any, handler: Callable[[Any], Any]) -> Any:
 
 
 def _count_or_all(smallest: int) -> Any:
-    """Return a type of whole numbers from the smallest on, and the word ``all``; mistakes are told as of numbers."""
+    """Return a type of whole numbers from the smallest on, and the word ``all``, with the mistakes of numbers."""
     bounds = {"minimum": smallest, "maximum": 10**9}
     return Annotated[
         int,
@@ -149,7 +149,7 @@ class Sweep(PlacedBlock):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         if not self.workloads and not self.loads:
-            raise ValueError("there is nothing to simulate: give workloads, or loads")
+            raise ValueError("there is nothing to simulate: give workloads (-w FILE), or loads (--loads 0.7,0.85)")
         if self.loads and (self.windows is None or self.windows.starts is not None or self.windows.length == "all"):
             raise ValueError("loads need windows with a length (and a count): that is how long each sequence is")
         names = [f"{load:g}" for load in self.loads]

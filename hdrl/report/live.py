@@ -78,10 +78,10 @@ def _page_of_training(folder: Path) -> str:
                 charts.setdefault(on_page.tab, []).append(drawn)
     shown = {name: values for name, values in columns.items() if not name.startswith(HIDDEN)}
     rows = [Row(name, [Cell(_last(values))]) for name, values in shown.items()]
-    table = Table("The last of each number", "number", [Column("value")], rows)
+    table = Table("Latest values", "number", [Column("value")], rows)
     panels = [*(Panel(tab, parts) for tab, parts in charts.items()), Panel("Numbers", [table])]
     verdict = f"{n_done:,}{of} iterations are done."
-    findings = Findings(f"How far is the training in {folder.name}?", verdict, "The page renews itself.", ())
+    findings = Findings(f"How far along is the training in {folder.name}?", verdict, "The page refreshes itself.", ())
     return render(findings, [("folder", folder.name)], panels, {}, {})
 
 
@@ -102,6 +102,8 @@ def _planned(options: Mapping[str, Any]) -> int:
 
 def _last(values: Any) -> str:
     known = [float(value) for value in values if math.isfinite(value)]
+    if known and known[-1].is_integer() and abs(known[-1]) < 1e6:  # a count, not a measurement
+        return f"{int(known[-1]):,}"
     return number_words(known[-1]) if known else "-"
 
 
@@ -120,9 +122,9 @@ def _page_of_comparison(folder: Path) -> str:
     columns = [Column("simulations"), Column(f"mean {metric_words(metric).removeprefix('mean ')} so far")]
     table = Table("What is simulated", "candidate", columns, rows)
     findings = Findings(
-        f"How far is the comparison in {folder.name}?",
+        f"How far along is the comparison in {folder.name}?",
         f"{len(found):,} simulations are done.",
-        "There is no verdict before all are: which windows come first is not left to chance. The page renews itself.",
+        "The verdict waits for all of them: the first windows are no random sample. The page refreshes itself.",
         (),
     )
     return render(findings, [("folder", folder.name)], [Panel("So far", [table])], {}, {})

@@ -15,7 +15,7 @@ from hdrl.setting.questions import Setting
 BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
 
-# Of what several settings have under one name, the first one's is taken where nobody names a setting.
+# Of what several settings have under one name, the first one's is taken where no setting is named.
 _HOMES = {
     BATCH: "hdrl.settings.batch.setting",
     "adaptation": "hdrl.settings.adaptation.setting",

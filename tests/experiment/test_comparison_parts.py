@@ -51,7 +51,7 @@ def sweep(folder: Path | None = None, **changes):
         ({"metrics": ["energy_j", "energy_j"]}, "metrics names one twice"),
         ({"range": [0.7, 0.7]}, "range is [0.7, 0.7], expected the smaller share first"),
         ({"range": [0.7, 1.2]}, "range[1] is 1.2, expected at most 1"),
-        ({"workloads": []}, "there is nothing to simulate: give workloads, or loads"),
+        ({"workloads": []}, "there is nothing to simulate: give workloads (-w FILE), or loads (--loads 0.7,0.85)"),
         ({"loads": [0.7]}, "loads need windows with a length"),
         ({"windows": {"length": 5, "count": 2, "starts": [1]}}, "windows.starts cannot be empty, and says how many"),
         ({"workload": {"start": 5}}, "workload.start has no place in a comparison"),

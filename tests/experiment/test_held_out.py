@@ -15,6 +15,8 @@ from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.held_out import by_protocol, run_held_out
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
+from hdrl.report.comparison import read_compared
+from hdrl.report.page.comparison import findings_of_comparison
 from hdrl.setting import find_setting
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, read_swf, write_swf
 
@@ -59,6 +61,12 @@ def test_the_best_with_the_same_predictions_is_an_opponent_too(log: Path, tmp_pa
     assert {row.candidate for row in rival.rows} <= {"sjf+easy@geo"}
     assert "@" not in result.baseline
     assert all(f"of {rival.name} over 5 windows" in text for text in rival.verdicts)
+    assert result.verdict.startswith("the best of 2 candidates, "), "the chosen opponent is no candidate"
+    assert "the best of 2 candidates was picked" in " ".join(one.text for one in result.cautions)
+    assert not [one.text for one in result.cautions if f": {rival.name} has" in one.text]
+    assert findings_of_comparison(read_compared(tmp_path / "out", None)).question.startswith(
+        "Does any of 2 candidates "
+    )
     again = read_comparison(tmp_path / "out")
     assert [one.verdicts for one in again.rivals] == [rival.verdicts]
     plain = run_comparison(sweep(log, candidates=["sjf+easy"]), out=tmp_path / "plain", n_workers=1)

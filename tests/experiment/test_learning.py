@@ -251,7 +251,12 @@ def test_a_training_that_somebody_goes_on_with_is_locked(tmp_path: Path):
 
     progress = Progress(lambda text: None, lambda finished, total: None, go_on_too)
     run_experiment(longer, out=tmp_path / "out", resumes=True, progress=progress)
-    assert run_experiment(longer, out=tmp_path / "out", resumes=True).training.n_iterations == 6, "it ends with the run"
+    told: list[str] = []
+    done = run_experiment(
+        longer, out=tmp_path / "out", resumes=True, progress=Progress(told.append, progress.jobs, None)
+    )
+    assert done.training.n_iterations == 6, "it ends with the run"
+    assert told[0].startswith("nothing is left to train: 6 iterations are done, 6 asked for")
 
 
 def test_the_first_weights_do_not_depend_on_the_number_of_threads():

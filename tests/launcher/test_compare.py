@@ -121,7 +121,7 @@ def test_many_rows_are_cut(folder: Path):
     [
         ("", "nothing to compare: name candidates, or a sweep file"),
         ("fcfs -w log.swf", "--platform is missing"),
-        ("fcfs -p gaia", "compare: there is nothing to simulate: give workloads, or loads"),
+        ("fcfs -p gaia", "compare: there is nothing to simulate: give workloads (-w FILE), or loads"),
         ("fcsf -p homogeneous:16 -w log.swf", "no policy 'fcsf'; did you mean 'fcfs'?"),
         ("fcfs -p gaja -w log.swf", "gaja: no such file, and no shipped platform of that name"),
         ("fcfs -p homogeneous:16 -w lag.swf", "lag.swf: no such file"),

@@ -64,7 +64,9 @@ def test_what_a_setting_does_not_have_is_one_line():
     assert run("list", "platforms", "--setting", "pipelines").stderr == (
         "hdrl: error: setting pipelines ships no platforms\n"
     )
-    assert run("list", "polices").exit_code == 2
+    refused = run("list", "polices")
+    assert refused.exit_code == 2
+    assert refused.stderr.count("workloads") == 1
     assert set(KINDS) >= {"policies", "settings"}
 
 
@@ -77,6 +79,7 @@ def test_runs_tell_what_they_are(tmp_path: Path):
     (tmp_path / "one" / "metrics.json").write_text("{}")
     (tmp_path / "two" / "run_0" / "resume.json").write_text("{}")
     (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sweep.json").write_text("{}")  # asked, never run
     lines = run("runs", tmp_path).stdout.splitlines()
     assert sorted(lines) == [
         f"{tmp_path}/one: run: fcfs, jobs",

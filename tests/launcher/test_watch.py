@@ -62,6 +62,7 @@ def test_a_training_is_shown_while_it_runs(training: Path):
         status, refresh, page = ask(port)
         assert (status, refresh) == (200, "5")
         assert "2 of 40 iterations are done." in page
+        assert ">2</" in page  # a count has no decimals
         assert "Loss" in page
         assert "probability.void" not in page
         with (training / "training.csv").open("a") as file:

@@ -193,7 +193,7 @@ def test_several_pairs_need_a_choice():
     several = copy.deepcopy(VERSION_0_3_1)
     several["pybatsim"]["env"]["actions"]["selection"] = [{"first": ["high_mem", "random"]}, {"smallest": ["random"]}]
     options = parse_options(several, where="options.json")
-    with pytest.raises(OptionsError, match=r"needs exactly one policy pair, .* has 3; .*--set pybatsim.agent.policy_"):
+    with pytest.raises(OptionsError, match=r"exactly one policy pair, but .* has 3; .*--set pybatsim.agent.policy_"):
         options.policy()
     compatible = parse_options(several, overrides=["compatibility=hdeeprm-0.3.1"])
     assert compatible.policy() == "first-high_mem", "HDeepRM's classic agent always takes action 0"

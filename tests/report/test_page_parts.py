@@ -1,6 +1,7 @@
 """What reports are made of: escaping, packed arrays, numbers for people, the verdict and the warnings."""
 
 import base64
+import dataclasses
 import gzip
 import json
 import re
@@ -151,6 +152,15 @@ def test_verdict_of_two_runs(tmp_path: Path):
     assert found.question == "Which of b-policy and a-policy has the lowest mean bounded slowdown for jobs on made?"
     assert len(found.warnings) == 1
     assert "offered load" in found.warnings[0]
+
+
+def test_the_question_names_no_machine_where_there_are_several(tmp_path: Path):
+    make_run(tmp_path / "a", policy="a-policy", n_cores=4)
+    make_run(tmp_path / "b", policy="b-policy", n_cores=8)
+    runs = read_report_runs([tmp_path / "a", tmp_path / "b"], BATCH)
+    elsewhere = dataclasses.replace(runs[1], platform="another")
+    found = findings_of_runs([runs[0], elsewhere], METRIC, BATCH)
+    assert found.question.endswith("for jobs on 2 platforms?")
 
 
 def test_a_run_that_left_jobs_unrun_cannot_win(tmp_path: Path):

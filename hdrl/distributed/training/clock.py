@@ -45,7 +45,7 @@ class Clock(Protocol):
 class VirtualClock:
     """Time that passes as fast as the work is done, and always in the same way.
 
-    What somebody does takes a time of a stream of its own, so nobody's delays depend on how many others there are. Two
+    Each role draws its times from a stream of its own, so its delays do not depend on how many others there are. Two
     who are ready at once come in the order in which they began.
 
     Parameters
@@ -147,7 +147,7 @@ class VirtualClock:
 
 
 class ArrivalClock:
-    """The wall clock: whoever's message is there first is next.
+    """The wall clock: the message that is there first is next.
 
     Parameters
     ----------

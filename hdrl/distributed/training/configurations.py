@@ -90,7 +90,7 @@ _SAVED = tuple(one.name for one in fields(_Lane) if one.name not in ("number", "
 
 
 class ConfigurationTrainer(TrainingLoop):
-    """Trains an agent for each configuration of a load; to whoever trains it is what `DistributedTrainer` is.
+    """Trains an agent for each configuration of a load; its interface is that of `DistributedTrainer`.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class ConfigurationTrainer(TrainingLoop):
     n_iterations, n_steps
         Done so far, also before an interruption. An iteration is one of all workers together, or one for each of them.
     interaction
-        An environment to look at; nobody learns in it.
+        An environment to look at; no agent learns in it.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Where workers, servers and replay live: in this process, or each in a Ray actor of its own.
 
-Whoever directs them calls methods and gets handles, which it passes on without looking into them. On Ray, what they
+Their director calls methods and gets handles, which it passes on without looking into them. On Ray, what they
 hold goes from role to role by Ray's objects. Every role does what it is told in the order in which it was told; so the
 results depend on that order alone, and both crews give the same bytes.
 
@@ -31,7 +31,7 @@ class Handle:
     content
         For other roles: pass it on as an argument.
     told
-        For whoever directs; see `Crew.told`.
+        For the director; see `Crew.told`.
     """
 
     content: Any
@@ -50,7 +50,7 @@ class Crew(Protocol):
         ...
 
     def told(self, handle: Handle) -> Any:
-        """Wait for what a call tells whoever directs."""
+        """Wait for what a call tells the director."""
         ...
 
     def content(self, handle: Handle) -> Any:
@@ -141,7 +141,7 @@ class OnRay:
         Raises
         ------
         RoleDied
-            If whoever was called is gone.
+            If the role that was called is gone.
         HdrlError
             If the call raised one.
         """

@@ -30,7 +30,7 @@ class Chunk:
     outcomes
         What it led to.
     errors
-        How surprising the steps were, in the order in which `places_of` names them; empty: nobody has looked.
+        How surprising the steps were, in the order in which `places_of` names them; empty: not known.
     """
 
     number: int

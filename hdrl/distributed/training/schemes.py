@@ -129,7 +129,7 @@ class Loose(Scheme):
         """Whether workers scale down their gradients themselves."""
 
     def _begin_all(self) -> None:
-        """Send off whoever is not under way."""
+        """Send off all workers that are not under way."""
         for number in range(self.company.n_workers):
             if number not in self._under_way:
                 self._begin(number)

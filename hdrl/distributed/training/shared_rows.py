@@ -137,7 +137,7 @@ class Rows:
 class SharedRows(VectorEnv[Any, Any, Any]):
     """Environments of several workers as one batch.
 
-    Nobody is hired before the first episode. If a worker dies, others take over all rows from where they were before
+    No worker is hired before the first episode. If a worker dies, others take over all rows from where they were before
     the step.
 
     Parameters
@@ -238,7 +238,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
         raise LearningError(f"workers died {MAX_DEATHS} times ({died}); what was saved before still holds")
 
     def _hired(self) -> Crew:
-        """Return who works, hired and where they were if nobody is there."""
+        """Return who works, hired and put where they were if there are none."""
         if self._crew is None:
             self._crew = self._open.enter_context(crew_on(self._on, self._n_workers))
         if not self._workers:

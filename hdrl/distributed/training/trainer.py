@@ -1,4 +1,4 @@
-"""The trainer of several workers: to whoever trains, it is what `hdrl.learn.train.Trainer` is for one."""
+"""The trainer of several workers, with the interface of `hdrl.learn.train.Trainer`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DistributedTrainer(TrainingLoop):
     n_iterations, n_steps
         Done so far, also before an interruption.
     interaction
-        An environment to look at; nobody learns in it.
+        An environment to look at; no agent learns in it.
 
     Raises
     ------
@@ -151,7 +151,7 @@ class DistributedTrainer(TrainingLoop):
     def _survived(self) -> tuple[Record, dict[str, float]]:
         """Make an iteration; if somebody dies, begin it anew from what was saved last, with new roles.
 
-        In virtual order the iterations since then give what they gave before, so nobody notices.
+        In virtual order the iterations since then give what they gave before, so results stay the same.
 
         Raises
         ------

@@ -22,7 +22,7 @@ WIN = 0.95
 """Ratio from which on one speaks of a win."""
 
 MANY = 10_000
-"""Windows that nobody simulates."""
+"""Windows that are not simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ def cautions(
     trained_on: Mapping[str, str] | None = None,
     training: Sequence[Case] = (),
     classic: Collection[str] = (),
+    let_in: Collection[str] = (),
     of_setting: Sequence[tuple[str, str]] = (),
 ) -> list[Caution]:
     """Return everything that a reader must be warned of.
@@ -80,10 +81,13 @@ def cautions(
         Windows by which the baseline was chosen.
     classic
         Names of the classic policies: a learned one must beat the best of them.
+    let_in
+        Names of second opponents that are no candidates: a verdict of their own is about them.
     of_setting
         Further warnings of the setting and of its environments: kinds and sentences.
     """
     deciding = deciding_rows(rows, metric)
+    judged = [row for row in deciding if row.candidate not in let_in]
     return [
         *_unrun(measured),
         *_overlap(cases),
@@ -94,9 +98,9 @@ def cautions(
         *powerless(len(cases), len(deciding)),
         *_few_windows(measured, deciding),
         *_few_trainings(candidates),
-        *_weak_baseline(measured, deciding, classic),
+        *_weak_baseline(measured, judged, classic),
         *_chosen_on_test(cases, training),
-        *_best_of_many(deciding, [one.name for one in candidates if one.is_model]),
+        *_best_of_many(judged, [one.name for one in candidates if one.is_model]),
         *(Caution(kind, text) for kind, text in of_setting),
     ]
 

@@ -125,7 +125,7 @@ def run_comparison(
         write_manifest(out, FILES)
     except HdrlError:
         if not store.results:
-            # Nothing was lost: whoever corrects the mistake may use the folder again.
+            # Nothing was lost: once the mistake is corrected, the folder can be used again.
             for name in (SWEEP_FILE, RESUME_FILE):
                 (out / name).unlink(missing_ok=True)
             store.discard()
@@ -307,6 +307,8 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     rows = summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
     metric = metrics[0]
     deciding = deciding_rows(rows, metric)
+    let_in = set(rivals.values()) - {one.name for one in plan.candidates}
+    judged = [row for row in deciding if row.candidate not in let_in]
     info = plan.setting.metrics[metric]
     deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
     case_loads = np.array([_load_of(results, number) for number in range(n_test)])
@@ -322,6 +324,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         trained_on=trained_on(deciders, plan.judging),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
+        let_in=let_in,
         of_setting=[
             *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
             *cautions_of_models(deciders),
@@ -331,7 +334,9 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         folder=out,
         baseline=baseline,
         metric=metric,
-        verdict=headline(deciding, baseline, info, {one.name for one in candidates if one.is_model}),
+        verdict=headline(
+            judged, baseline, info, {one.name for one in candidates if one.is_model}, n_tests=len(deciding)
+        ),
         verdicts=tuple(verdict(row, baseline, info, n_tests=len(deciding)) for row in deciding),
         cautions=tuple(found),
         rows=tuple(rows),
@@ -414,4 +419,4 @@ def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Tell nobody."""
+    """Report nothing."""

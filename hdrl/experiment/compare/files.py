@@ -1,4 +1,4 @@
-"""The folder of a finished comparison: written once, read by whoever shows it."""
+"""The folder of a finished comparison: written once, read by all that show it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ALL = "all"
 SIGNIFICANT = 0.05
 
 FAR_BELOW = 0.1
-"""Ratios below it are told as how many times lower a value is."""
+"""Ratios below it are written as how many times lower a value is."""
 
 SHORTEST_S = 1e-6
 """Times below this count as zero, in seconds."""
@@ -294,7 +294,14 @@ def verdict(
     return f"{start} (p {_p_words(row.p_holm)}): {_conclusion(row, info, n_tests or among)}{_unrun_words(row)}."
 
 
-def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learned: Collection[str]) -> str:
+def headline(
+    rows: Sequence[SummaryRow],
+    baseline: str,
+    info: MetricInfo,
+    learned: Collection[str],
+    *,
+    n_tests: int | None = None,
+) -> str:
     """Say in one or two sentences what a comparison shows: of what was learned, if anything was.
 
     A model is what people compare for, so that it leads even where other candidates do better; how it ranks among them
@@ -310,12 +317,15 @@ def headline(rows: Sequence[SummaryRow], baseline: str, info: MetricInfo, learne
         What the metric means.
     learned
         Names of the learned candidates.
+    n_tests
+        How many candidates were tested; ``None``: as many as there are rows.
     """
+    n_tests = n_tests or len(rows)
     best = best_row(rows, info)
     ours = best_row(models := [row for row in rows if row.candidate in learned], info)
     if ours is None or best is None or len(models) == len(rows):
-        return "" if best is None else verdict(best, baseline, info, among=len(rows))
-    said = verdict(ours, baseline, info, among=len(models), kind="learned ", n_tests=len(rows))
+        return "" if best is None else verdict(best, baseline, info, among=len(rows), n_tests=n_tests)
+    said = verdict(ours, baseline, info, among=len(models), kind="learned ", n_tests=n_tests)
     if best is ours or math.isnan(best.ratio):
         n_others = len(rows) - len(models)
         return f"{said} " + (

@@ -1,8 +1,8 @@
 """Insights while and after something is simulated: lines for the terminal and ``insights.log``, as HDeepRM has them.
 
-They are told to the logger ``hdrl.insights`` where ``pybatsim.log_level`` is INFO or DEBUG. Decisions of an agent that
-learns or is tested (observation, probabilities, action, reward, loss) are told as they are made; what a run came to
-(arrivals at DEBUG, starts and ends at INFO) is told of its Trace.
+They go to the logger ``hdrl.insights`` where ``pybatsim.log_level`` is INFO or DEBUG. Decisions of an agent that
+learns or is tested (observation, probabilities, action, reward, loss) are logged as they are made; what a run came to
+(arrivals at DEBUG, starts and ends at INFO) comes from its Trace.
 """
 
 from __future__ import annotations

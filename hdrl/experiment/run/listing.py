@@ -59,13 +59,15 @@ def _found(folder: Path) -> Iterator[Listed]:
 
 def _listed(folder: Path) -> Listed | None:
     """Return what a folder is; ``None`` if hdrl has not made it."""
+    summary, resumable = folder / "summary.json", (folder / "resume.json").is_file()
     if (folder / "sweep.json").is_file():
-        summary = folder / "summary.json"
+        if not summary.is_file() and not resumable:  # a sweep file alone is a question that nobody has run
+            return None
         verdict = read_object(summary).get("verdict") or "nothing to compare"
         return Listed(folder, "comparison", summary.is_file(), str(verdict) if summary.is_file() else "")
     if not (folder / "options.resolved.json").is_file():
         return None
-    kind = "training" if (folder / "resume.json").is_file() else "run"
+    kind = "training" if resumable else "run"
     return Listed(folder, kind, (folder / "metrics.json").is_file(), _what(folder))
 
 

@@ -1,4 +1,4 @@
-"""What is told of the decisions of an agent: insights, and HDeepRM's ``actions.log`` and ``log_probs.log``."""
+"""What is reported of the decisions of an agent: insights, and HDeepRM's ``actions.log`` and ``log_probs.log``."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ KEY = "learning.imitation"
 
 
 def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | None:
-    """Return whom an agent imitates, ``None`` if nobody asks for it.
+    """Return the policy that an agent imitates, ``None`` if none is asked for.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Model:
     trained_on
         On which jobs it was trained: ``workload``, ``workload_sha256``, ``n_jobs`` (of the whole workload),
         ``first_job`` and ``last_job`` (in the order of submission, from 0), ``platform`` and a ``sketch`` of these jobs
-        (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if nobody knows.
+        (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if unknown.
 
     Raises
     ------

@@ -179,7 +179,7 @@ class TrainingRun:
             self._resume()
 
     def device_told(self) -> str | None:
-        """Return what the device of the training is called, ``None`` if nobody asked for another than the CPU."""
+        """Return what the device of the training is called, ``None`` if it is the CPU by default."""
         return None if self.options.learning.device == "cpu" else self.device
 
     def _listen(self) -> DecisionLog | None:
@@ -318,7 +318,7 @@ class TrainingRun:
         return list(getattr(self.trainer, "specialists", ()))
 
     def _make_validation_envs(self) -> Any:
-        """Return the environments to validate in, ``None`` if nobody asks for it."""
+        """Return the environments to validate in, ``None`` without validation."""
         learning = self.options.learning
         if learning.validation_every is None:
             return None

@@ -21,6 +21,14 @@ MOST_CURVES = 8
 """Candidates whose windows are drawn: the best ones, and all that learned."""
 
 
+def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
+    """Return the rows of the candidates that were asked about, without second opponents that hdrl chose."""
+    asked = compared.sweep.get("candidates") or []
+    let_in = {rival.name for rival in compared.result.rivals}.difference(asked)
+    named = [row for row in rows if row.candidate not in let_in]
+    return named if len(named) <= len(asked) else rows  # opponents may be members of a group that was asked about
+
+
 def findings_of_comparison(compared: Compared) -> Findings:
     """Return what a comparison says.
 
@@ -31,7 +39,7 @@ def findings_of_comparison(compared: Compared) -> Findings:
     """
     result, metric = compared.result, compared.metric
     label = metric_words(metric)
-    rows = [row for row in compared.rows(metric) if not row.is_baseline]
+    rows = _judged(compared, [row for row in compared.rows(metric) if not row.is_baseline])
     learned = [row.candidate for row in rows if compared.is_learned(row.candidate)]
     question = f"How well does {result.baseline} do in {label}?"
     if len(rows) == 1 or len(learned) == 1:

@@ -144,13 +144,18 @@ def _form(metric: str, setting: Setting, values: Sequence[float]) -> Form:
 
 
 def _question(runs: Sequence[Run], metric: str, groups: Sequence[_Group], setting: Setting) -> str:
-    platform = runs[0].platform or "its platform"
-    workload = runs[0].workload or "its workload"
+    platform = _one_or_many([run.platform for run in runs], "platform")
+    workload = _one_or_many([run.workload for run in runs], "workload")
     if len(groups) == 1:
         return f"How does {groups[0].policy} schedule {workload} on {platform}?"
     most = "lowest" if _less_is_better(metric, setting) else "highest"
     names = listed([group.policy for group in groups])
     return f"Which of {names} has the {most} {metric_words(metric)} for {workload} on {platform}?"
+
+
+def _one_or_many(names: Sequence[str | None], what: str) -> str:
+    n_names = len(set(names))
+    return f"{n_names} {what}s" if n_names > 1 else names[0] or f"its {what}"
 
 
 def _verdict(groups: Sequence[_Group], metric: str, setting: Setting) -> str:

@@ -30,7 +30,7 @@ def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
     others = [name for name in setting.headline_metrics if name != metric and any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in (metric, *unrun, *others)]
     return Table(
-        caption="Runs side by side",
+        caption="Runs side by side" if len(runs) > 1 else "The run",
         about="run",
         columns=[Column(one.title, one.unit, one.help) for one in numbers],
         rows=[Row(run.name, [one.cell(index) for one in numbers], place=index) for index, run in enumerate(runs)],

@@ -1,7 +1,7 @@
 """Models of JobPick on the last 30 % of three real logs, beside the generalist: by the protocol of `es_held_out`.
 
 Each model decides in its own environment, with the history that a window has for policies of the kernel; all windows of
-a log are played at once. What is told of several trainings is their mean, not that of a model with mean weights, which
+a log are played at once. Several trainings are reported by their mean, not by that of a model with mean weights, which
 for networks would be another one.
 """
 
@@ -132,7 +132,7 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
 def first_episodes(
     model: Playable, envs: Any, options: Mapping[str, Any], told: Callable[[int, Mapping[str, Any]], T]
 ) -> list[T]:
-    """Return what is told of the first episode of each row; a row that is done plays others until all are.
+    """Return what is reported of the first episode of each row; a row that is done plays others until all are.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def first_episodes(
     options
         What the first episodes are: options of the reset.
     told
-        Gives what is told of an episode that has just ended: of its row, with the info of that step.
+        Gives what is reported of an episode that has just ended: of its row, with the info of that step.
     """
     import torch
 

@@ -61,7 +61,7 @@ def _energy() -> dict[str, MetricInfo]:
         ),
         "wasted_energy_j": MetricInfo(
             "J",
-            "energy_j less that of jobs and of hosts that are off: what hosts that are on, or on a way, drew for none",
+            "energy_j less that of jobs and of hosts that are off: what idle and switching hosts drew",
             "batsim-py 1.0.5, energy_waste",
             lower_is_better=True,
             is_of_whole_run=True,

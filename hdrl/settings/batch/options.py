@@ -405,6 +405,7 @@ class Options(OptionsFile):
         if len(pairs) == 1 or (pairs and self.compatibility == HDEEPRM):
             return pairs[0]
         raise OptionsError(
-            f"{self.where}: a classic agent needs exactly one policy pair, pybatsim.env.actions.selection has "
-            f"{len(pairs)}; choose one with --set pybatsim.agent.policy_pair=shortest-high_gflops"
+            f"{self.where}: a classic agent needs exactly one policy pair, but pybatsim.env.actions.selection has "
+            f"{len(pairs)}; name one before the options (hdrl-launch sjf OPTIONS), or with "
+            "--set pybatsim.agent.policy_pair=shortest-high_gflops"
         )

@@ -55,7 +55,7 @@ class BatchPolicies:
             return None
         else:
             if self.files(knows):
-                return None  # a network of one's own, by which no group goes
+                return None  # a user's own network, by which no group goes
             code = read_pair(knows).rule.predictor
             predictor = next((name for name in PREDICTORS if PREDICTORS[name].code == code), "")
         group = f"heuristics@{predictor}"

@@ -62,7 +62,7 @@ class Question:
     promised
         Share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes.
     granted
-        Share that it really gets, which nobody knows yet.
+        Share that it will really get, which is not known yet.
     """
 
     values: JobValues
@@ -97,7 +97,7 @@ INFORMED: Mapping[str, Callable[[Question], Floats]] = MappingProxyType(
 )
 """Advisors that know tables, by what they prefer sequences: ``best-fixed`` by what they are worth over all tables with
 the whole budget, ``exact`` by what they are worth in the job's table with the whole budget, ``promise`` with the share
-that is promised, ``oracle`` with the share that the job will get, and in trainings that nobody knows yet."""
+that is promised, ``oracle`` with the share that the job will get, and in trainings that are not known yet."""
 
 FIXED: Mapping[str, Callable[[ValueTable], int]] = MappingProxyType(
     {
@@ -124,7 +124,7 @@ def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> OutcomeTrace:
     Parameters
     ----------
     trace
-        What happened to the jobs, whoever advises them.
+        What happened to the jobs, whatever advises them.
     overheads_s
         What each stay spent before its job went on, shape ``(n_stays,)``.
     advisor

@@ -1,4 +1,4 @@
-"""How early jobs can end at best, whoever schedules them: bounds that need no schedule.
+"""How early jobs can end under any scheduler: bounds that need no schedule.
 
 A job takes no less than on its fastest GPUs, alone. And all jobs together take the time of all GPUs: let the cluster be
 one machine that every job can have for itself, and give it the least GPU time that the job needs. What is best there

@@ -1,4 +1,4 @@
-"""Options that nothing would hear: refused, so that nobody believes that they did something."""
+"""Options that would have no effect: refused, so that users do not believe that they had one."""
 
 from __future__ import annotations
 

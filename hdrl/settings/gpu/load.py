@@ -45,7 +45,7 @@ that it takes, NaN if nothing; ``deadline_s`` is infinite without one.
 """
 
 Speeds: TypeAlias = Literal["flops", "equal"]
-"""How fast types are on jobs without throughputs: by their FLOPS, or all alike."""
+"""How fast types are on jobs without throughputs: by their FLOPS, or equally fast."""
 
 
 @dataclass(frozen=True)

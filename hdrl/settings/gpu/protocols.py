@@ -44,7 +44,7 @@ SEED_LOADS = (0.5, 0.7, 0.85, 0.95)
 """Offered loads at which its baselines are looked at, too."""
 
 SEED_OFF = ("first_16_alone", "priority_order", "one_type_fits", "one_start_per_second", "equal_speeds", "no_gpu_jobs")
-"""Its errors that change what happens, not only what is told of it."""
+"""Its errors that change what happens, not only what is reported."""
 
 GAVEL_RATES = (0.4, 2.0, 5.2)
 """Jobs per hour of the columns of ``gpu-gavel-jct``."""

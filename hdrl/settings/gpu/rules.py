@@ -33,7 +33,7 @@ MAX_LEVELS = 256
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How jobs are simulated, whoever decides.
+    """How jobs are simulated, whatever decides.
 
     Attributes
     ----------

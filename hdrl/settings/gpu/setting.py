@@ -135,7 +135,7 @@ class GpuSetting(PlainSetting):
         return [load.name for load in loads if np.isnan(load.jobs["requested_s"]).all()]
 
     def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
-        """Return what readers must know: faults of traces, loads that nobody can serve, or that need no scheduler."""
+        """Return what readers must know: faults of traces, loads that no scheduler can serve, or that need none."""
         del sweep
         found = []
         for load in loads:

@@ -172,7 +172,7 @@ def draw_values(tables: Sequence[ValueTable], n_jobs: int, seed: int) -> JobValu
 def read_values(path: Path) -> tuple[ValueTable, ...]:
     """Read the tables of a file, for instance of ``hdrl adaptation values``.
 
-    Of the trainings of a table the first half is what advisors know, and jobs are the others, so that nobody is judged
+    Of the trainings of a table the first half is what advisors know, and jobs are the others, so that none is judged
     by what was to be foreseen.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What can be said without simulating: misses that nobody can avoid, and sets that never miss."""
+"""What can be said without simulating: misses that no scheduler can avoid, and sets that never miss."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def busy_period_us(tasks: Sequence[Task]) -> int | None:
 
 
 def unavoidable_misses(machine: Units, load: PipelineLoad, *, is_fusing: bool = True) -> int:
-    """Return a number of instances that miss their deadlines whoever schedules, whatever is known beforehand.
+    """Return a number of instances that miss their deadlines under any scheduler, whatever it knows beforehand.
 
     Two reasons: an instance takes longer than it has, on the fastest units and alone; or instances that are released
     and due within some span need more unit time than there is: then the shortest are kept. The bounds of spans

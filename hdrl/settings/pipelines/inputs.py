@@ -113,7 +113,7 @@ def generated_loads(
 ) -> list[PipelineLoad]:
     """Return several loads by a model: sets of consecutive seeds, each at all utilisations before the next one comes.
 
-    So a share of them holds whole seeds at all utilisations: whoever learns on the first ones is judged by other sets.
+    So a share of them holds whole seeds at all utilisations: agents that learn on the first ones are judged by others.
 
     Parameters
     ----------

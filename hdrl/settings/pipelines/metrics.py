@@ -1,4 +1,4 @@
-"""Metrics of pipelines: deadlines, lateness, use of units; what nobody could have avoided."""
+"""Metrics of pipelines: deadlines, lateness, use of units; what no scheduler could have avoided."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class PipelineSetting(PlainSetting):
         return compute_metrics(trace)
 
     def cautions(self, sweep: PipelineSweep, machine: Units, loads: Sequence[PipelineLoad]) -> list[tuple[str, str]]:
-        """Return that a fixed mapping is enough for loads, where it is: whoever fuses meets all deadlines there."""
+        """Return that a fixed mapping is enough for loads, where it is: policies that fuse meet all deadlines there."""
         del sweep
         from hdrl.settings.pipelines.mapping import is_solved
 

@@ -2,7 +2,7 @@
 
 Written from the documentation of Batsim and batprotocol (https://batprotocol.readthedocs.io/en/latest/) and of PyBatsim
 4's sources; not yet tried on a real Batsim 5. The decision system speaks the protocol of Batsim 4, so that it is the
-same whoever simulates; what differs is here.
+same for every simulator; what differs is here.
 """
 
 from __future__ import annotations

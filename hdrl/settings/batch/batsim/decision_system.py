@@ -30,7 +30,7 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 class DecisionSystem:
-    """Whoever decides, as Batsim knows it.
+    """The decision process, as Batsim knows it.
 
     For each message: `hear` it, decide (`decide` or `schedule_pair`), then `reply`.
 

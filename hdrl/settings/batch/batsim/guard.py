@@ -1,4 +1,4 @@
-"""Run a command that ends when whoever started it goes away: ``python guard.py COMMAND ...``.
+"""Run a command that ends when the process that started it goes away: ``python guard.py COMMAND ...``.
 
 Batsim waits for its scheduler for ever. This small process stands between the two: its standard input is a pipe that
 the starter holds open, so that even a starter that is killed takes Batsim with it. It runs by itself, without hdrl.

@@ -1,4 +1,4 @@
-"""The exact engine turned round: whoever decides calls it, one message at a time."""
+"""The exact engine turned round: the scheduler calls it, one message at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hdrl.settings.batch.batsim.exact import ExactBatsim, Result
 
 
 class _Stopped(BaseException):
-    """Unwinds the engine's thread when nobody wants to hear the rest."""
+    """Unwinds the engine's thread when the rest is not wanted."""
 
 
 class TurnedEngine:

@@ -1,6 +1,6 @@
 """The world of a dissertation on batch scheduling (LANNDS18/DeepRLScheduler), with its errors, which are switches.
 
-Jobs get whole nodes. Up to 128 waiting jobs are seen, and whoever chooses one commits the machine to it. Its baselines
+Jobs get whole nodes. Up to 128 waiting jobs are seen, and choosing one commits the machine to it. Its baselines
 score rows instead of jobs, and the row that skips scores best.
 """
 

@@ -53,7 +53,7 @@ class DissertationVectorEnv(NativeVectorEnv):
     """A batch of machines of whole nodes, in the world of a dissertation (LANNDS18/DeepRLScheduler, 2023).
 
     **Description.** Each job gets as many whole nodes as hold its processors. If a chosen job does not fit, time passes
-    until it does; nobody is asked meanwhile. Simultaneous events are looked at one by one.
+    until it does; the agent is not asked meanwhile. Simultaneous events are looked at one by one.
 
     **Action space.** ``Discrete(128)``: choose the job of a row. The first row without a job does nothing until
     the next event, or for 60 s; the rows behind it are illegal. If 128 jobs wait or more, none does nothing.
@@ -108,7 +108,7 @@ class DissertationVectorEnv(NativeVectorEnv):
         the order of submission.
     guide
         An order of jobs, or several, whose choices among the jobs seen `guide_actions` tells: names of
-        `envs.dissertation.GUIDES`. Of several, in each episode that which is best in its jobs, by the objective.
+        `envs.dissertation.GUIDES`. Of several, each episode takes the one with the best objective on its jobs.
     errors
         What the original gets wrong and is reproduced, names of `envs.dissertation.ERRORS`; ``None``: all but
         ``true_run_times``. Those that concern its baselines alone change nothing here.

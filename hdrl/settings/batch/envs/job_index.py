@@ -97,7 +97,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     rows_share_draws = True
-    """All rows are judged on the same windows, whoever has them."""
+    """All rows are judged on the same windows, whatever process holds them."""
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         seed
             Seed of the simulation.
         options
-            ``episode``: which one; they are all alike.
+            ``episode``: which one; they are all the same.
         """
         super().reset(seed=seed)
         check_reset_options(options or {}, ())

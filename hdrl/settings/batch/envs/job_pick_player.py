@@ -165,7 +165,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         seed
             Seed of the simulation, in which nothing is drawn.
         options
-            ``episode``: which one; they are all alike.
+            ``episode``: which one; they are all the same.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 """Which windows are learned from: RLScheduler's trajectory filtering.
 
-Windows of a log differ by orders of magnitude. Those in which nobody waits teach nothing, and those in which everybody
+Windows of a log differ by orders of magnitude. Those in which no job waits teach nothing, and those in which every job
 waits whatever is chosen drown what is learned from others. Windows are drawn until a fixed priority does neither too
 well nor too badly in them.
 

@@ -92,7 +92,7 @@ class PoolInputs:
 
 
 def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
-    """Refuse arguments that nobody knows.
+    """Refuse unknown arguments.
 
     Parameters
     ----------

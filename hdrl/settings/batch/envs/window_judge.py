@@ -1,7 +1,7 @@
 """How good policies of the kernel are on windows of logs: many whole simulations, on all cores, without Python between.
 
 Each window of a log is simulated under every candidate and under the log's best classic, on the same jobs and with the
-same history; what is told are logarithms of ratios, since windows differ by orders of magnitude.
+same history; it reports logarithms of ratios, since windows differ by orders of magnitude.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ class _Stay:
 
 
 class Conservative(Backfilling):
-    """Conservative backfilling: every waiting job has a reservation, and nobody may delay anybody.
+    """Conservative backfilling: every waiting job has a reservation, which no other job may delay.
 
     See `kernel.conservative` for the rules.
 
@@ -222,7 +222,7 @@ class Conservative(Backfilling):
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
         self._mend(machine, arrivals)
         jobs = list(queue)
-        # All of them, whoever moves: no short cut.
+        # All of them, whichever moves: no short cut.
         while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
             jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, arrivals.index(job)))
 
@@ -324,7 +324,7 @@ class Conservative(Backfilling):
         return True
 
     def _find_hole(self, machine: MachinePicture, job: int, before_s: float) -> _Stay | None:
-        """Return the earliest stay for a job that delays nobody, if it starts before a date."""
+        """Return the earliest stay for a job that delays no other, if it starts before a date."""
         for date_s in self._dates(machine.now_s, np.inf):
             if date_s >= before_s:
                 return None

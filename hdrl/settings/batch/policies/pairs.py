@@ -121,7 +121,7 @@ GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0)
 """Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
 
 _OWN_NETWORK = re.compile(r"(?P<before>[^@]*)@(?P<file>.+\.json)(?P<after>(/all)?(~[\w.]+)*(-\w+)?)")
-"""The name of a policy that goes by a network of one's own: the name of its file may hold any character."""
+"""The name of a policy that uses a user's own network: the name of its file may hold any character."""
 
 VOID = "void"
 """The action that starts nothing."""

@@ -12,7 +12,7 @@
         def ended(self, job, run_s):
             self.last_s[job.user] = run_s
 
-``my.py@sjf+easy`` orders jobs by it. Each simulation makes a new object, which is told of every job that ends (in a
+``my.py@sjf+easy`` orders jobs by it. Each simulation makes a new object, which hears of every job that ends (in a
 window of a log first of those that had ended before), and asked for every waiting job before each decision. It is
 never told how long a job will run. Only the kernel simulates it.
 """

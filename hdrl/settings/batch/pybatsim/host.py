@@ -1,7 +1,7 @@
 """A scheduler of PyBatsim in this process: a message goes in as text, its reply comes out.
 
 PyBatsim calls the scheduler while it reads from its network. Here its network is a slot for one message and one for the
-reply, so that whoever simulates can call it: no socket, no thread, and nothing of PyBatsim or the scheduler is changed.
+reply, so that any simulator can call it: no socket, no thread, and nothing of PyBatsim or the scheduler is changed.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Options(dict[str, Any]):
     options
         The options.
     folder
-        A folder for files that nobody asked for.
+        A folder for files that were not asked for.
     """
 
     def __init__(self, options: Mapping[str, Any], folder: Path) -> None:
@@ -177,7 +177,7 @@ class _Slot:
         self.reply = ""
 
     def bind(self) -> None:
-        """Do nothing: nobody connects."""
+        """Do nothing: no other process connects."""
 
     def recv(self, *, blocking: bool = False) -> Any:
         """Return the message."""

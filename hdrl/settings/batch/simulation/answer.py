@@ -1,4 +1,4 @@
-"""Writing the decisions of a policy in Python into the kernel's answer, whoever simulates."""
+"""Writing the decisions of a policy in Python into the kernel's answer, whatever the simulator."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
     Parameters
     ----------
     array
-        Any array that nobody else writes to.
+        Any array that nothing else writes to.
     """
     array.flags.writeable = False
     return array

@@ -175,7 +175,7 @@ def _copy(
     for chunk in answer.raw.stream(CHUNK_BYTES, decode_content=False):
         n_bytes += len(chunk)
         if n_bytes > max_bytes:
-            file.truncate(0)  # nobody knows how much would follow
+            file.truncate(0)  # how much would follow is unknown
             raise FetchError(f"{answer.url}: has more than {max_bytes:,} bytes, {_allowed(max_bytes)}")
         file.write(chunk)
         progress(n_bytes, size_bytes)

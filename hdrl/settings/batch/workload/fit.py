@@ -94,6 +94,6 @@ def _message(workload: Workload, platform: Platform, worst: int, n_bad: int) -> 
             f"(its largest node has {platform.memory_mib.max():g} MiB)"
         )
     return (
-        f"{problem}; {n_bad} of {workload.n_jobs} jobs can never run"
-        " (left out by oversized 'drop' in the options of the workload, or by hdrl.settings.batch.workload.check_fits)"
+        f"{problem}; {n_bad:,} of {workload.n_jobs:,} jobs can never run"
+        " (--set workload.oversized=drop leaves them out; in Python, check_fits of hdrl.settings.batch.workload)"
     )

@@ -91,7 +91,8 @@ def test_what_is_a_file():
         ("def priority(job, now_s)\n", "", "my.py:1: "),
         ("import nowhere_at_all\n", "", "my.py:1: ModuleNotFoundError"),
         ("def priority(job, now_s):\n    return 1 / 0\n", "+easy", "my.py:2: ZeroDivisionError: division by zero"),
-        ("def priority(job, now_s):\n    return job.size\n", "", "my.py:2: AttributeError"),
+        ("def priority(job, now_s):\n    return job.size\n", "", "attribute 'size'; known: bandwidth_gbps, cores"),
+        ("def priority(job, now_s):\n    return job.core\n", "", "did you mean 'cores'?"),
     ],
 )
 def test_mistakes_in_files_are_one_line(tmp_path, text, suffix, message):
@@ -115,8 +116,9 @@ def test_mistakes_in_files_are_one_line(tmp_path, text, suffix, message):
     ],
 )
 def test_priorities_that_are_none(tmp_path, text, message):
-    with pytest.raises(DecisionError, match=message):
+    with pytest.raises(DecisionError, match=message) as caught:
         run_policy(written(tmp_path, text), random_world(0))
+    assert str(caught.value).count("my.py") == 1
 
 
 def test_names_that_do_not_exist(tmp_path):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler(Protocol):
-    """Whoever decides: it gets the text of each message and answers with the text of a reply."""
+    """The scheduler: it gets the text of each message and answers with the text of a reply."""
 
     def exchange(self, message: str) -> str:
         """Answer a message of Batsim."""
