@@ -47,6 +47,8 @@ NEWS = {
     "ANSWER": News.ENERGY,
     "SIMULATION_ENDS": News.SIMULATION_ENDS,
 }
+CALLED = {News.NODE_SWITCHED: News.PSTATE_CHANGED}
+"""News that Batsim tells as other ones."""
 
 
 class NotSayableError(Exception):
@@ -143,7 +145,7 @@ def check_message(message: dict[str, Any], view: View, numbers: dict[str, int]) 
     if view.is_over:
         assert [event["type"] for event in message["events"]] == ["SIMULATION_ENDS"]
         return
-    found = [(kind, f"{date:.6f}") for (kind, _), date in zip(view.news, view.news_s.tolist(), strict=True)]
+    found = [(CALLED.get(kind, kind), f"{s:.6f}") for (kind, _), s in zip(view.news, view.news_s.tolist(), strict=True)]
     assert found == [(NEWS[event["type"]], f"{event['timestamp']:.6f}") for event in message["events"]]
     for (kind, subject), event in zip(view.news, message["events"], strict=True):
         data = event["data"]
@@ -155,6 +157,8 @@ def check_message(message: dict[str, Any], view: View, numbers: dict[str, int]) 
             check_progress(view, data["job_progress"], numbers)
         if kind == News.PSTATE_CHANGED:
             assert str(subject) == data["state"]
+        if kind == News.NODE_SWITCHED:
+            assert subject == ids_of(data["resources"])[0], "a node of one host"
         if kind == News.ENERGY:
             assert view.energy_j == pytest.approx(data["consumed_energy"], rel=1e-9, abs=1e-6)
 
