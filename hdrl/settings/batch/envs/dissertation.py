@@ -38,7 +38,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
     {
         "true_run_times": "agents see how long jobs will really run",
         "skip_is_paid": "doing nothing is rewarded like choosing a job, so that idling pays",
-        "may_give_up": "who does nothing when nothing runs and no job comes leaves the waiting jobs unrun",
+        "may_give_up": "an agent that does nothing when nothing runs and no job comes leaves the waiting jobs unrun",
         "skip_row_first": "baselines score the row that skips below every job: they do nothing until 128 jobs wait",
         "scores_of_rows": "baselines score the rounded, capped shares of up to 128 rows instead of all waiting jobs",
         "unrun_left_out": "means leave out jobs that were never run",
