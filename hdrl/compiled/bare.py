@@ -18,6 +18,7 @@ import hashlib
 import logging
 import os
 import sys
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -190,18 +191,25 @@ class BareEntry:
         self._usual = usual
         self._compiled = compiled
         self._text = text
+        self._lock = threading.Lock()
         self._linked: _Linked | None = None
         self._call: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the function with arrays and numbers."""
-        if self._call is None:
-            self._linked = self._found(arguments)
-            self._call = self._usual if self._linked is None else self._linked.call
+        call = self._call or self._first_call(arguments)
         try:
-            return self._call(*arguments)
+            return call(*arguments)
         except RuntimeError as error:
             raise SimulationError(f"{self._function.__qualname__}: {error}") from None
+
+    def _first_call(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return what is called from now on: one for all threads, since code that is linked twice is freed in use."""
+        with self._lock:
+            if self._call is None:
+                self._linked = self._found(arguments)
+                self._call = self._usual if self._linked is None else self._linked.call
+            return self._call
 
     def _found(self, arguments: tuple[Any, ...]) -> _Linked | None:
         """Return the code on disk, or else compile it."""

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -158,6 +160,24 @@ def test_damaged_code_is_compiled_again(folder: Path, made: list[str]) -> None:
     assert not kept.exists(), "it would end the process when it runs"
     assert pay_once(folder) == (4, 0.0)
     assert made == 2 * [folder.name]
+
+
+def test_threads_that_come_first_together_link_it_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+    find = bare.BareEntry._found
+
+    def slowly(entry: bare.BareEntry, arguments: tuple[object, ...]) -> object:
+        found.append(arguments)
+        threading.Event().wait(0.2)  # the others come meanwhile
+        return find(entry, arguments)
+
+    monkeypatch.setattr(bare.BareEntry, "_found", slowly)
+    called = entry(folder)
+    lents = [Lent(new_till()) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda lent: called(lent.places, 0, 2.0), lents))
+    assert results == 4 * [results[0]]
+    assert len(found) == 1
 
 
 def test_what_cannot_be_linked_is_compiled_the_usual_way(
