@@ -6,11 +6,11 @@ Jobs are of the Lublin-Feitelson model with users and Tsafrir's estimates, on 25
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.measure import compile_first, ratio_of_medians, time_in_turn
-from common.report import Report, finish, json_file_argument
+from common.report import Report, arguments, finish
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
@@ -89,10 +89,16 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     report.add(f"{name}, one window in the plain player", plain, ratio=faster)
 
 
-if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if not word.startswith("--")]
-    file = json_file_argument(__doc__) if not words else None
+def main() -> None:
+    """Measure, print, and keep the numbers if asked to."""
+    asked = arguments(__doc__, rest="LOG PROCESSORS")
+    log, n_procs = (*asked.rest, None, None)[:2]
+    on = f"of {Path(log).name}" if log else f"of {N_JOBS:,} jobs on {N_PROCS} processors"
+    report = Report(f"Models of JobPick beside heuristics, {N_WINDOWS} {'' if log else 'generated '}windows {on}")
     compile_first()
-    made = Report("Playing models of JobPick")
-    measure(made, words[0] if words else None, int(words[1]) if len(words) > 1 else N_PROCS)
-    finish(made, file)
+    measure(report, log, int(n_procs or N_PROCS))
+    finish(report, asked)
+
+
+if __name__ == "__main__":
+    main()

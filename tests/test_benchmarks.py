@@ -24,10 +24,11 @@ def trees(source: str) -> Iterator[ast.AST]:
 
 
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.rglob("*.py")), ids=lambda path: path.stem)
-def test_names_that_they_import_exist(path: Path) -> None:
+def test_names_that_they_import_exist(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     for tree in trees(path.read_text()):
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hdrl"):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("hdrl", "common")):
                 module = importlib.import_module(str(node.module))
                 for name in node.names:
                     assert hasattr(module, name.name) or importlib.import_module(f"{node.module}.{name.name}")
