@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 Marks = NDArray[np.int64]
 """What each item is, as one number, in the order of release: equal items have equal marks."""
 
+Runs = NDArray[np.uint64]
+"""Hashes of runs of items, each once, ascending."""
+
 LENGTH = 8
 """Items of a run."""
 
@@ -50,7 +53,7 @@ def sketch_of(marks: Marks) -> str:
     str
         The `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
     """
-    return "".join(f"{one:0{DIGITS}x}" for one in _hashes(marks)[:SIZE].tolist())
+    return "".join(f"{one:0{DIGITS}x}" for one in runs_of(marks)[:SIZE].tolist())
 
 
 def is_sketch(text: str) -> bool:
@@ -64,17 +67,17 @@ def is_sketch(text: str) -> bool:
     return len(text) % DIGITS == 0 and set(text) <= set("0123456789abcdef")
 
 
-def known_share(sketch: str, marks: Marks) -> float:
+def known_share(sketch: str, runs: Runs) -> float:
     """Return which share of the runs of items a sketch knows, 0 to 1; of many items this is an estimate.
 
     Parameters
     ----------
     sketch
         What `sketch_of` returned.
-    marks
-        Marks of the items.
+    runs
+        What `runs_of` returned for the items.
     """
-    known, runs = _read(sketch), _hashes(marks)
+    known = _read(sketch)
     if len(known) >= SIZE:  # larger ones were left out
         runs = runs[runs <= known.max()]
     return float(np.isin(runs, known).mean()) if len(runs) else 0.0
@@ -85,8 +88,14 @@ def _read(sketch: str) -> NDArray[np.uint64]:
     return np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
 
 
-def _hashes(marks: Marks) -> NDArray[np.uint64]:
-    """Return the hashes of all different runs that say something, ascending."""
+def runs_of(marks: Marks) -> Runs:
+    """Return the hashes of all different runs that say something, ascending.
+
+    Parameters
+    ----------
+    marks
+        Marks of the items.
+    """
     if len(marks) < LENGTH:
         return np.zeros(0, dtype=np.uint64)
     runs = np.lib.stride_tricks.sliding_window_view(np.asarray(marks, dtype=np.int64), LENGTH)

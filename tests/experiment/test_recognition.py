@@ -8,7 +8,8 @@ import pytest
 from hdrl.errors import OptionsError
 from hdrl.experiment.compare.cases import Case, test_cases
 from hdrl.experiment.compare.knowledge import JudgingWindows
-from hdrl.experiment.recognition import DIGITS, KNOWN_SHARE, LENGTH, SIZE, is_sketch, known_share, sketch_of
+from hdrl.experiment.recognition import DIGITS, KNOWN_SHARE, LENGTH, SIZE, is_sketch, runs_of, sketch_of
+from hdrl.experiment.recognition import known_share as share_of_runs
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.resuming import check_same_training
 from hdrl.experiment.train.world import World
@@ -23,6 +24,10 @@ KTH = next((parent / "shared" for parent in Path(__file__).parents if (parent / 
 ELSEWHERE = "with other dates or in another file: it knows them"
 OLDER = ("workload", "workload_sha256", "n_jobs", "first_job", "last_job", "platform")
 SPEC = find_setting("batch").environments["job_pick"]
+
+
+def known_share(sketch: str, marks: np.ndarray) -> float:
+    return share_of_runs(sketch, runs_of(marks))
 
 
 def drawn(n: int, seed: int = 0) -> np.ndarray:

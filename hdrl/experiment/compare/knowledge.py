@@ -8,7 +8,7 @@ from typing import Any
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
-from hdrl.experiment.recognition import KNOWN_SHARE, Marks, known_share
+from hdrl.experiment.recognition import KNOWN_SHARE, Marks, Runs, known_share, runs_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
 
@@ -77,7 +77,8 @@ class JudgingWindows:
         self._machine, self._generate = machine, generate
         self._generated: dict[Case, Load] = {}
         self._hashes: dict[int | Case, str] = {}
-        self._marks: dict[tuple[int | Case, int], Marks | None] = {}
+        self._marks: dict[tuple[int | Case, str], Marks | None] = {}
+        self._runs: dict[tuple[Case, str], Runs | None] = {}
 
     def words(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
         """Say which windows hold jobs of a training; empty if none does.
@@ -121,8 +122,12 @@ class JudgingWindows:
     def _is_alike(self, case: Case, part: Mapping[str, Any], environment: EnvironmentSpec | None) -> bool:
         if environment is None or not part.get("sketch"):
             return False
-        marks = self._marks_of(case, environment)
-        return marks is not None and known_share(part["sketch"], marks) >= KNOWN_SHARE
+        key = case, environment.id
+        if key not in self._runs:
+            marks = self._marks_of(case, environment)
+            self._runs[key] = None if marks is None else runs_of(marks)
+        runs = self._runs[key]
+        return runs is not None and known_share(part["sketch"], runs) >= KNOWN_SHARE
 
     def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
         if case.source < 0 or not _overlaps(case.first_job, case.n_jobs, part):
@@ -145,7 +150,7 @@ class JudgingWindows:
 
     def _marks_of(self, case: Case, environment: EnvironmentSpec) -> Marks | None:
         """Return the marks of the items that count."""
-        key = _key(case), id(environment)
+        key = _key(case), environment.id
         if key not in self._marks:
             self._marks[key] = environment.marks(self._machine, self._source(case))
         marks = self._marks[key]

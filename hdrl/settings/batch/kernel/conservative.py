@@ -39,7 +39,7 @@ from hdrl.settings.batch.kernel.bounds import (
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end, fastest_gflops, length_s
-from hdrl.settings.batch.kernel.plan_nodes import nodes_are_free, nodes_stay_free, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.plan_nodes import nodes_have_place, nodes_stay_free, plan_chosen_nodes, plan_cores_of
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
 from hdrl.settings.batch.kernel.starting import note_failure, start_job
@@ -304,7 +304,11 @@ def _move(state, job, core_key, from_s, until_s, outcome):
         date_s = row.reserved_s
     elif s.plans_nodes == 1:
         plan_chosen_nodes(state, job)
-    if date_s <= s.message_s and s.plans_nodes == 1 and nodes_are_free(state, row):
+    if (
+        date_s <= s.message_s
+        and s.plans_nodes == 1
+        and nodes_have_place(state, row, state.n_free_on, state.free_memory_mib)
+    ):
         _start_on_planned_nodes(state, job)
         return CHOSEN
     if date_s == row.reserved_s:

@@ -145,6 +145,20 @@ def most_free_before(state, start_s, end_s):
 
 
 @jit
+def _first_date(state, from_s, n):
+    """Return the first date from which to look for ``n`` cores, now at the earliest, its place and what is free there.
+
+    The date is ``NOT_FOUND`` if there is none.
+    """
+    now_s = state.scalars[0].message_s
+    if from_s <= now_s:
+        block, i, free = place_after(state, now_s)
+        return now_s, block, i, free
+    block, i, free = place_before(state, from_s)
+    return _next_date(state, block, i, free, n)
+
+
+@jit
 def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s):
     """Return the earliest start of a job that delays nobody in the plan, and its expected end.
 
@@ -170,14 +184,9 @@ def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s)
     s = state.scalars[0]
     judged = s.plans_nodes == 1
     duration_s = length_at(state, requested_time_s, fastest_gflops(state) if judged else slowest_gflops(state))
-    date_s = s.message_s
-    if from_s <= date_s:
-        block, i, free = place_after(state, date_s)
-    else:
-        block, i, free = place_before(state, from_s)
-        date_s, block, i, free = _next_date(state, block, i, free, n)
-        if date_s == NOT_FOUND:
-            return NOT_FOUND, NOT_FOUND
+    date_s, block, i, free = _first_date(state, from_s, n)
+    if date_s == NOT_FOUND:
+        return NOT_FOUND, NOT_FOUND
     known, n_known = -1, 0
     while True:
         date_s, block, i, free = _next_hole(state, block, i, free, date_s, n, duration_s, limit_s)
@@ -195,15 +204,9 @@ def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s)
 @jit
 def first_free_s(state, n, duration_s, from_s, limit_s):
     """Return the first date between two others from which on ``n`` cores are free for a time, or the second one."""
-    s = state.scalars[0]
-    date_s = s.message_s
-    if from_s <= date_s:
-        block, i, free = place_after(state, date_s)
-    else:
-        block, i, free = place_before(state, from_s)
-        date_s, block, i, free = _next_date(state, block, i, free, n)
-        if date_s == NOT_FOUND:
-            return limit_s
+    date_s, block, i, free = _first_date(state, from_s, n)
+    if date_s == NOT_FOUND:
+        return limit_s
     date_s, _, _, _ = _next_hole(state, block, i, free, date_s, n, duration_s, limit_s)
     return limit_s if date_s == NOT_FOUND else date_s
 
@@ -235,7 +238,7 @@ def is_hole(state, job, date_s, end_s):
         _, _, _, stays = _walk(state, block, i, free, row.n_requested, end_s - ROUNDING_S)
         return stays
     look_at_nodes_of(state, row, block, i)
-    if not nodes_have_place(state, row):
+    if not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib):
         return False
     while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] < end_s - ROUNDING_S:
         slot = slot_of(state, block, i)
@@ -243,7 +246,7 @@ def is_hole(state, job, date_s, end_s):
         apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
         block, i = following(state, block, i)
         if is_settled(state, block, i, state.slot_s[slot]) and (
-            free < row.n_requested or not nodes_have_place(state, row)
+            free < row.n_requested or not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
         ):
             return False
     return True

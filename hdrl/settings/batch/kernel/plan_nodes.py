@@ -201,24 +201,15 @@ def look_at_nodes_of(state, row, block, i):
 
 
 @jit
-def nodes_have_place(state, row):
-    """Tell whether the nodes that are planned for a job have place for it, as they are looked at."""
-    for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node, taken = state.planned_nodes[k], state.planned_cores[k]
-        if state.plan_cores[node] < taken or state.plan_memory_mib[node] - taken * row.memory_mib < -1e-6:
-            return False
-    return True
+def nodes_have_place(state, row, cores, memory_mib):
+    """Tell whether the nodes that are planned for a job have place for it.
 
-
-@jit
-def nodes_are_free(state, row):
-    """Tell whether what is planned for a job whose date has come is free on the nodes: others may end a little later.
-
-    Dates that are close to each other are one, but a message may come between them.
+    ``cores`` and ``memory_mib`` are what each node has: as it is looked at, or now, when the job's date has come.
+    Others may end a little later then: dates that are close to each other are one, but a message may come between them.
     """
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node, taken = state.planned_nodes[k], state.planned_cores[k]
-        if state.n_free_on[node] < taken or state.free_memory_mib[node] - taken * row.memory_mib < -1e-6:
+        if cores[node] < taken or memory_mib[node] - taken * row.memory_mib < -1e-6:
             return False
     return True
 
