@@ -6,6 +6,7 @@ Jobs are of the Lublin-Feitelson model with users and Tsafrir's estimates, on 25
 
 from __future__ import annotations
 
+from common.inputs import log_or_generated
 from common.measure import compile_first, ratio_of_medians, time_in_turn
 from common.report import Report, arguments, finish
 
@@ -19,18 +20,12 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
 
     from hdrl.cores import usable_cores
     from hdrl.settings.batch.envs.job_index import JobIndexVectorEnv
-    from hdrl.settings.batch.envs.machines import pool_inputs
     from hdrl.settings.batch.envs.window_judge import JudgedLog
     from hdrl.settings.batch.platform import read_platform
     from hdrl.settings.batch.policies.pairs import read_pair
-    from hdrl.settings.batch.workload import lublin_log, workload_from_swf
 
     platform = read_platform(f"homogeneous:{n_procs}")
-    if log is None:
-        made = lublin_log(20_000, n_procs, load=0.9, seed=1, n_users=60, estimates="tsafrir")
-        workload = workload_from_swf(made, platform, bandwidth="none", memory="none")
-    else:
-        workload = pool_inputs(log, platform, None).workloads[0]
+    workload = log_or_generated(log, platform)
     judged = JudgedLog(platform, workload, 0, workload.n_jobs, N_JOBS, "mean_bounded_slowdown", "sjf+easy")
     starts = np.linspace(0, workload.n_jobs - N_JOBS, 5).astype(int).tolist()
 

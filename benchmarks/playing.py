@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.inputs import log_or_generated
 from common.measure import compile_first, ratio_of_medians, time_in_turn
 from common.report import Report, arguments, finish
 
@@ -50,17 +51,11 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     from hdrl.agents.ppo import PPO
     from hdrl.learn.evaluate import play
     from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
-    from hdrl.settings.batch.envs.machines import pool_inputs
     from hdrl.settings.batch.platform import read_platform
     from hdrl.settings.batch.policies import simulate
-    from hdrl.settings.batch.workload import lublin_log, workload_from_swf
 
     platform = read_platform(f"homogeneous:{n_procs}")
-    if log is None:
-        made = lublin_log(20_000, n_procs, load=0.9, seed=1, n_users=60, estimates="tsafrir")
-        workload = workload_from_swf(made, platform, bandwidth="none", memory="none")
-    else:
-        workload = pool_inputs(log, platform, None).workloads[0]
+    workload = log_or_generated(log, platform)
     starts = np.linspace(0, workload.n_jobs - N_JOBS, N_WINDOWS).astype(int).tolist()
     windows = [workload.window(start, N_JOBS) for start in starts]
     for name, (heuristic, network, options) in CASES.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import gzip
 import heapq
 import json
+import math
 import os
 import socket
 import subprocess
@@ -55,41 +57,8 @@ class World:
         return ["-p", str(self.platform), "-w", str(self.workload), "-q", *(["-E"] if self.energy else [])]
 
 
-class FirstFit:
-    """Starts the jobs in order, each on the free hosts of the lowest ids: the least that a scheduler can do."""
-
-    def __init__(self) -> None:
-        self._free: list[int] = []
-        self._waiting: list[tuple[str, int]] = []
-        self._held: dict[str, list[int]] = {}
-
-    def exchange(self, message: str) -> str:
-        """Answer a message."""
-        told = json.loads(message)
-        for event in told["events"]:
-            data = event["data"]
-            if event["type"] == "SIMULATION_BEGINS":
-                self._free = list(range(data["nb_compute_resources"]))
-            elif event["type"] == "JOB_SUBMITTED":
-                self._waiting.append((data["job_id"], data["job"]["res"]))
-            elif event["type"] == "JOB_COMPLETED":
-                for host in self._held.pop(data["job_id"]):
-                    heapq.heappush(self._free, host)
-        now_s = told["now"]
-        starts = [{"timestamp": now_s, "type": "EXECUTE_JOB", "data": start} for start in self._starts()]
-        return json.dumps({"now": now_s, "events": starts})
-
-    def _starts(self) -> list[dict[str, str]]:
-        starts = []
-        while self._waiting and self._waiting[0][1] <= len(self._free):
-            job_id, n_hosts = self._waiting.pop(0)
-            self._held[job_id] = [heapq.heappop(self._free) for _ in range(n_hosts)]
-            starts.append({"job_id": job_id, "alloc": " ".join(map(str, self._held[job_id]))})
-        return starts
-
-
-class Easy:
-    """EASY backfilling by requested times: the first job that waits gets a reservation, others may overtake it."""
+class _Scheduler(abc.ABC):
+    """Knows which hosts are free, which jobs wait (id, hosts, requested seconds) and which run (until when, where)."""
 
     def __init__(self) -> None:
         self._free: list[int] = []
@@ -104,7 +73,7 @@ class Easy:
             if event["type"] == "SIMULATION_BEGINS":
                 self._free = list(range(data["nb_compute_resources"]))
             elif event["type"] == "JOB_SUBMITTED":
-                self._waiting.append((data["job_id"], data["job"]["res"], data["job"]["walltime"]))
+                self._waiting.append((data["job_id"], data["job"]["res"], data["job"].get("walltime", math.inf)))
             elif event["type"] == "JOB_COMPLETED":
                 for host in self._running.pop(data["job_id"])[1]:
                     heapq.heappush(self._free, host)
@@ -114,17 +83,38 @@ class Easy:
         ]
         return json.dumps({"now": now_s, "events": starts})
 
+    @abc.abstractmethod
+    def _chosen(self, now_s: float) -> list[tuple[str, int, float]]:
+        """Take the jobs that start now from those that wait."""
+
     def _start(self, job_id: str, n_hosts: int, walltime_s: float, now_s: float) -> dict[str, str]:
         hosts = [heapq.heappop(self._free) for _ in range(n_hosts)]
         self._running[job_id] = (now_s + walltime_s, hosts)
         return {"job_id": job_id, "alloc": " ".join(map(str, hosts))}
 
-    def _chosen(self, now_s: float) -> list[tuple[str, int, float]]:
-        """Take the jobs that start now from those that wait."""
+    def _first_that_fit(self) -> list[tuple[str, int, float]]:
+        """Take the first jobs that wait, as many as there are hosts for."""
         chosen, n_free = [], len(self._free)
         while self._waiting and self._waiting[0][1] <= n_free:
             chosen.append(self._waiting.pop(0))
             n_free -= chosen[-1][1]
+        return chosen
+
+
+class FirstFit(_Scheduler):
+    """Starts the jobs in order, each on the free hosts of the lowest ids: the least that a scheduler can do."""
+
+    def _chosen(self, now_s: float) -> list[tuple[str, int, float]]:
+        del now_s
+        return self._first_that_fit()
+
+
+class Easy(_Scheduler):
+    """EASY backfilling by requested times: the first job that waits gets a reservation, others may overtake it."""
+
+    def _chosen(self, now_s: float) -> list[tuple[str, int, float]]:
+        chosen = self._first_that_fit()
+        n_free = len(self._free) - sum(n_hosts for _, n_hosts, _ in chosen)
         if not self._waiting or not n_free:
             return chosen
         ends = [(now_s + walltime_s, n_hosts) for _, n_hosts, walltime_s in chosen]

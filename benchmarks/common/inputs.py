@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from common.measure import ROOT
 
@@ -117,3 +118,22 @@ def _contend(source: Path, target: Path) -> None:
     rows = log.rows.copy()
     rows["submit_s"] /= CONTENTION
     write_swf(replace(log, rows=rows), target)
+
+
+def log_or_generated(log: str | None, platform: Any) -> Any:
+    """Return the jobs of a log, or 20,000 of the Lublin-Feitelson model with users and Tsafrir's estimates at load 0.9.
+
+    Parameters
+    ----------
+    log
+        The log's file; ``None``: jobs are generated.
+    platform
+        The machine.
+    """
+    from hdrl.settings.batch.envs.machines import pool_inputs
+    from hdrl.settings.batch.workload import lublin_log, workload_from_swf
+
+    if log is not None:
+        return pool_inputs(log, platform, None).workloads[0]
+    made = lublin_log(20_000, platform.n_cores, load=0.9, seed=1, n_users=60, estimates="tsafrir")
+    return workload_from_swf(made, platform, bandwidth="none", memory="none")
