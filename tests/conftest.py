@@ -1,5 +1,8 @@
 """What tests of several areas share."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +51,21 @@ SWF = """\
 2 5 0 20 1 -1 -1 1 30 -1 1 1 1 1 1 -1 -1 -1
 3 6 0 30 4 -1 -1 4 40 -1 1 1 1 1 1 -1 -1 -1
 """
+
+
+@pytest.fixture
+def with_and_without_compiler() -> Callable[[str], list[str]]:
+    """Return what runs a program as it is and in plain Python, and returns what it printed each time."""
+
+    def run(code: str) -> list[str]:
+        return [
+            subprocess.run(
+                [sys.executable, "-c", code], env=os.environ | extra, capture_output=True, text=True, check=True
+            ).stdout
+            for extra in ({}, {"NUMBA_DISABLE_JIT": "1"})
+        ]
+
+    return run
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 PLAY = """
@@ -38,16 +34,7 @@ FEATURES = ("profile", "running", "queue_length", "earliest_start", "log_request
         "PolicyPairVectorEnv(2, platform=world.platform, workload=world.workload, observation='small')",
     ],
 )
-def test_the_same_bytes_without_the_compiler(env):
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", PLAY.format(env=env)],
-            env=os.environ | extra,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for extra in ({}, {"NUMBA_DISABLE_JIT": "1"})
-    ]
+def test_the_same_bytes_without_the_compiler(env, with_and_without_compiler):
+    found = with_and_without_compiler(PLAY.format(env=env))
     assert len(found[0]) == 65
     assert found[0] == found[1]

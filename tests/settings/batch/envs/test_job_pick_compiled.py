@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -215,16 +212,7 @@ for world in list(check_worlds().values())[1:4]:
 """
 
 
-def test_the_same_without_the_compiler() -> None:
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", WITHOUT_COMPILER],
-            env=os.environ | extra,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for extra in ({}, {"NUMBA_DISABLE_JIT": "1"})
-    ]
+def test_the_same_without_the_compiler(with_and_without_compiler: Callable[[str], list[str]]) -> None:
+    found = with_and_without_compiler(WITHOUT_COMPILER)
     assert len(found[0].splitlines()) == 3
     assert found[0] == found[1]
