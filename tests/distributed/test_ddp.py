@@ -39,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finally:
         for process in processes:
             process.kill()
+            process.communicate()
     return folder
 
 
