@@ -46,19 +46,19 @@ class Reproduced:
         The numbers by row and column.
     differences
         Those that are not as claimed.
-    has_reference
-        Whether anything is claimed.
+    n_claimed
+        How many numbers are claimed.
     """
 
     folder: Path
     results: dict[Place, float]
     differences: tuple[Difference, ...]
-    has_reference: bool
+    n_claimed: int
 
     @property
     def is_same(self) -> bool:
-        """Whether all numbers are as claimed."""
-        return self.has_reference and not self.differences
+        """Whether something is claimed, and all of it holds."""
+        return self.n_claimed > 0 and not self.differences
 
 
 def reproduce(
@@ -102,11 +102,11 @@ def reproduce(
     write_results(out / RESULTS_FILE, results)
     reference_file = experiment.folder / REFERENCE
     if not reference_file.is_file():
-        return Reproduced(out, results, (), has_reference=False)
+        return Reproduced(out, results, (), n_claimed=0)
     reference = read_reference(reference_file, experiment.recipe.relative_tolerance)
     different = tuple(differences(reference, results))
     _write_differences(out / DIFFERENCES_FILE, different)
-    return Reproduced(out, results, different, has_reference=True)
+    return Reproduced(out, results, different, len(reference))
 
 
 @dataclass(frozen=True, slots=True)

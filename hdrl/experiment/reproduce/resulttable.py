@@ -36,21 +36,21 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number that is not what it should be.
+    """One number that is not what is claimed.
 
     Attributes
     ----------
     row, column
         Its place in the table.
     reference, found
-        What was claimed and what came out; ``None`` where there is no such number.
+        What is claimed and what came out; ``None`` where there is no such number any more.
     tolerance
         By how much they may differ.
     """
 
     row: str
     column: str
-    reference: float | None
+    reference: float
     found: float | None
     tolerance: float
 
@@ -106,7 +106,9 @@ def write_results(path: Path, results: Mapping[Place, float]) -> None:
 
 
 def differences(reference: Mapping[Place, Reference], found: Mapping[Place, float]) -> list[Difference]:
-    """Return the numbers that differ by more than their tolerance, or that one side does not have.
+    """Return the claims that do not hold: the number differs by more than the tolerance, or is not there.
+
+    Numbers that nobody claims are no differences.
 
     Parameters
     ----------
@@ -120,7 +122,6 @@ def differences(reference: Mapping[Place, Reference], found: Mapping[Place, floa
         value = found.get(place)
         if value is None or not _is_near(value, wanted):
             result.append(Difference(*place, wanted.value, value, wanted.tolerance))
-    result += [Difference(*place, None, value, 0.0) for place, value in found.items() if place not in reference]
     return result
 
 
