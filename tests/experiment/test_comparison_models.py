@@ -33,7 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     "algorithm": "reinforce",
                     "environment": "job_pick",
                     "arguments": {"order": "f2"},
-                    "episodes": {"n_jobs": 20, "train": [0.0, 0.5], "test": [0.5, 1.0]},
+                    "episodes": {"n_jobs": 20, "train": [0.0, 0.5], "validation": [0.5, 0.7], "test": [0.7, 1.0]},
+                    "validation_every": 1,
+                    "n_validation_episodes": 1,
                     "tensorboard": False,
                 },
             },
@@ -79,6 +81,14 @@ def test_windows_that_a_model_was_trained_on_are_told(folder: Path, tmp_path: Pa
     result = run_comparison(sweep(folder, range=[0.0, 1.0]), out=tmp_path / "out", n_workers=1)
     (text,) = [caution.text for caution in result.cautions if caution.kind == "trained-on"]
     assert text == "mine was trained on jobs of 4 of the 8 windows that judge it (log): it knows them"
+
+
+def test_windows_that_a_model_was_chosen_by_are_told(folder: Path, tmp_path: Path):
+    result = run_comparison(sweep(folder), out=tmp_path / "out", n_workers=1)
+    (text,) = [caution.text for caution in result.cautions if caution.kind == "chosen-by"]
+    assert text == "mine was chosen by its results on jobs of 2 of the 4 windows that judge it (log)"
+    result = run_comparison(sweep(folder, range=[0.7, 1.0]), out=tmp_path / "later", n_workers=1)
+    assert not any(caution.kind == "chosen-by" for caution in result.cautions)
 
 
 def test_the_same_bytes_from_other_processes(folder: Path, tmp_path: Path):

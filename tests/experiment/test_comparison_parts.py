@@ -482,8 +482,8 @@ def test_windows_that_share_jobs_are_warned_of():
 
 
 def test_models_that_knew_the_windows_are_warned_of():
-    text = warned(measured(base=BASE, mine=BASE), trained_on={"mine": "3 of 8 windows"})["trained-on"]
-    assert text == "mine was trained on 3 of 8 windows"
+    text = "mine was trained on 3 of 8 windows"
+    assert warned(measured(base=BASE, mine=BASE), of_windows=[("trained-on", text)])["trained-on"] == text
 
 
 def test_clairvoyants_among_others_are_warned_of():

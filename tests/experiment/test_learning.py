@@ -232,6 +232,7 @@ def test_episodes_are_windows_of_their_part(tmp_path: Path):
     assert result.runs[0].n_jobs == 15, "the last 30 % are for the test"
     trained_on = load_checkpoint(tmp_path / "out" / "model.pt").notes["trained_on"]
     assert (trained_on["first_job"], trained_on["last_job"], trained_on["n_jobs"]) == (0, 24, 50)
+    assert (trained_on["chosen_by"]["first_job"], trained_on["chosen_by"]["last_job"]) == (30, 34)
 
 
 def test_a_part_must_have_room_for_an_episode(tmp_path: Path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +53,7 @@ def cautions(
     candidates: Sequence[Candidate],
     clairvoyant: Sequence[str] = (),
     exact: Sequence[str] = (),
-    trained_on: Mapping[str, str] | None = None,
+    of_windows: Sequence[tuple[str, str]] = (),
     training: Sequence[Case] = (),
     classic: Collection[str] = (),
     let_in: Collection[str] = (),
@@ -75,8 +75,8 @@ def cautions(
         Names of those who see true run times.
     exact
         Names of the workloads whose requested times are the run times.
-    trained_on
-        By name of a model, which of these windows it was trained on, in words.
+    of_windows
+        What models know of these windows: kinds and sentences.
     training
         Windows by which the baseline was chosen.
     classic
@@ -91,7 +91,7 @@ def cautions(
     return [
         *_unrun(measured),
         *_overlap(cases),
-        *(Caution("trained-on", f"{name} was trained on {what}") for name, what in (trained_on or {}).items()),
+        *(Caution(kind, text) for kind, text in of_windows),
         *_clairvoyant(measured, clairvoyant),
         *_exact(exact),
         *_overload(cases, loads),

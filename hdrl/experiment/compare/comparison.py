@@ -24,10 +24,10 @@ from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival
 from hdrl.experiment.compare.knowledge import (
     JudgingWindows,
     cautions_of_models,
+    cautions_of_windows,
     deciders_of_files,
     rival_groups,
     see_too_much,
-    trained_on,
 )
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import PointStore, check_identity, finished_identity
@@ -321,7 +321,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         candidates=candidates,
         clairvoyant=see_too_much(deciders, candidates, plan.setting),
         exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
-        trained_on=trained_on(deciders, plan.judging),
+        of_windows=cautions_of_windows(deciders, plan.judging),
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         let_in=let_in,

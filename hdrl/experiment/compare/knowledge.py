@@ -106,6 +106,23 @@ class JudgingWindows:
             return f"{names}, made otherwise: probably jobs of {n} of the {len(self.cases)} windows that judge it"
         return ""
 
+    def words_of_choice(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
+        """Say which windows hold jobs by which a training chose its model; empty if none does.
+
+        Parameters
+        ----------
+        record
+            What a model file says of them.
+        environment
+            The environment of the training.
+        """
+        part = record.get("chosen_by")
+        if not part:
+            return ""
+        tests = self._is_same, lambda case, one: self._is_alike(case, one, environment), self._is_namesake
+        known = self._that(lambda case: any(is_known(case, part) for is_known in tests))
+        return f"jobs of {self._counted(known)}" if known else ""
+
     def _that(self, is_so: Callable[[Case], bool]) -> list[Case]:
         return [case for case in self.cases if is_so(case)]
 
@@ -158,8 +175,8 @@ class JudgingWindows:
         return None if marks is None else marks[first : first + case.n_jobs]
 
 
-def trained_on(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> dict[str, str]:
-    """Return which of the windows models were trained on, in words, by name of the candidate.
+def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> list[tuple[str, str]]:
+    """Return which of the windows models were trained on or chosen by: kinds and sentences.
 
     Parameters
     ----------
@@ -168,12 +185,15 @@ def trained_on(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindow
     windows
         The windows that judge them.
     """
-    records = {name: [one.knows() for one in those] for name, those in deciders.items()}
-    found = {}
-    for name, those in records.items():
-        words = {windows.words(one.trained_on, one.environment) for one in those if one.is_trained} - {""}
-        if words:
-            found[name] = sorted(words)[0]
+    found = []
+    for kind, verb, words_of in (
+        ("trained-on", "was trained on", windows.words),
+        ("chosen-by", "was chosen by its results on", windows.words_of_choice),
+    ):
+        for name, those in deciders.items():
+            known = [one.knows() for one in those]
+            words = {words_of(one.trained_on, one.environment) for one in known if one.is_trained} - {""}
+            found += [(kind, f"{name} {verb} {one}") for one in sorted(words)[:1]]
     return found
 
 

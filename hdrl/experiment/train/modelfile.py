@@ -121,6 +121,7 @@ class _TrainedOn(_LoadPart):
     """On which jobs a model was trained."""
 
     further: list[_LoadPart] = Field(default_factory=list)
+    chosen_by: _LoadPart | None = None
 
 
 class _Notes(BaseModel):

@@ -149,7 +149,7 @@ class TrainingRun:
         self._validation_envs = self._make_validation_envs()
         self.trainer: Trainer | DistributedTrainer | ConfigurationTrainer = self._make_trainer(on)
         self.device = name_of(self.trainer.agent.device)
-        self._trained_on = self.world.trained_on()
+        self._trained_on = self.world.trained_on(is_validated=options.learning.validation_every is not None)
         self.world.check_test()
         _warm_output(self._output)
         given = options.agent_options.input_model

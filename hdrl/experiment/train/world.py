@@ -185,8 +185,13 @@ class World:
         first, last = part_of(self._options, "test", self.load)
         return self.load.window(first, last - first)
 
-    def trained_on(self) -> dict[str, Any]:
+    def trained_on(self, *, is_validated: bool = False) -> dict[str, Any]:
         """Return on which jobs a model is trained, so that nobody tests it on the same ones by accident.
+
+        Parameters
+        ----------
+        is_validated
+            Whether the best model by validation is kept: then ``"chosen_by"`` says by which jobs.
 
         Raises
         ------
@@ -197,7 +202,13 @@ class World:
         shares = first / self.load.n_items, last / self.load.n_items
         further = self.spec.further_parts(shares)
         record = self._record((self.machine, self.load, (first, last)))
-        return {**record, "further": [self._record(one) for one in further]} if further else record
+        if further:
+            record["further"] = [self._record(one) for one in further]
+        if is_validated:
+            record["chosen_by"] = self._record(
+                (self.machine, self.load, part_of(self._options, "validation", self.load))
+            )
+        return record
 
     def _record(self, part: LoadPart) -> dict[str, Any]:
         """Return what a model file says of a part that is learned from."""
