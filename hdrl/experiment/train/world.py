@@ -205,9 +205,8 @@ class World:
         if further:
             record["further"] = [self._record(one) for one in further]
         if is_validated:
-            record["chosen_by"] = self._record(
-                (self.machine, self.load, part_of(self._options, "validation", self.load))
-            )
+            chosen = part_of(self._options, "validation", self.load)
+            record["chosen_by"] = self._record((self.machine, self.load, chosen))
         return record
 
     def _record(self, part: LoadPart) -> dict[str, Any]:
