@@ -22,6 +22,9 @@ SUFFIX = ".py"
 SUFFIX_MARKS = ("", "+", "-", "@")
 """How what may follow the path of a policy file begins."""
 
+NO_COLUMN = "no field of name "
+"""How NumPy begins to say that an array has no such column."""
+
 
 class AgentError(HdrlError):
     """A file with an agent or a policy is wrong, or fails while it decides."""
@@ -83,13 +86,30 @@ def blame(error: BaseException, path: Path) -> AgentError | None:
         lines = [readable(one.f_code.co_filename) for one in made if one.f_globals.get("__file__") == str(path)]
     if not lines:
         return None
-    hint = ""
+    return AgentError(f"{path}:{lines[-1]}: {type(error).__name__}: {one_line(error)}{_hint(error)}")
+
+
+def _hint(error: BaseException) -> str:
+    """Return what an author probably meant, after a semicolon; empty if nothing is known."""
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] == "hdeeprm":
-        hint = "; its classes are in hdrl.agents.hdeeprm"
-    elif isinstance(error, AttributeError) and error.name and type(error.obj).__module__.startswith("hdrl."):
-        known = getattr(error.obj, "_fields", None) or [name for name in dir(type(error.obj)) if name[0] != "_"]
-        hint = f"; {suggest(error.name, known)}"
-    return AgentError(f"{path}:{lines[-1]}: {type(error).__name__}: {one_line(error)}{hint}")
+        return "; its classes are in hdrl.agents.hdeeprm"
+    if isinstance(error, AttributeError) and error.name:
+        if columns := _columns(error.obj):
+            return f"; its columns are read by [...], {suggest(error.name, columns)}"
+        if type(error.obj).__module__.startswith("hdrl."):
+            known = getattr(error.obj, "_fields", None) or [name for name in dir(type(error.obj)) if name[0] != "_"]
+            return f"; {suggest(error.name, known)}"
+    # NumPy does not say which array it was.
+    if isinstance(error, ValueError) and (asked := str(error).removeprefix(NO_COLUMN)) != str(error):
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        columns = [name for value in frame.f_locals.values() for name in _columns(value)]
+        return f"; {suggest(asked, columns)}" if columns else ""
+    return ""
+
+
+def _columns(value: object) -> tuple[str, ...]:
+    """Return the names of the columns of an array of rows; of anything else, none."""
+    return getattr(getattr(value, "dtype", None), "names", None) or ()
 
 
 def one_line(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import teams
 import torch
@@ -65,7 +65,7 @@ def weights(trainer: Any) -> list[torch.Tensor]:
     return [one.detach() for module in trainer.agent.modules.values() for one in module.parameters()]
 
 
-def main(number: int, n: int, folder: Path) -> None:
+def main(number: int, n: int, folder: Path) -> NoReturn:
     torch.set_num_threads(1)
     store = distributed.FileStore(str(folder / "store"), n)
     distributed.init_process_group("gloo", store=store, rank=number, world_size=n)
@@ -74,10 +74,10 @@ def main(number: int, n: int, folder: Path) -> None:
         trainer.agent.network = Watched(trainer.agent.network)
         trainer.run(N_ITERATIONS)
         torch.save(weights(trainer), folder / f"{name}_{number}.pt")
+    # A group of processes that torch takes down waits, holding the interpreter's lock, for a thread of gloo that may
+    # wait for that lock: one process in some fifteen never ended. Everything is written, so nothing is taken down.
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
-    # A group of processes that torch takes down waits, holding the interpreter's lock, for a thread of gloo that may
-    # wait for that lock: one process in some fifteen never ended. Everything is written, so none is taken down.
-    os._exit(0)

@@ -156,8 +156,21 @@ def test_an_agent_that_answers_nonsense_is_told_its_place(tmp_path: Path, code: 
             r"mine.py:1: priority\(job\) takes other arguments, expected priority\(job, now_s\)",
         ),
         ("async def policy(view): return []", r"mine.py:1: policy\(view\) is a coroutine, expected a function"),
+        (
+            "def priorities(jobs, now_s): return jobs['requested_tim']",
+            r"mine.py:1: ValueError: no field of name requested_tim; did you mean 'requested_time_s'\?",
+        ),
+        (
+            "def priorities(jobs, now_s): return jobs.submit_s",
+            r"mine.py:1: AttributeError: .*; its columns are read by \[...\], did you mean 'submit_s'\?",
+        ),
+        (
+            "from hdrl.agents.hdeeprm import PolicyLearningAgent\n"
+            "class Mine(PolicyLearningAgent):\n    def __init__(self, *given): self.hidden = 1",
+            r"mine.py: Mine: .* has no attribute '_\w+'; its __init__ must begin with super\(\).__init__\(...\)",
+        ),
     ],
 )
-def test_a_policy_of_a_wrong_signature_is_told_its_place(tmp_path: Path, code: str, text: str):
+def test_a_mistake_in_a_policy_or_an_agent_is_told_its_place(tmp_path: Path, code: str, text: str):
     (tmp_path / "mine.py").write_text(f"{code}\n")
-    refused(tmp_path, HdrlError, text, f"pybatsim.agent.file={tmp_path}/mine.py", algorithm=None)
+    refused(tmp_path, HdrlError, text, f"pybatsim.agent.file={tmp_path}/mine.py", algorithm=None, n_envs=1)

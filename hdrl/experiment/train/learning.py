@@ -139,7 +139,10 @@ def make_agent(
     except (TypeError, AttributeError, ValueError, RuntimeError) as error:
         if path is None:
             raise
-        raise AgentError(f"{path}: {cls.__name__}: {' '.join(str(error).split())}") from error
+        # What the file itself does is blamed with its line: this is an attribute that a base class would have made.
+        is_unmade = isinstance(error, AttributeError) and str(error.name).startswith("_")
+        hint = "; its __init__ must begin with super().__init__(...)" if is_unmade else ""
+        raise AgentError(f"{path}: {cls.__name__}: {one_line(error)}{hint}") from error
 
 
 def _made(
