@@ -242,21 +242,22 @@ class Picture:
             raise self._wrong(event, f"nobody asked for P-state {switch[1]} of {shown(event.data['resources'])}")
         self.awaited.switches.remove(switch)
         self.hosts_were_looked_at = True
-        node = self._switched_node(switch[0][0], switch[1])
+        node = self._leader_of(*switch)
         if node is None:
             self._tell(codes.TOLD_PSTATE, switch[1], event)
         else:
             self._tell(codes.TOLD_NODE, node, event)
 
-    def _switched_node(self, core: int, pstate: int) -> int | None:
-        """Return the node of a core if it was on its way to a P-state; ``None`` if its P-state alone has changed."""
-        node = int(self.platform.node_of_processor[self.platform.processor_of_core[core]])
+    def _leader_of(self, cores: tuple[int, ...], pstate: int) -> int | None:
+        """Return the first node of a request that was on its way to a P-state; ``None`` if P-states alone changed."""
+        nodes = self.platform.node_of_processor[self.platform.processor_of_core[list(cores)]]
         rows = self.state.node_power
         if len(rows) == 0:
             return None
-        off = int(self.state.scalars["off_pstate"][0])
-        way = codes.NODE_SHUTTING_DOWN if pstate == off else codes.NODE_BOOTING
-        return node if rows["status"][node] == way else None
+        to_sleep = any(pstate == state.off for state in self.platform.sleep_states)
+        way = codes.NODE_SHUTTING_DOWN if to_sleep else codes.NODE_BOOTING
+        on_way = nodes[rows["status"][nodes] == way]
+        return int(rows["leader"][on_way[0]]) if len(on_way) else None
 
     def _called(self, event: Event) -> None:
         if self.awaited.n_calls == 0:
