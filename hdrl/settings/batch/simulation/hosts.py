@@ -149,7 +149,7 @@ def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[
     cores = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in told]
     times_s = np.repeat(told["time_s"], told["n_cores"])
     pstates = np.repeat(told["pstate"], told["n_cores"]).astype(np.int64)
-    if has_ways:
+    if has_ways and cores:
         ends = np.cumsum(told["n_cores"])[:-1]
         _find_ways(trace.platform, cores, np.split(times_s, ends), np.split(pstates, ends))
     return times_s, np.concatenate(cores).astype(np.int64) if cores else np.zeros(0, dtype=np.int64), pstates

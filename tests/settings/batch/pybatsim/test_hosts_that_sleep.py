@@ -75,6 +75,7 @@ class Sleepy:
         self._all = set(range(n_hosts))
         self._free, self._asleep = set(self._all), set[int]()
         self._coming, self._going = set[int](), set[int]()
+        self._wakes: dict[tuple[frozenset[int], str], set[int]] = {}
         self._waiting: list[dict[str, Any]] = []
         self._running: set[str] = set()
 
@@ -97,7 +98,7 @@ class Sleepy:
             self._asleep |= _ids(data["resources"])
             self._going -= _ids(data["resources"])
         elif kind == "RESOURCE_STATE_CHANGED":
-            here = _ids(data["resources"]) & self._coming
+            here = self._wakes.pop((frozenset(_ids(data["resources"])), data["state"]), set())
             self._free |= here
             self._coming -= here
 
@@ -131,11 +132,14 @@ class Sleepy:
         hosts = self._some(self._asleep, n)
         self._asleep -= set(hosts)
         self._coming |= set(hosts)
+        woken = set(hosts)
         others = self._all - self._asleep - self._coming - self._going
         if others and self._draw.random() < 0.5:
             hosts = [*hosts, *self._some(others, int(self._draw.integers(1, len(others), endpoint=True)))]
             self.n_mixed += 1
-        return [self._state(hosts, str(self._draw.choice([ON, ON, SLOW])))]
+        state = str(self._draw.choice([ON, ON, SLOW]))
+        self._wakes[frozenset(hosts), state] = woken
+        return [self._state(hosts, state)]
 
     def _some(self, hosts: set[int], n: int) -> list[int]:
         return [int(host) for host in self._draw.choice(sorted(hosts), n, replace=False)]
