@@ -366,11 +366,6 @@ class Platform:
         return states if len(off) == len(states) and len(off | down | up) == len(off) + len(down) + len(up) else ()
 
     @property
-    def switch_pstates(self) -> SleepState | None:
-        """The first of `sleep_states`, to which nodes go if nobody says to which; ``None`` if there is none."""
-        return self.sleep_states[0] if self.sleep_states else None
-
-    @property
     def n_units(self) -> int:
         """Number of cores: what a task can hold."""
         return self.n_cores

@@ -115,8 +115,8 @@ def _states(platform: Platform, pstate: NDArray[np.int64], is_idle: NDArray[np.b
 def _power_without_jobs_w(platform: Platform) -> FloatArray:
     """Return what hosts draw in each P-state while they run no job, in watts; on a way they compute one flop."""
     power_w = platform.idle_w.copy()
-    ways = [way for one in platform.sleep_states for way in one.ways]
-    power_w[:, ways] = platform.full_w[:, ways]
+    for one in platform.sleep_states:
+        power_w[:, one.ways] = platform.full_w[:, one.ways]
     return power_w
 
 

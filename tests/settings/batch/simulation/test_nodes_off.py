@@ -183,7 +183,7 @@ def test_a_platform_file_keeps_it(tmp_path):
     foreign = tmp_path / "foreign.xml"
     foreign.write_text(text[: text.index("<!--hdrl")] + text[text.index("-->") + 3 :])
     read = read_platform(foreign)
-    assert (read.rules, read.switch_pstates) == (None, (4, 5, 6))
+    assert (read.rules, read.sleep_states) == (None, ((4, 5, 6),))
     jobs = small_workload(Job(0.0, 1, 1e-3), Job(300.0, 1, 1e-3))
     ours, exact = (
         simulate(read, jobs, "fcfs~off10", simulator=name, platform_file=foreign) for name in ("embedded", "exact")
@@ -306,7 +306,7 @@ def test_the_command_line(tmp_path):
     assert "suspend" not in kept["node_power"]
     export = ["platform", "export", "das2", "--out", str(tmp_path / "das2.xml"), "--boot-s"]
     told = CliRunner().invoke(cli, [*export, "120"])
-    assert (told.exit_code, read_platform(tmp_path / "das2.xml").switch_pstates) == (0, (4, 5, 6)), told.output
+    assert (told.exit_code, read_platform(tmp_path / "das2.xml").sleep_states) == (0, ((4, 5, 6),)), told.output
     assert CliRunner().invoke(cli, [*export, "0"]).exit_code == 2
     options["energy"] = False
     (tmp_path / "options.json").write_text(json.dumps(options))

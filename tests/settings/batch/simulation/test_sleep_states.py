@@ -126,7 +126,6 @@ def test_a_platform_file_keeps_it(tmp_path):
     foreign = tmp_path / "foreign.xml"
     foreign.write_text(text[: text.index("<!--hdrl")] + text[text.index("-->") + 3 :])
     assert read_platform(foreign).sleep_states == platform.sleep_states == ((4, 5, 6), (7, 8, 9))
-    assert read_platform(foreign).switch_pstates == (4, 5, 6)
 
 
 @pytest.mark.parametrize(
