@@ -214,7 +214,10 @@ def _with_nodes(pair: PolicyPair, word: str) -> PolicyPair:
         raise UnknownName("addition", word, [GATE, *(f"{name}{example}" for name, example in NODE_RULES.items())])
     text = word.removeprefix(rule)
     if pair.backfilling == codes.CONSERVATIVE:
-        raise DecisionError(f"policy {pair.name!r}: conservative backfilling plans with all nodes on")
+        raise DecisionError(
+            f"policy {pair.name!r}: conservative backfilling plans with all nodes on, "
+            "expected EASY, for instance 'fcfs+easy~off600'"
+        )
     if rule == SLEEP:
         if not (text.isdecimal() and len(text) < 3):
             raise DecisionError(f"policy {pair.name!r}: sleep is {readable(repr(text))}, expected a number from 0 on")

@@ -301,6 +301,8 @@ def test_the_command_line(tmp_path):
     run = ["run", "fcfs+easy~off600", str(tmp_path / "options.json"), "--quiet", "--out", str(tmp_path / "run")]
     told = CliRunner().invoke(cli, run)
     assert told.exit_code == 0, told.output
+    told = CliRunner().invoke(cli, ["run", "fcfs+conservative~off600", *run[2:]])
+    assert (told.exit_code, "plans with all nodes on, expected EASY" in told.output) == (2, True)
     kept = json.loads((tmp_path / "run" / "options.resolved.json").read_text())
     assert kept["node_power"]["boot_s"] == 120
     assert "suspend" not in kept["node_power"]

@@ -43,6 +43,15 @@ def test_a_timeout_by_hand():
     assert set(trace.pstate_changes["pstate"].tolist()) >= {7, -2, -1}
 
 
+def test_reservations_count_the_way_back():
+    # Nodes 1 and 2 come back, from 105 s on, for the second job, which the first delays until 605 s: the third may go
+    # before it, the last may not.
+    jobs = [(100.0, 1, 500.0), (101.0, 3, 10.0), (102.0, 1, 20.0), (103.0, 1, 900.0)]
+    jobs = small_workload(*[Job(date_s, n, run_s, requested_time_s=run_s) for date_s, n, run_s in jobs])
+    trace = simulate(platform_of(Node(), Node(), Node(), power=POWER), jobs, "fcfs+easy~on0~sleep1")
+    assert trace.records["start_s"] == pytest.approx([105.0, 605.0, 110.0, 615.0], abs=1e-5)
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("policy", ["fcfs+easy~off60~sleep1", "sjf+easy~on0.3~sleep1", "saf+easy@geo~gate~off0"])
 def test_as_the_exact_engine(policy, seed):
