@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hdrl.errors import HdrlError, quoted
+from hdrl.errors import HdrlError, UnknownName, quoted
 
 CLASSIC = "classic"
 """The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
@@ -54,7 +54,7 @@ def agent_changes(agent: str | None, options_file: str | Path, setting: str | No
     policies = find_setting(options.setting_name, options.folder).policies
     try:
         policies.read(agent)
-    except HdrlError:
+    except UnknownName:
         known = (CLASSIC, *ALGORITHMS, *policies.names())
         raise LaunchError(
             f"no agent {quoted(agent)}, expected a Python file, a policy or a built-in agent; {suggest(agent, known)}"

@@ -51,11 +51,19 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
     help="What over-committed memory bandwidth does: step (default), proportional, none.",
 )
 @click.option("--boot-s", type=float, metavar="SECONDS", help="Nodes can be switched off: how long one boots.")
-def export(name: str, out: Path, compatibility: str | None, contention: str | None, boot_s: float | None) -> None:
+@click.option("--resume-s", type=float, metavar="SECONDS", help="Nodes can be suspended, too: how long one resumes.")
+def export(
+    name: str,
+    out: Path,
+    compatibility: str | None,
+    contention: str | None,
+    boot_s: float | None,
+    resume_s: float | None,
+) -> None:
     """Write PLATFORM as SimGrid XML that Batsim loads."""
     from hdrl.settings.batch.platform import read_platform, write_simgrid
 
-    machine = read_platform(name, rules=_rules(contention, compatibility, boot_s))
+    machine = read_platform(name, rules=_rules(contention, compatibility, boot_s, resume_s))
     write_simgrid(machine, out)
     click.echo(f"wrote {out}: {machine.n_nodes} nodes, {machine.n_cores} cores")
 
@@ -102,17 +110,22 @@ def list_() -> None:
     console.print(table)
 
 
-def _rules(contention: str | None, compatibility: str | None, boot_s: float | None = None) -> PStateRules | None:
+def _rules(
+    contention: str | None, compatibility: str | None, boot_s: float | None = None, resume_s: float | None = None
+) -> PStateRules | None:
     """Return the P-state rules that are asked for; ``None`` if none are, so that an XML file keeps its own."""
     from hdrl.errors import OptionsError
-    from hdrl.settings.batch.platform import NodePower, pstate_rules
+    from hdrl.settings.batch.platform import NodePower, SuspendPower, pstate_rules
 
-    if contention is None and compatibility is None and boot_s is None:
+    given = {"boot_s": boot_s, "resume_s": resume_s}
+    switching = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if contention is None and compatibility is None and not switching:
         return None
-    if compatibility is not None and boot_s is not None:
-        raise OptionsError(f"--boot-s is given, but under compatibility {compatibility!r} nodes are always on")
-    power = None if boot_s is None else NodePower(boot_s=boot_s)
-    return pstate_rules(contention or "step", compatibility=compatibility, node_power=power)
+    if compatibility is not None and switching:
+        raise OptionsError(f"{switching[0]} is given, but under compatibility {compatibility!r} nodes are always on")
+    suspend = None if resume_s is None else SuspendPower(resume_s=resume_s)
+    power = NodePower(suspend=suspend) if boot_s is None else NodePower(boot_s=boot_s, suspend=suspend)
+    return pstate_rules(contention or "step", compatibility=compatibility, node_power=power if switching else None)
 
 
 def _width() -> int | None:

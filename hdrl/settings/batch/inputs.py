@@ -46,7 +46,7 @@ def platform_of(options: Options | BatchSweep) -> Platform:
 
 def _node_power(options: Options | BatchSweep) -> NodePower | None:
     """Return what it takes to switch nodes off, ``None`` if they are always on."""
-    return None if options.node_power is None else NodePower(**options.node_power.model_dump())
+    return None if options.node_power is None else NodePower.read(options.node_power.model_dump())
 
 
 def workload_of(options: Options, platform: Platform) -> Workload:

@@ -224,7 +224,7 @@ class DecisionSystem:
             self.state.scalars["n_done"] += 1
             return "REJECT_JOB", {"job_id": self._name(subject)}
         if kind == codes.SET_PSTATE:
-            self._picture.awaited.switches.append((tuple(sorted(named)), subject))
+            self._picture.await_switch(named, subject)
             return "SET_RESOURCE_STATE", {"resources": format_ids(named), "state": str(subject)}
         if kind == codes.CALL:
             self._picture.awaited.n_calls += 1

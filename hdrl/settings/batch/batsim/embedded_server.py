@@ -321,21 +321,19 @@ class ProtocolServer:
                 "a scheduler cannot ask for others"
             )
         cores, pstate = self._cores(data["resources"], where), int(data["state"])
-        if self._is_switch(view, cores, pstate):
-            self._switches[self._node_of(cores[0])] = cores, pstate
-        else:
+        leader = self._first_to_switch(view, cores, pstate)
+        if leader is None:
             self._changes.append((cores, pstate))
+        else:
+            self._switches[leader] = cores, pstate
         return SetPState(cores, pstate)
 
-    def _is_switch(self, view: View, cores: list[int], pstate: int) -> bool:
-        """Tell whether hosts are to be switched off, or on, which takes time."""
-        if self.platform.switch_pstates is None:
-            return False
-        status = view.node_status
-        return pstate == self.platform.switch_pstates[0] or any(status[self._node_of(core)] for core in cores)
-
-    def _node_of(self, core: int) -> int:
-        return int(self.platform.node_of_processor[self.platform.processor_of_core[core]])
+    def _first_to_switch(self, view: View, cores: list[int], pstate: int) -> int | None:
+        """Return the first node that is to be switched off, or on, which takes time; ``None`` if none is."""
+        nodes = self.platform.node_of_processor[self.platform.processor_of_core[sorted(cores)]]
+        if not any(pstate == state.off for state in self.platform.sleep_states):
+            nodes = nodes[view.node_status[nodes] != 0]
+        return int(nodes[0]) if len(nodes) else None
 
     def _call_later(self, data: dict[str, Any], where: str, asked_s: float) -> CallAt:
         date_s = float(data["timestamp"])

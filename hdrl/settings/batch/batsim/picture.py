@@ -33,13 +33,13 @@ class Awaited:
     n_calls, n_questions, n_kills
         Calls at dates, questions for the energy, and requests to kill jobs.
     switches
-        Requests for P-states: machines, and the P-state.
+        Requests for P-states: machines, the P-state, and the first node that has a way to go there, if any has.
     """
 
     n_calls: int = 0
     n_questions: int = 0
     n_kills: int = 0
-    switches: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
+    switches: list[tuple[tuple[int, ...], int, int | None]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         """Return whether there is anything."""
@@ -101,6 +101,19 @@ class Picture:
     def _now_s(self) -> float:
         """Date of the last message, in seconds."""
         return float(self.state.scalars["message_s"][0])
+
+    def await_switch(self, cores: list[int], pstate: int) -> None:
+        """Note that Batsim is asked for a P-state of machines.
+
+        Parameters
+        ----------
+        cores
+            The machines.
+        pstate
+            The P-state.
+        """
+        cores = sorted(cores)
+        self.awaited.switches.append((tuple(cores), pstate, self._leader_of(cores, pstate)))
 
     def take(self, message: Message) -> None:
         """Take in a message: its events are those of the arrays then.
@@ -237,26 +250,28 @@ class Picture:
         self._tell(codes.TOLD_KILLED, 0, event)
 
     def _state_changed(self, event: Event) -> None:
-        switch = tuple(self._machines(event, event.data["resources"])), int(event.data["state"])
-        if switch not in self.awaited.switches:
-            raise self._wrong(event, f"nobody asked for P-state {switch[1]} of {shown(event.data['resources'])}")
+        told = tuple(self._machines(event, event.data["resources"])), int(event.data["state"])
+        switch = next((switch for switch in self.awaited.switches if switch[:2] == told), None)
+        if switch is None:
+            raise self._wrong(event, f"nobody asked for P-state {told[1]} of {shown(event.data['resources'])}")
         self.awaited.switches.remove(switch)
         self.hosts_were_looked_at = True
-        node = self._switched_node(switch[0][0], switch[1])
+        _, pstate, node = switch
         if node is None:
-            self._tell(codes.TOLD_PSTATE, switch[1], event)
+            self._tell(codes.TOLD_PSTATE, pstate, event)
         else:
             self._tell(codes.TOLD_NODE, node, event)
 
-    def _switched_node(self, core: int, pstate: int) -> int | None:
-        """Return the node of a core if it was on its way to a P-state; ``None`` if its P-state alone has changed."""
-        node = int(self.platform.node_of_processor[self.platform.processor_of_core[core]])
+    def _leader_of(self, cores: list[int], pstate: int) -> int | None:
+        """Return the first node that goes a way to a P-state by a request; ``None`` if P-states alone change."""
+        nodes = self.platform.node_of_processor[self.platform.processor_of_core[cores]]
         rows = self.state.node_power
         if len(rows) == 0:
             return None
-        off = int(self.state.scalars["off_pstate"][0])
-        way = codes.NODE_SHUTTING_DOWN if pstate == off else codes.NODE_BOOTING
-        return node if rows["status"][node] == way else None
+        to_sleep = any(pstate == state.off for state in self.platform.sleep_states)
+        way = codes.NODE_SHUTTING_DOWN if to_sleep else codes.NODE_BOOTING
+        on_way = nodes[rows["status"][nodes] == way]
+        return int(rows["leader"][on_way[0]]) if len(on_way) else None
 
     def _called(self, event: Event) -> None:
         if self.awaited.n_calls == 0:

@@ -183,7 +183,8 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         policies = [read_pair(name) for name in self.actions if name != VOID]
         self._switches = any(one.rule != NO_RULE for one in policies)
         if self._switches:
-            check_switches(self.platform, energy=energy)
+            deepest = max(one.rule.sleep_state for one in policies)
+            check_switches(self.platform, energy=energy, sleep_state=deepest)
         space = observation_space(self.platform, observation, largest, with_nodes=self._switches)
         super().__init__(
             num_envs,

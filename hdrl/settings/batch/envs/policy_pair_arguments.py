@@ -83,11 +83,13 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
 
 def _is_action(rule: Rule) -> bool:
     """Tell whether a rule is one that an action can have: none, or what switches nodes."""
-    return rule == Rule(node_rule=rule.node_rule, share_on=rule.share_on, off_after_s=rule.off_after_s)
+    return rule == Rule(
+        node_rule=rule.node_rule, sleep_state=rule.sleep_state, share_on=rule.share_on, off_after_s=rule.off_after_s
+    )
 
 
 def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[np.int64]:
-    """Return what the actions are made of, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 4)``.
+    """Return what the actions are made of, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 5)``.
 
     Parameters
     ----------
@@ -96,7 +98,10 @@ def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[
     platform
         The platform.
     """
-    rows = [[one.job_key, one.core_key, one.backfilling, _n_on(one.rule, platform)] for one in policies]
+    rows = [
+        [one.job_key, one.core_key, one.backfilling, _n_on(one.rule, platform), one.rule.sleep_state]
+        for one in policies
+    ]
     return np.array(rows, dtype=np.int64)
 
 

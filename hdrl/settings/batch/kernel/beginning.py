@@ -19,14 +19,13 @@ from hdrl.settings.batch.kernel.dtypes import (
     PROCESSOR_DTYPE,
     RUNG_DTYPE,
     SCALAR_DTYPE,
+    SLEEP_STATE_DTYPE,
     SUBMITTER_DTYPE,
+    WAY_DTYPE,
 )
 from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
-
-NO_PSTATES = -1, -1, -1
-"""Instead of the P-states off, on the way to it and on the way back, where hosts cannot be switched off."""
 
 
 def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
@@ -35,10 +34,9 @@ def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     all_rungs = np.stack(
         [platform.speed_flops, host_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2
     )
-    if platform.switch_pstates is not None:
-        # on a way, a host computes: one flop
-        ways = list(platform.switch_pstates[1:])
-        all_rungs[:, ways, 2] = all_rungs[:, ways, 3] = all_rungs[:, ways, 4]
+    # on a way, a host computes: one flop
+    ways = [pstate for state in platform.sleep_states for pstate in state.ways]
+    all_rungs[:, ways, 2] = all_rungs[:, ways, 3] = all_rungs[:, ways, 4]
     flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
     # `np.unique` compares rows as structures, while which NumPy turns Ctrl-C into a TypeError.
     order = np.lexsort(flat.T[::-1])
@@ -99,27 +97,30 @@ def nodes(platform: Platform) -> NDArray[np.void]:
 
 
 def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
-    """Return the rows of the nodes that can be switched off, and in which order they are booted; nothing if none can.
+    """Return the rows of the nodes that can be switched off, to what, and in which order they are booted.
 
-    First come those with the most flop per joule, of equal ones those with the lower number.
+    First come those with the most flop per joule, of equal ones those with the lower number. Where none can be switched
+    off, nothing is returned.
     """
-    if platform.switch_pstates is None:
+    if not platform.sleep_states:
         return {}
-    _, down, up = platform.switch_pstates
     first = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
     rows = np.zeros(platform.n_nodes, dtype=NODE_POWER_DTYPE)
     rows["leader"] = -1
     rows["on_pstate"] = platform.initial_pstate[first]
-    # a node is off, or on, with the last of its cores
-    rows["shutdown_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, down], first)
-    rows["boot_s"] = np.maximum.reduceat(1.0 / platform.speed_flops[:, up], first)
+    ways = np.zeros((platform.n_nodes, len(platform.sleep_states)), dtype=WAY_DTYPE)
+    for k, state in enumerate(platform.sleep_states):
+        # a node is off, or on, with the last of its cores
+        ways["shutdown_s"][:, k] = np.maximum.reduceat(1.0 / platform.speed_flops[:, state.down], first)
+        ways["boot_s"][:, k] = np.maximum.reduceat(1.0 / platform.speed_flops[:, state.up], first)
     n_cores = np.diff(platform.first_core_of_processor)
     of_node = platform.first_processor_of_node[:-1]
     flops = np.add.reduceat(platform.peak_flops * n_cores, of_node)
     power_w = np.add.reduceat(platform.peak_power_w * n_cores, of_node)
     efficiency = np.divide(flops, power_w, out=np.full(platform.n_nodes, np.inf), where=power_w > 0)
     order = np.lexsort((np.arange(platform.n_nodes), -efficiency))
-    return {"node_power": rows, "boot_order": order.astype(np.int32)}
+    states = np.array([tuple(state) for state in platform.sleep_states], dtype=SLEEP_STATE_DTYPE)
+    return {"node_power": rows, "sleep_states": states, "ways": ways.ravel(), "boot_order": order.astype(np.int32)}
 
 
 def speeds_of_nodes(platform: Platform) -> dict[str, NDArray[Any]]:
@@ -171,10 +172,7 @@ def scalars(
     rows["n_submitters_left"] = len(workload.sources)
     rows["predictor"], rows["predicts_ends"] = rule.predictor, rule.predicts_ends
     rows["has_gate"], rows["index_form"] = rule.has_gate, rule.index_form
-    can_switch = energy and platform.switch_pstates is not None
-    off, down, up = (platform.switch_pstates or NO_PSTATES) if can_switch else NO_PSTATES
-    rows["off_pstate"], rows["down_pstate"], rows["up_pstate"] = off, down, up
-    rows["node_rule"], rows["off_after_s"] = rule.node_rule, rule.off_after_s
+    rows["node_rule"], rows["sleep_state"], rows["off_after_s"] = rule.node_rule, rule.sleep_state, rule.off_after_s
     rows["n_wanted_on"] = round(rule.share_on * platform.n_nodes)
     rows["blocked_job"] = -1
     rows["first_submit_s"] = workload.jobs["submit_s"].min() if workload.n_jobs else 0.0

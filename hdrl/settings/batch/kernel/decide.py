@@ -11,7 +11,8 @@ from hdrl.settings.batch.kernel import codes, engine, mail, senders
 from hdrl.settings.batch.kernel.backfill import choose_overtaking, forget_end, gather_candidates, is_held, reserve
 from hdrl.settings.batch.kernel.cluster import add_pstate_ops, lock, release, unlock
 from hdrl.settings.batch.kernel.index import backlog_of, weigh
-from hdrl.settings.batch.kernel.onoff import hear_call, hear_node, manage_nodes
+from hdrl.settings.batch.kernel.node_rules import manage_nodes
+from hdrl.settings.batch.kernel.onoff import hear_call, hear_node
 from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores

@@ -56,10 +56,7 @@ SCALAR_DTYPE = record_dtype(
         ("n_machine_switches", np.int64),
         ("time_computing_s", np.float64),
         ("time_idle_s", np.float64),
-        # hosts that are off, or on the way: their P-states (-1: there are none), how many they are, for how long
-        ("off_pstate", np.int16),
-        ("down_pstate", np.int16),
-        ("up_pstate", np.int16),
+        # hosts that are off, or on the way: how many they are, for how long
         ("n_off", np.int64),
         ("n_shutting_down", np.int64),
         ("n_booting", np.int64),
@@ -128,8 +125,9 @@ SCALAR_DTYPE = record_dtype(
         ("news", np.int8),
         ("no_more_jobs", np.int8),
         ("n_decisions", np.int64),
-        # who switches nodes, after how long without a job, how many are to be on
+        # who switches nodes, to which sleep state, after how long without a job, how many are to be on
         ("node_rule", np.int8),
+        ("sleep_state", np.int16),
         ("off_after_s", np.float64),
         ("n_wanted_on", np.int64),
         ("blocked_job", np.int64),
@@ -238,24 +236,34 @@ OVERCOMMITMENT_DTYPE = record_dtype([("open_span", np.int64), ("last_span", np.i
 NODE_DTYPE = record_dtype([("first_processor", np.int32), ("end_processor", np.int32), ("memory_mib", np.float64)])
 """A node; nothing of it changes."""
 
+SLEEP_STATE_DTYPE = record_dtype(
+    [("off_pstate", np.int16), ("down_pstate", np.int16), ("up_pstate", np.int16)],
+)
+"""A sleep state of hosts: its P-state, and those of the way to it and of the way back."""
+
+WAY_DTYPE = record_dtype([("shutdown_s", np.float64), ("boot_s", np.float64)])
+"""How long a node takes to one sleep state, and back."""
+
 NODE_POWER_DTYPE = record_dtype(
     [
         ("status", np.int8),
+        ("sleep_state", np.int16),
         ("on_pstate", np.int16),
         ("leader", np.int32),
         ("n_switching", np.int32),
-        ("boot_s", np.float64),
-        ("shutdown_s", np.float64),
+        ("first_logged", np.int64),
+        ("n_logged", np.int32),
         ("ready_s", np.float64),
         ("idle_since_s", np.float64),
     ]
 )
 """A node that can be switched off, as the decision system knows it.
 
-``status`` is one of ``NODE_*`` of `kernel.codes`; ``on_pstate`` the P-state that its cores have after booting;
-``leader`` the first node of those that are being switched off, or on, by one request, -1 if it is not; of the leader,
-``n_switching`` is how many hosts of the request have not told yet that they are off, or on; ``ready_s`` when that is
-expected;
+``status`` is one of ``NODE_*`` of `kernel.codes`; ``sleep_state`` the sleep state that it is in, goes to, or was in
+last; ``on_pstate`` the P-state that its cores have after booting; ``leader`` the first node of those that are being
+switched off, or on, by one request, -1 if it is not; of the leader, ``n_switching`` is how many hosts of the request
+have not told yet that they are off, or on, and ``first_logged`` and ``n_logged`` where its cores are in the log;
+``ready_s`` when the node is expected to be there;
 ``idle_since_s`` the date of the message since which no job has held a core of it.
 """
 

@@ -56,8 +56,8 @@ def _reject(state, job):
 
 
 @jit
-def _switch_node(state, node, is_on):
-    return switch_on(state, node) if is_on == 1 else switch_off(state, node)
+def _switch_node(state, node, sleep_state):
+    return switch_on(state, node) if sleep_state < 0 else switch_off(state, node, sleep_state)
 
 
 @jit
@@ -164,9 +164,9 @@ def reject(lent: Lent[State], job: int) -> int:
     return int(_call(lent.places, _REJECT, int(job), 0, 0, 0, 0.0)[0])
 
 
-def switch_node(lent: Lent[State], node: int, *, on: bool) -> int:
-    """Begin to boot a node, or to switch it off: see `kernel.onoff`; return an error code (0: none)."""
-    return int(_call(lent.places, _SWITCH_NODE, int(node), int(on), 0, 0, 0.0)[0])
+def switch_node(lent: Lent[State], node: int, sleep_state: int) -> int:
+    """Begin to switch a node to a sleep state, or on (-1): see `kernel.onoff`; return an error code (0: none)."""
+    return int(_call(lent.places, _SWITCH_NODE, int(node), int(sleep_state), 0, 0, 0.0)[0])
 
 
 def switch_hosts_of(lent: Lent[State], pstate: int, first: int, n: int) -> tuple[int, int]:

@@ -112,8 +112,10 @@ def _start_jobs(state, watch, action):
     first_op, n_queue = s.n_ops, s.n_queue
     if watch.pairs[action, 3] >= 0:
         s.node_rule, s.n_wanted_on = codes.NODES_BY_NUMBER, watch.pairs[action, 3]
+        s.sleep_state = watch.pairs[action, 4]
     elif watch.off_after_s[action] < np.inf:
         s.node_rule, s.off_after_s = codes.NODES_BY_TIMEOUT, watch.off_after_s[action]
+        s.sleep_state = watch.pairs[action, 4]
     decide.schedule(state, watch.pairs[action, 0], watch.pairs[action, 1], watch.pairs[action, 2])
     for i in range(first_op, s.n_ops):
         if state.ops[i].kind == codes.EXECUTE:

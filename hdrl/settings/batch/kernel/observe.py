@@ -38,7 +38,7 @@ N_QUEUE_VALUES = N_ATTRIBUTES * N_QUARTILES + 1
 N_NODE_VALUES = 3
 """Values that tell how many nodes are on, booting and shutting down, where an agent decides on them."""
 
-N_NUMBERS = 4
+N_NUMBERS = 5
 """Numbers that make an action: see `Watch`."""
 
 N_SUMS = 6
@@ -94,7 +94,8 @@ class Watch(NamedTuple):
     ordered: Annotated[NDArray[np.float64], own(np.float64, "n_attributes", "n_jobs")]
     history: Annotated[NDArray[np.int16], own(np.int16, "n_kept")]  # the actions of the episode, the last ones left out
     sums: Annotated[NDArray[np.float64], own(np.float64, "n_sums")]  # further sums of the reward
-    # Job key, core key, backfilling, and how many nodes are to be on (-1: as many as before) of each action but void
+    # Job key, core key, backfilling, how many nodes are to be on (-1: as many as before), and to which sleep state the
+    # others go, of each action but void
     pairs: Annotated[NDArray[np.int64], shared(np.int64, "n_pairs", "n_numbers")]
     # After how long without a job each of them switches a node off, in seconds; infinite: it says nothing about that
     off_after_s: Annotated[NDArray[np.float64], shared(np.float64, "n_pairs")]

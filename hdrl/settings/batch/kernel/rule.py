@@ -53,6 +53,8 @@ class Rule:
         Of ``PREDICT_LEARNED``: the numbers of `kernel.network`; else empty.
     node_rule
         ``NODES_*`` of `kernel.codes`: who switches nodes off and on.
+    sleep_state
+        To which of the platform's sleep states nodes are switched: its place among them.
     off_after_s
         Of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds.
     share_on
@@ -69,6 +71,7 @@ class Rule:
     has_gate: bool = False
     network: tuple[float, ...] = ()
     node_rule: int = codes.NODES_LEFT_ALONE
+    sleep_state: int = 0
     off_after_s: float = math.inf
     share_on: float = 1.0
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None

@@ -62,15 +62,18 @@ def wattage_text(idle_w: FloatArray, epsilon_w: FloatArray, full_w: FloatArray) 
     )
 
 
-def sleep_text(n_pstates: int) -> str:
-    """Return Batsim's ``sleep_pstates`` of a host whose last three P-states are off, the way to it and the way back.
+def sleep_text(n_pstates: int, n_sleep_states: int) -> str:
+    """Return Batsim's ``sleep_pstates`` of a host whose last P-states are sleep states, each with its ways.
 
     Parameters
     ----------
     n_pstates
         How many P-states the host has.
+    n_sleep_states
+        How many sleep states.
     """
-    return f"{n_pstates - 3}:{n_pstates - 2}:{n_pstates - 1}"
+    first = range(n_pstates - 3 * n_sleep_states, n_pstates, 3)
+    return ", ".join(f"{off}:{off + 1}:{off + 2}" for off in first)
 
 
 def core_name(core: int, n_cores: int) -> str:
@@ -121,6 +124,9 @@ def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, 
         shares[FREE] = shares[IDLE] = power.idle_power
         shares += [power.off_power, power.shutdown_power, power.boot_power]
         speeds = np.append(speeds, [STOPPED_FLOPS, 1.0 / power.shutdown_s, 1.0 / power.boot_s])
+        if power.suspend is not None:
+            shares += [power.suspend.suspended_power, power.suspend.suspend_power, power.suspend.resume_power]
+            speeds = np.append(speeds, [STOPPED_FLOPS, 1.0 / power.suspend.suspend_s, 1.0 / power.suspend.resume_s])
     powers = np.array([rounded(share * peak_w) for share in shares])
     if kind.split_power is not None and power is None:
         powers[[FREE, IDLE]] = [rounded(watts) for watts in kind.split_power.unused_w(kind.cores)]
@@ -165,7 +171,8 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
     ladders = [pstate_ladder(kind, rules) for kind in kinds]
     speeds = np.array([speed for speed, _ in ladders])
     powers = np.array([power for _, power in ladders])
-    switched = {} if rules.node_power is None else {"sleep_pstates": sleep_text(speeds.shape[1])}
+    n_sleep_states = 0 if rules.node_power is None else 1 if rules.node_power.suspend is None else 2
+    switched = {"sleep_pstates": sleep_text(speeds.shape[1], n_sleep_states)} if n_sleep_states else {}
     properties: list[dict[str, str]] = [
         {"wattage_per_state": wattage_text(power, power, power), **switched, "role": ""} for power in powers
     ]

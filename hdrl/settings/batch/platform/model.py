@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from hdrl.settings.batch.platform.pstates import PStateRules
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
-
-N_SWITCH_PSTATES = 3
-"""P-states of a host that can be switched off: off, on the way to it, and on the way back."""
 
 LOOPBACK_S = 1e-10
 """Time of one internal byte from the master host to itself: SimGrid's own loopback of 10 GB/s."""
@@ -225,6 +222,19 @@ class Cluster:
     local_link: Link
 
 
+class SleepState(NamedTuple):
+    """What a node can be switched to: the P-state of its hosts there, on the way to it, and on the way back."""
+
+    off: int
+    down: int
+    up: int
+
+    @property
+    def ways(self) -> tuple[int, int]:
+        """The P-states of the ways to it and back, which take as long as one flop."""
+        return self.down, self.up
+
+
 @dataclass(frozen=True)
 class Platform:
     """A heterogeneous machine.
@@ -342,14 +352,18 @@ class Platform:
         return any(kind.split_power is not None for group in groups for kind, _ in group.type.processors)
 
     @cached_property
-    def switch_pstates(self) -> tuple[int, int, int] | None:
-        """The P-states off, on the way to it and back; ``None`` if hosts have none, several, or different ones."""
+    def sleep_states(self) -> tuple[SleepState, ...]:
+        """What nodes can be switched to, in the order of ``sleep_pstates``; none if hosts have different ones.
+
+        A P-state that has two parts, asleep and on a way, or on a way to and from, makes that none, too.
+        """
         texts = {properties.get("sleep_pstates", "") for properties in self.properties}
-        numbers = [part.strip() for part in texts.pop().split(":")] if len(texts) == 1 else []
-        if len(numbers) != N_SWITCH_PSTATES or not all(number.isdecimal() for number in numbers):
-            return None
-        off, down, up = (int(number) for number in numbers)
-        return (off, down, up) if len({off, down, up}) == N_SWITCH_PSTATES else None
+        parts = [part.split(":") for part in texts.pop().split(",")] if len(texts) == 1 else []
+        if not all(len(part) == len(SleepState._fields) and all(n.strip().isdecimal() for n in part) for part in parts):
+            return ()
+        states = tuple(SleepState(*map(int, part)) for part in parts)
+        off, down, up = ({state[k] for state in states} for k in range(len(SleepState._fields)))
+        return states if len(off) == len(states) and len(off | down | up) == len(off) + len(down) + len(up) else ()
 
     @property
     def n_units(self) -> int:

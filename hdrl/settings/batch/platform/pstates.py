@@ -20,13 +20,16 @@ themselves what P2 and P3 draw (`model.SplitPower`), instead of 15 and 5 %.
 As in IRMaSim, processors may draw nothing until their first job starts. That is a P-state, too, the last of the ladder.
 
 Where nodes may be switched off (`NodePower`), three more follow, the last ones of the ladder: off, on the way to it,
-and on the way back. As in Batsim, a way is a P-state in which one flop takes as long as the way does.
+and on the way back; and three more where they may be suspended, too. As in Batsim, a way is a P-state in which one flop
+takes as long as the way does.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from hdrl.errors import PlatformError, UnknownName
 from hdrl.settings.batch.registries import (
@@ -64,6 +67,44 @@ def contention_model(name: str) -> ContentionModel:
     return CONTENTION_MODELS[name]
 
 
+def _check_powers(block: NodePower | SuspendPower, where: str, names: Iterable[str]) -> None:
+    """Refuse times that are not above 0 and powers below 0."""
+    for name in names:
+        value = getattr(block, name)
+        if not (0 <= value < math.inf) or (name.endswith("_s") and value == 0):
+            expected = "seconds above 0" if name.endswith("_s") else "a fraction of the peak, at least 0"
+            raise PlatformError(f"{name} of {where} is {value!r}, expected {expected}")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendPower:
+    """What it takes to suspend nodes to memory and to resume them: seconds, and power as fractions of a core's peak.
+
+    Attributes
+    ----------
+    suspend_s, resume_s
+        How long suspending and resuming take, in seconds, above 0.
+    suspend_power, resume_power, suspended_power
+        What a core of a node draws meanwhile, and while the node is suspended.
+    """
+
+    suspend_s: float = 5.0
+    resume_s: float = 10.0
+    suspend_power: float = 0.5
+    resume_power: float = 0.6
+    suspended_power: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises
+        ------
+        PlatformError
+            If a time is not above 0, or a power below 0.
+        """
+        _check_powers(self, "node_power.suspend", self.__slots__)
+
+
 @dataclass(frozen=True, slots=True)
 class NodePower:
     """What it takes to switch nodes off and on: seconds, and power as fractions of a core's peak.
@@ -76,6 +117,8 @@ class NodePower:
         What a core of a node draws meanwhile, and while the node is off.
     idle_power
         What a core without a job draws while its node is on, in place of the fractions of P2 and P3.
+    suspend
+        What it takes to suspend nodes, a second sleep state; ``None``: they can be switched off alone.
     """
 
     boot_s: float = 150.0
@@ -84,6 +127,7 @@ class NodePower:
     shutdown_power: float = 0.55
     off_power: float = 0.05
     idle_power: float = 0.5
+    suspend: SuspendPower | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers.
@@ -93,11 +137,26 @@ class NodePower:
         PlatformError
             If a time is not above 0, or a power below 0.
         """
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if not (0 <= value < math.inf) or (name.endswith("_s") and value == 0):
-                expected = "seconds above 0" if name.endswith("_s") else "a fraction of the peak, at least 0"
-                raise PlatformError(f"{name} of node_power is {value!r}, expected {expected}")
+        _check_powers(self, "node_power", [name for name in self.__slots__ if name != "suspend"])
+
+    @classmethod
+    def read(cls, numbers: Mapping[str, Any]) -> Self:
+        """Return what options, or a stored platform, tell by name.
+
+        Parameters
+        ----------
+        numbers
+            The numbers by the names of the attributes, those of ``suspend`` likewise.
+        """
+        suspend = numbers.get("suspend")
+        return cls(**{**numbers, "suspend": None if suspend is None else SuspendPower(**suspend)})
+
+    def stored(self) -> dict[str, Any]:
+        """Return the same by name; without ``suspend`` where there is none."""
+        told = asdict(self)
+        if self.suspend is None:
+            del told["suspend"]
+        return told
 
 
 @dataclass(frozen=True, slots=True)

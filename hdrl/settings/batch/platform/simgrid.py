@@ -132,9 +132,8 @@ def _stored_rules(rules: PStateRules) -> dict[str, Any]:
     """Return rules as they are stored; where nodes are always on, as files have always said it."""
     stored = asdict(rules)
     del stored["contention"]["follows_curves"]  # such a platform is not written
-    if rules.node_power is None:
-        del stored["node_power"]
-    return stored
+    del stored["node_power"]
+    return stored if rules.node_power is None else stored | {"node_power": rules.node_power.stored()}
 
 
 def read_simgrid(path: str | Path) -> Platform:
@@ -199,7 +198,7 @@ def _rules(stored: dict[str, Any]) -> PStateRules:
         decision_power_factors=_four(believed),
         decimals=None if decimals is None else int(decimals),
         mib_per_gb=int(stored["mib_per_gb"]),
-        node_power=NodePower(**stored["node_power"]) if "node_power" in stored else None,
+        node_power=NodePower.read(stored["node_power"]) if "node_power" in stored else None,
     )
 
 

@@ -60,7 +60,8 @@ predictions, too. With ``~gate``, EASY holds jobs back that are expected to be l
 the short ones to come: ``saf+easy@geo~gate``.
 
 Where nodes can be switched off, ``~off600`` does so with those that no job has used for 600 s, and boots them when
-jobs wait for them; ``~on0.5`` keeps half of the nodes on, and more if the first waiting job needs them.
+jobs wait for them; ``~on0.5`` keeps half of the nodes on, and more if the first waiting job needs them. Where they
+have several sleep states, ``~off60~sleep1`` switches them to the second one.
 """
 
 from __future__ import annotations
@@ -114,8 +115,11 @@ PRIORITIES: dict[str, int] = {
 GATE = "gate"
 """The gate by hand."""
 
-NODE_RULES = {"off": "600", "on": "0.5"}
-"""What switches nodes: after which time without a job, in seconds, and how many are on; each with an example."""
+SLEEP = "sleep"
+"""What chooses the sleep state to which nodes are switched, by its place among the platform's."""
+
+NODE_RULES = {"off": "600", "on": "0.5", SLEEP: "1"}
+"""What switches nodes: after which time without a job, in seconds, how many are on, and to what; with examples."""
 
 GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
 """Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
@@ -163,7 +167,7 @@ def read_pair(name: str) -> PolicyPair:
         If there is no such policy.
     DecisionError
         If a gate or predicted reservations are asked for without EASY, or nodes are to be switched with reservations
-        for all jobs, or by something that is no number.
+        for all jobs, or by something that is no number, or a sleep state is named without switching any.
     ReadError
         If a network that is named cannot be read.
     """
@@ -191,6 +195,8 @@ def read_pair(name: str) -> PolicyPair:
     pair = PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
     for word in more.split("~") if tilde else ():
         pair = _with_gate(pair) if word == GATE else _with_nodes(pair, word)
+    if pair.rule.sleep_state and pair.rule.node_rule == codes.NODES_LEFT_ALONE:
+        raise DecisionError(f"policy {name!r}: {SLEEP} without ~off or ~on, expected for instance 'fcfs~off600~sleep1'")
     return _with_predictor(pair, predictor if at else None)
 
 
@@ -202,13 +208,20 @@ def _with_gate(pair: PolicyPair) -> PolicyPair:
 
 
 def _with_nodes(pair: PolicyPair, word: str) -> PolicyPair:
-    """Return a pair that switches nodes off: ``off600``, or ``on0.5``."""
+    """Return a pair that switches nodes off: ``off600``, or ``on0.5``; or to another sleep state: ``sleep1``."""
     rule = next((name for name in NODE_RULES if word.startswith(name)), None)
     if rule is None:
         raise UnknownName("addition", word, [GATE, *(f"{name}{example}" for name, example in NODE_RULES.items())])
     text = word.removeprefix(rule)
     if pair.backfilling == codes.CONSERVATIVE:
-        raise DecisionError(f"policy {pair.name!r}: conservative backfilling plans with all nodes on")
+        raise DecisionError(
+            f"policy {pair.name!r}: conservative backfilling plans with all nodes on, "
+            "expected EASY, for instance 'fcfs+easy~off600'"
+        )
+    if rule == SLEEP:
+        if not (text.isdecimal() and len(text) < 3):
+            raise DecisionError(f"policy {pair.name!r}: sleep is {readable(repr(text))}, expected a number from 0 on")
+        return replace(pair, rule=replace(pair.rule, sleep_state=int(text)))
     try:
         number = float(text)
     except ValueError:

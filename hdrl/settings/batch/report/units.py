@@ -34,7 +34,7 @@ def platform_of(run: RunData) -> Platform | None:
         rules = pstate_rules(
             options.get("contention", "step"),
             compatibility=options.get("compatibility"),
-            node_power=None if power is None else NodePower(**power),
+            node_power=None if power is None else NodePower.read(power),
         )
         for place in (run.folder / named, run.folder.parent / named) if is_file else (named,):
             if not isinstance(place, Path) or file_and_name(place)[0].is_file():

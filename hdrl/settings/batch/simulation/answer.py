@@ -31,8 +31,11 @@ from hdrl.settings.batch.simulation.decisions import (
 from hdrl.settings.batch.simulation.view import NODE_STATUS
 from hdrl.settings.batch.workload.model import Workload
 
-CANNOT_SWITCH = "option node_power is not given, nor have the hosts of a SimGrid file one and the same sleep_pstates"
+CANNOT_SWITCH = "option node_power is not given, nor have the hosts of a SimGrid file the same sleep_pstates"
 """Why nodes are always on."""
+
+_ON = -1
+"""Instead of the number of a sleep state: a node is switched on."""
 
 
 def job_name(workload: Workload, job: int) -> str:
@@ -284,23 +287,31 @@ class Answer:
             raise self.error(code, -1, node)
 
     def _is_switch(self, cores: NDArray[np.int64], pstate: int) -> bool:
-        """Tell whether a P-state switches hosts off, or those that are not on to another one: on."""
-        rows = self.state.node_power
-        if len(rows) == 0 or self._platform.switch_pstates is None:
+        """Tell whether a P-state switches hosts off, or some that are not on to another one: on."""
+        rows, states = self.state.node_power, self._platform.sleep_states
+        if len(rows) == 0:
             return False
-        off, down, up = self._platform.switch_pstates
+        if any(pstate == state.off for state in states):
+            return True
         nodes = self._platform.node_of_processor[self._platform.processor_of_core[cores]]
-        return pstate == off or (pstate not in (down, up) and bool(np.any(rows["status"][nodes] != codes.NODE_ON)))
+        is_way = any(pstate in state.ways for state in states)
+        return not is_way and bool(np.any(rows["status"][nodes] != codes.NODE_ON))
 
     def _switch_nodes(self, decision: SwitchOff | SwitchOn) -> None:
         nodes = np.unique(_core_ids(decision.nodes))
+        states = self._platform.sleep_states
         if len(self.state.node_power) == 0:
-            why = CANNOT_SWITCH if self._platform.switch_pstates is None else "energy is not accounted for"
+            why = "energy is not accounted for" if states else CANNOT_SWITCH
             raise DecisionError(f"nodes of platform {self._platform.name!r} cannot be switched off: {why}")
+        sleep_state = _ON
+        if isinstance(decision, SwitchOff):
+            sleep_state = decision.sleep_state
+            if not (isinstance(sleep_state, int | np.integer) and 0 <= sleep_state < len(states)):
+                raise DecisionError(f"there is no sleep state {sleep_state!r} (0 to {len(states) - 1})")
         for node in nodes.tolist():
             if not 0 <= node < self._platform.n_nodes:
                 raise DecisionError(f"there is no node {node} (0 to {self._platform.n_nodes - 1})")
-            code = entries.switch_node(self.lent, node, on=isinstance(decision, SwitchOn))
+            code = entries.switch_node(self.lent, node, int(sleep_state))
             if code:
                 raise self.error(code, -1, node)
 
@@ -310,13 +321,13 @@ class Answer:
         return NODE_STATUS[int(self.state.node_power["status"][node])] if known else "unknown"
 
     def _refuse_sleep(self, cores: NDArray[np.int64], pstate: int) -> None:
-        """Refuse P-states of ways to sleep and back, and all of hosts that have several, or not the same, of them."""
+        """Refuse P-states of ways to sleep and back, and all of hosts that have not the same ones."""
         for core in cores if self._platform.properties else ():
             asleep = self._platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
                 raise DecisionError(
                     f"P-state {pstate} of core {core} is a sleep state, or on the way to one; the embedded simulator "
-                    "knows one sleep state, the same of all hosts, with energy"
+                    "knows sleep states with energy alone, the same of all hosts, and no requests for their ways"
                 )
 
     def _add_call(self, decision: CallAt) -> None:

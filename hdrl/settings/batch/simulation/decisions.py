@@ -42,8 +42,9 @@ class SetPState:
     """Give cores another P-state.
 
     The heterogeneity layer asks for P-states by itself; asking for others is for platforms without it. Where nodes can
-    be switched off, the P-state off, and others for cores that are off, switch all nodes that they make up by one
-    request: `News.NODE_SWITCHED` tells the first of them when all are there.
+    be switched off, a P-state in which they sleep, and others for cores that sleep, switch all nodes that they make up
+    by one request: `News.NODE_SWITCHED` tells the first of them when all are there. Of the cores that are given another
+    P-state some may be on, which have it at once, and others asleep.
     """
 
     cores: Sequence[int]
@@ -58,9 +59,12 @@ class SwitchOff:
     ----------
     nodes
         Numbers of the nodes.
+    sleep_state
+        To which of the platform's sleep states: its place in `Platform.sleep_states`.
     """
 
     nodes: Sequence[int]
+    sleep_state: int = 0
 
 
 @dataclass(frozen=True, slots=True)

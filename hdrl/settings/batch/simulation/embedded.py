@@ -63,12 +63,12 @@ def first_state(
     """
     compatible = compatibility == HDEEPRM
     if rule.node_rule != codes.NODES_LEFT_ALONE:
-        check_switches(platform, energy=energy)
+        check_switches(platform, energy=energy, sleep_state=rule.sleep_state)
     twister = python_twister_state(seed) if compatible else twister_state(seed, "policy")
     return new_state(platform, workload, twister=twister, energy=energy, compatible=compatible, rule=rule)
 
 
-def check_switches(platform: Platform, *, energy: bool) -> None:
+def check_switches(platform: Platform, *, energy: bool, sleep_state: int = 0) -> None:
     """Raise an error if the nodes of a platform cannot be switched off.
 
     Parameters
@@ -77,14 +77,18 @@ def check_switches(platform: Platform, *, energy: bool) -> None:
         The platform.
     energy
         Whether energy is accounted for.
+    sleep_state
+        To which sleep state they are to go.
 
     Raises
     ------
     SimulationError
         If they cannot.
     """
-    if not energy or platform.switch_pstates is None:
-        why = CANNOT_SWITCH if platform.switch_pstates is None else "energy is not accounted for"
+    if not energy or sleep_state >= len(platform.sleep_states):
+        why = "energy is not accounted for" if platform.sleep_states else CANNOT_SWITCH
+        if energy and platform.sleep_states:
+            why = f"there is no sleep state {sleep_state} (0 to {len(platform.sleep_states) - 1})"
         raise SimulationError(f"nodes of platform {platform.name!r} cannot be switched off: {why}")
 
 

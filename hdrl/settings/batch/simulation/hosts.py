@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     drawn_j = length_s * _power_without_jobs_w(trace.platform)[core, pstate]
     wasted_j = np.bincount(core[is_wasted], weights=drawn_j[is_wasted], minlength=n)
     columns["wasted_j"] = np.where(np.isnan(columns["energy_j"]), np.nan, wasted_j + _believed_j(trace))
-    aims = ~np.isin(pstate, (trace.platform.switch_pstates or (-1, -1, -1))[1:])
+    aims = ~np.isin(pstate, [way for one in trace.platform.sleep_states for way in one.ways])
     core, pstate = core[aims], pstate[aims]
     same_core = core[1:] == core[:-1]
     columns["n_switches"] = np.bincount(core[1:][same_core & (pstate[1:] != pstate[:-1])], minlength=n)
@@ -94,11 +95,10 @@ def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
     begin_s, end_s
         The dates, in seconds.
     """
-    off, _, _ = trace.platform.switch_pstates or (-1, -1, -1)
     time_s, core, change, pstate = _events(trace)
     length_s, _ = _segments(trace, time_s, core, change)
     clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)
-    is_off = (pstate == off) & (clipped_s > 0)
+    is_off = np.isin(pstate, [one.off for one in trace.platform.sleep_states]) & (clipped_s > 0)
     return float(np.sum(clipped_s[is_off] * trace.platform.idle_w[core[is_off], pstate[is_off]]))
 
 
@@ -106,19 +106,17 @@ def _states(platform: Platform, pstate: NDArray[np.int64], is_idle: NDArray[np.b
     """Return the number of the state in `HOST_STATES` that each stretch of time is spent in."""
     number = {name: k for k, name in enumerate(HOST_STATES)}
     state = np.where(is_idle, number["idle"], number["computing"])
-    ways = zip(("sleeping", "switching_off", "switching_on"), platform.switch_pstates or (), strict=False)
-    for name, way in ways:
-        state[is_idle & (pstate == way)] = number[name]
+    for one in platform.sleep_states:
+        for name, there in zip(("sleeping", "switching_off", "switching_on"), one, strict=True):
+            state[is_idle & (pstate == there)] = number[name]
     return state
 
 
 def _power_without_jobs_w(platform: Platform) -> FloatArray:
     """Return what hosts draw in each P-state while they run no job, in watts; on a way they compute one flop."""
-    if platform.switch_pstates is None:
-        return platform.idle_w
     power_w = platform.idle_w.copy()
-    ways = list(platform.switch_pstates[1:])
-    power_w[:, ways] = platform.full_w[:, ways]
+    for one in platform.sleep_states:
+        power_w[:, one.ways] = platform.full_w[:, one.ways]
     return power_w
 
 
@@ -130,31 +128,81 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     held_cores = np.concatenate(held).astype(np.int64) if held else np.zeros(0, dtype=np.int64)
     start_s = np.repeat(stays["start_s"], stays["n_units"])
     end_s = np.repeat(np.where(stays["end_s"] >= 0, stays["end_s"], trace.end_s), stays["n_units"])
-    is_told = trace.pstate_changes["pstate"] >= (0 if trace.platform.switch_pstates is None else _TO_SLEEP)
-    reached = trace.pstate_changes[is_told & (trace.pstate_changes["time_s"] > 0)]
-    switched = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in reached]
-    switched_cores = np.concatenate(switched).astype(np.int64) if switched else np.zeros(0, dtype=np.int64)
+    told_s, switched_cores, pstates = _told_pstates(trace)
     n_held, n_switched = len(held_cores), len(switched_cores)
     nothing, unknown = np.zeros(n_switched, dtype=np.int64), np.full(2 * n_held, _UNKNOWN)
-    time_s = np.concatenate([np.zeros(n), np.repeat(reached["time_s"], reached["n_cores"]), start_s, end_s])
+    time_s = np.concatenate([np.zeros(n), told_s, start_s, end_s])
     core = np.concatenate([np.arange(n), switched_cores, held_cores, held_cores])
     ones = np.ones(n_held, dtype=np.int64)
     change = np.concatenate([np.zeros(n, dtype=np.int64), nothing, ones, -ones])
-    pstates = np.repeat(reached["pstate"], reached["n_cores"])
     pstate = np.concatenate([trace.platform.initial_pstate, pstates, unknown]).astype(np.int64)
     order = np.lexsort((np.arange(len(core)), time_s, core))
     time_s, core, change, pstate = time_s[order], core[order], change[order], pstate[order]
-    return time_s, core, change, _with_ways(trace.platform, pstate)
+    return time_s, core, change, _filled(pstate)
 
 
-def _with_ways(platform: Platform, pstate: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the P-state after each event: what is not known is as it was before; the first one of a core is known."""
-    if platform.switch_pstates is None:
-        return _filled(pstate)
-    off, down, up = platform.switch_pstates
-    pstate = np.where(pstate == _TO_SLEEP, down, pstate)
-    was_off = np.append(False, _filled(pstate)[:-1] == off) if len(pstate) else np.zeros(0, dtype=bool)
-    return _filled(np.where((pstate == _TO_COMPUTE) & was_off, up, pstate))
+def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+    """Return what the log of P-states tells, host by host: the date, the core, and its P-state from then on."""
+    has_ways = bool(trace.platform.sleep_states)
+    is_told = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)
+    told = trace.pstate_changes[is_told & (trace.pstate_changes["time_s"] > 0)]
+    cores = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in told]
+    times_s = np.repeat(told["time_s"], told["n_cores"])
+    pstates = np.repeat(told["pstate"], told["n_cores"]).astype(np.int64)
+    if has_ways and cores:
+        ends = np.cumsum(told["n_cores"])[:-1]
+        _find_ways(trace.platform, cores, np.split(times_s, ends), np.split(pstates, ends))
+    return times_s, np.concatenate(cores).astype(np.int64) if cores else np.zeros(0, dtype=np.int64), pstates
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A request that takes time: its row of the log, and which of its hosts go a way; the others are there at once."""
+
+    times_s: FloatArray
+    pstates: NDArray[np.int64]
+    goes: NDArray[np.bool_]
+
+
+def _find_ways(
+    platform: Platform,
+    cores: Sequence[NDArray[np.int32]],
+    times_s: Sequence[FloatArray],
+    pstates: Sequence[NDArray[np.int64]],
+) -> None:
+    """Tell of each host alone what the log tells of requests, which are done when the last of their hosts is there.
+
+    Of a request, hosts that are on have their P-state at once; the others go a way first, as long as theirs takes.
+
+    Parameters
+    ----------
+    platform
+        The platform.
+    cores, times_s, pstates
+        Of each row of the log: its cores; their dates and P-states, which are written.
+    """
+    states = {one.off: one for one in platform.sleep_states}
+    asleep = np.where(np.isin(platform.initial_pstate, list(states)), platform.initial_pstate, _UNKNOWN)
+    pending: dict[bytes, _Way] = {}
+    for hosts, time_s, known in zip(cores, times_s, pstates, strict=True):
+        told = int(known[0]) if len(known) else _UNKNOWN
+        if told == _TO_SLEEP:
+            pending[hosts.tobytes()] = _Way(time_s, known, np.ones(len(known), dtype=np.bool_))
+        elif told == _TO_COMPUTE and np.any(asleep[hosts] >= 0):
+            goes = asleep[hosts] >= 0
+            known[goes] = [states[off].up for off in asleep[hosts[goes]].tolist()]
+            asleep[hosts] = _UNKNOWN
+            pending[hosts.tobytes()] = _Way(time_s, known, goes)
+        elif told >= 0 and hosts.tobytes() in pending:
+            way = pending.pop(hosts.tobytes())
+            if told in states:
+                asleep[hosts] = told
+                way.pstates[:] = states[told].down
+            there_s = way.times_s + 1.0 / platform.speed_flops[hosts, np.maximum(way.pstates, 0)]
+            time_s[way.goes] = np.minimum(time_s, there_s)[way.goes]
+            way.pstates[~way.goes], known[~way.goes] = told, _UNKNOWN
+    for way in pending.values():
+        way.pstates[way.pstates == _TO_SLEEP] = platform.sleep_states[0].down
 
 
 def _filled(pstate: NDArray[np.int64]) -> NDArray[np.int64]:

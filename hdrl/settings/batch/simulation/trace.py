@@ -237,7 +237,7 @@ class Trace:
         begin_s, end_s
             The dates, in seconds.
         """
-        if self.platform.switch_pstates is None:
+        if not self.platform.sleep_states:
             return 0.0
         from hdrl.settings.batch.simulation.hosts import off_j
 

@@ -160,6 +160,14 @@ class View:
         return rows["status"].astype(np.int64) if len(rows) else np.zeros(self.platform.n_nodes, dtype=np.int64)
 
     @property
+    def sleep_state(self) -> NDArray[np.int64]:
+        """In which sleep state of `Platform.sleep_states` each node is, to or from it on its way; -1: on."""
+        rows = self._state.node_power
+        if len(rows) == 0:
+            return np.full(self.platform.n_nodes, -1, dtype=np.int64)
+        return np.where(rows["status"] == codes.NODE_ON, -1, rows["sleep_state"]).astype(np.int64)
+
+    @property
     def n_free_cores(self) -> int:
         """Number of free cores."""
         return int(self._state.scalars["n_free_cores"][0])

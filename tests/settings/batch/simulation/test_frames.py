@@ -38,7 +38,7 @@ def trace():
             n_cores=4,
             core_names=("h0", "h1", "h2", "h3"),
             initial_pstate=np.full(4, 2),
-            switch_pstates=None,
+            sleep_states=(),
             idle_w=np.tile([4.0, 3, 2], (4, 1)),
         ),
         workload=Workload("x", jobs, ("a", "b", "c"), np.zeros(0, STEP_DTYPE), np.zeros(3, np.int64), ("p", "q")),

@@ -13,25 +13,15 @@ from click.testing import CliRunner
 from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.errors import DecisionError, HdrlError, OptionsError, PlatformError, SimulationError
 from hdrl.launcher.main import cli
-from hdrl.platform import NodePower, pstate_rules, read_platform, write_simgrid
+from hdrl.platform import NodePower, read_platform, write_simgrid
 from hdrl.policies import read_pair, simulate
 from hdrl.settings.batch.metrics import compute_metrics
-from hdrl.settings.batch.options import NodePowerOptions
+from hdrl.settings.batch.options import NodePowerOptions, SuspendOptions
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.simulation import CallAt, News, Start, SwitchOff, SwitchOn
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
 
-POWER = NodePower(boot_s=100.0, shutdown_s=20.0, boot_power=0.65, shutdown_power=0.55, off_power=0.05, idle_power=0.5)
-
-
-def platform_of(*nodes, power=POWER):
-    return small_platform(*nodes, rules=pstate_rules(node_power=power))
-
-
-def two_nodes():
-    """Return two nodes of one core of 100 W, and a job of one core at once, one of both 300 s later."""
-    platform = platform_of(Node(), Node())
-    return World(platform, small_workload(Job(0.0, 1, 10.0), Job(300.0, 2, 10.0)))
+from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes
 
 
 def test_a_timeout_by_hand():
@@ -67,34 +57,6 @@ def test_a_number_by_hand():
     assert [trace.cores_of(job).tolist() for job in range(3)] == [[2], [0, 2], [2]]
 
 
-def _random_world(seed, memory_mib=100):
-    """Return some nodes and jobs, no two of one date."""
-    draw = np.random.default_rng(seed)
-    power = NodePower(boot_s=float(draw.choice([1.0, 7.0, 100.0, 150.5])), shutdown_s=float(draw.choice([0.5, 20.25])))
-    nodes = [
-        Node(
-            tuple(Processor(int(draw.integers(1, 4)), float(draw.choice([1.0, 2.0, 3.5]))) for _ in range(n)),
-            memory_gb=float(draw.choice([1.0, 2.0])),
-        )
-        for n in draw.integers(1, 3, size=draw.integers(2, 5))
-    ]
-    platform = platform_of(*nodes, power=power)
-    gaps_s = draw.choice([0.5, 50.0, 300.0, 1000.0], size=12) * draw.random(12) + 0.37
-    jobs = [
-        Job(
-            round(float(date_s), 2),
-            int(draw.integers(1, platform.n_cores + 1)),
-            float(draw.integers(1, 200)),
-            memory_mib=float(draw.choice([0, memory_mib])),
-            bandwidth_gbps=float(draw.choice([0.0, 3.0])),
-            requested_time_s=float(draw.integers(1, 300)),
-            walltime_s=-1.0 if draw.random() < 0.7 else float(draw.integers(5, 100)),
-        )
-        for date_s in np.cumsum(gaps_s)
-    ]
-    return World(platform, small_workload(*jobs))
-
-
 POLICIES = (
     "fcfs+easy~off60",
     "sjf+easy_sjbf~off0",
@@ -107,22 +69,8 @@ POLICIES = (
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_as_the_exact_engine(policy, seed):
-    world = _random_world(seed)
-    ours, exact = (
-        simulate(world.platform, world.workload, policy, simulator=simulator, seed=seed)
-        for simulator in ("embedded", "exact")
-    )
-    for name in ("start_s", "run_s"):
-        assert ours.records[name] == pytest.approx(exact.records[name], abs=2e-6)
-    for name in ours.machine_states.dtype.names:
-        assert ours.machine_states[name] == pytest.approx(exact.machine_states[name], abs=1e-5)
-    for name in ("time_s", "n_cores", "pstate"):
-        assert ours.pstate_changes[name] == pytest.approx(exact.pstate_changes[name], abs=1e-5)
-    assert ours.consumed_j == pytest.approx(exact.consumed_j, rel=1e-9)
-    assert ours.host_energy_j == pytest.approx(exact.host_energy_j, rel=1e-9)
-    for state, spent_s in ours.time_in_state_s.items():
-        assert exact.time_in_state_s[state] == pytest.approx(spent_s, abs=1e-5)
-    assert compute_metrics(ours)["wasted_energy_j"] == pytest.approx(compute_metrics(exact)["wasted_energy_j"], abs=1)
+    world = random_world(seed)
+    compare_with_exact(world, policy, seed)
 
 
 def test_a_job_that_needs_memory_gets_nodes_for_it():
@@ -235,7 +183,7 @@ def test_a_platform_file_keeps_it(tmp_path):
     foreign = tmp_path / "foreign.xml"
     foreign.write_text(text[: text.index("<!--hdrl")] + text[text.index("-->") + 3 :])
     read = read_platform(foreign)
-    assert (read.rules, read.switch_pstates) == (None, (4, 5, 6))
+    assert (read.rules, read.sleep_states) == (None, ((4, 5, 6),))
     jobs = small_workload(Job(0.0, 1, 1e-3), Job(300.0, 1, 1e-3))
     ours, exact = (
         simulate(read, jobs, "fcfs~off10", simulator=name, platform_file=foreign) for name in ("embedded", "exact")
@@ -247,7 +195,7 @@ def test_a_platform_file_keeps_it(tmp_path):
 
 @pytest.mark.parametrize("observation", ["normal", "small", "minimal"])
 def test_which_nodes_are_on_is_an_action(observation):
-    world = _random_world(3)
+    world = random_world(3)
     actions = ["fcfs+easy~on0", "fcfs+easy~on1", "sjf~on0.5", "fcfs+easy~off30", "sjf~off400"]
     env = PolicyPairVectorEnv(
         4,
@@ -276,7 +224,7 @@ def test_which_nodes_are_on_is_an_action(observation):
 
 
 def test_an_agent_that_wants_all_nodes_is_the_plain_policy():
-    world = _random_world(1)
+    world = random_world(1)
     env = PolicyPairEnv(platform=world.platform, workload=world.workload, actions=["fcfs+easy~on1"], void=False)
     env.reset(seed=0)
     while not env.step(0)[2]:
@@ -285,26 +233,12 @@ def test_an_agent_that_wants_all_nodes_is_the_plain_policy():
     assert env.trace().records["start_s"] == pytest.approx(plain.records["start_s"], abs=1e-9)
 
 
-def _played(world, actions, chosen):
-    """Play an episode by actions, the last one again and again; return its trace."""
-    env = PolicyPairEnv(platform=world.platform, workload=world.workload, actions=actions, void=False)
-    env.reset(seed=0)
-    left = list(chosen)
-    while not env.step(left.pop(0) if len(left) > 1 else left[0])[2]:
-        pass
-    return env.trace()
-
-
-def _dates_of_shutdowns(trace):
-    return [row["time_s"] for row in trace.pstate_changes if row["pstate"] == -2]
-
-
 def test_an_agent_that_always_waits_as_long_is_the_plain_policy():
     for seed in range(3):
-        world = _random_world(seed)
+        world = random_world(seed)
         # The agent is first asked when the first job comes, at date 0; before, all nodes would be left on.
         world = World(world.platform, world.workload.window(0, world.workload.n_jobs))
-        trace = _played(world, ["fcfs+easy~off60"], [0])
+        trace = played(world, ["fcfs+easy~off60"], [0])
         plain = simulate(world.platform, world.workload, "fcfs+easy~off60")
         assert trace.records["start_s"] == pytest.approx(plain.records["start_s"], abs=1e-9)
         assert trace.machine_states["time_s"] == pytest.approx(plain.machine_states["time_s"], abs=1e-9)
@@ -314,14 +248,14 @@ def test_an_agent_that_always_waits_as_long_is_the_plain_policy():
 def test_timeouts_as_actions_by_hand():
     world, actions = two_nodes(), ["fcfs+easy~off60", "fcfs+easy~off600"]
     # Asked at 0 s, when the first job comes, and at 10 s, when it ends: the last word counts.
-    patient = _played(world, actions, [0, 1])
+    patient = played(world, actions, [0, 1])
     assert patient.records["start_s"] == pytest.approx([0.0, 300.0], abs=1e-6)
     assert patient.time_in_state_s["sleeping"] == 0.0
     assert compute_metrics(patient)["energy_j"] == pytest.approx(3 * 10 * 100.0 + (300 + 290) * 50.0, abs=1e-3)
-    hasty = _played(world, actions, [1, 0])
+    hasty = played(world, actions, [1, 0])
     # Node 1 shuts down at 60 s and node 0 at 70 s, though a call at 600 s had been asked for before.
     assert hasty.records["start_s"] == pytest.approx([0.0, 400.0], abs=1e-6)
-    assert _dates_of_shutdowns(hasty)[:2] == pytest.approx([60.0, 70.0], abs=1e-5)
+    assert dates_of_shutdowns(hasty)[:2] == pytest.approx([60.0, 70.0], abs=1e-5)
     plain = compute_metrics(simulate(world.platform, world.workload, "fcfs+easy~off60"))
     assert compute_metrics(hasty)["energy_j"] == pytest.approx(plain["energy_j"], abs=1e-3)
 
@@ -330,20 +264,20 @@ def test_a_number_and_a_timeout_take_turns():
     world = two_nodes()
     actions = ["fcfs+easy~on0", "fcfs+easy~off60", "fcfs+easy"]
     # All nodes that are without jobs go at once by number; by timeout one that runs no job since 0 s goes at 60 s.
-    assert _dates_of_shutdowns(_played(world, actions, [0, 1]))[0] == pytest.approx(0.0, abs=1e-6)
-    assert _dates_of_shutdowns(_played(world, actions, [1, 2]))[0] == pytest.approx(60.0, abs=1e-6)
+    assert dates_of_shutdowns(played(world, actions, [0, 1]))[0] == pytest.approx(0.0, abs=1e-6)
+    assert dates_of_shutdowns(played(world, actions, [1, 2]))[0] == pytest.approx(60.0, abs=1e-6)
     # A policy that says nothing of nodes leaves them as they were wanted: all on, before anything else was said.
-    assert _played(world, actions, [2]).time_in_state_s["sleeping"] == 0.0
+    assert played(world, actions, [2]).time_in_state_s["sleeping"] == 0.0
 
 
 def test_changing_ones_mind_asks_for_no_more_calls_than_there_are_timeouts():
     jobs = [Job(2.0 * k, 1, 1.0) for k in range(400)]
     world = World(two_nodes().platform, small_workload(*jobs))
     actions = ["fcfs+easy~off600", "fcfs+easy~off300", "fcfs+easy~off150"]
-    trace = _played(world, actions, [0, 1, 2] * 270)
+    trace = played(world, actions, [0, 1, 2] * 270)
     assert (trace.records["run_s"] > 0).all()
     # Every third decision is for 150 s, and they come each second.
-    (date_s,) = _dates_of_shutdowns(trace)
+    (date_s,) = dates_of_shutdowns(trace)
     assert 150.0 <= date_s < 154.0
 
 
@@ -367,11 +301,14 @@ def test_the_command_line(tmp_path):
     run = ["run", "fcfs+easy~off600", str(tmp_path / "options.json"), "--quiet", "--out", str(tmp_path / "run")]
     told = CliRunner().invoke(cli, run)
     assert told.exit_code == 0, told.output
+    told = CliRunner().invoke(cli, ["run", "fcfs+conservative~off600", *run[2:]])
+    assert (told.exit_code, "plans with all nodes on, expected EASY" in told.output) == (2, True)
     kept = json.loads((tmp_path / "run" / "options.resolved.json").read_text())
     assert kept["node_power"]["boot_s"] == 120
+    assert "suspend" not in kept["node_power"]
     export = ["platform", "export", "das2", "--out", str(tmp_path / "das2.xml"), "--boot-s"]
     told = CliRunner().invoke(cli, [*export, "120"])
-    assert (told.exit_code, read_platform(tmp_path / "das2.xml").switch_pstates) == (0, (4, 5, 6)), told.output
+    assert (told.exit_code, read_platform(tmp_path / "das2.xml").sleep_states) == (0, ((4, 5, 6),)), told.output
     assert CliRunner().invoke(cli, [*export, "0"]).exit_code == 2
     options["energy"] = False
     (tmp_path / "options.json").write_text(json.dumps(options))
@@ -387,7 +324,7 @@ def test_the_policy_of_the_page_runs():
     names = {}
     exec(code, names)
     for seed in range(3):
-        world = _random_world(seed, memory_mib=0)
+        world = random_world(seed, memory_mib=0)
         trace = simulate(world.platform, world.workload, names["policy"])
         assert (trace.records["run_s"] > 0).all()
         assert trace.time_in_state_s["sleeping"] > 0
@@ -397,11 +334,14 @@ def test_the_page_tells_every_key_and_what_was_claimed():
     told = {}
     for names, numbers in re.findall(r"^\| (`\w+`(?:, `\w+`)?) \| ([\d., ]+) \|", PAGE, re.MULTILINE):
         told |= zip(re.findall(r"`(\w+)`", names), map(float, numbers.split(", ")), strict=True)
-    assert told == {name: field.default for name, field in NodePowerOptions.model_fields.items()}
+    assert told | {"suspend": None} == {name: field.default for name, field in NodePowerOptions.model_fields.items()}
+    (block,) = re.findall(r"^\| `suspend` \| null \| (.*) \|$", PAGE, re.MULTILINE)
+    told = {name: float(number) for name, number in re.findall(r"`(\w+)` \(([\d.]+)\)", block)}
+    assert told == {name: field.default for name, field in SuspendOptions.model_fields.items()}
     with (Path(__file__).parents[4] / "experiments" / "node-power" / "reference.csv").open() as file:
         claimed = {(row["row"], row["column"]): row["value"] for row in csv.DictReader(file)}
     ratios = re.findall(r"^\| `(\S+)` \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
-    assert len(ratios) == 5
+    assert len(ratios) == 7
     for name, *numbers in ratios:
         for metric, number in zip(("energy_j", "wasted_energy_j", "mean_wait_s"), numbers, strict=True):
             assert f"{float(claimed[name, f'ratio of {metric}']):.2f}" == number
