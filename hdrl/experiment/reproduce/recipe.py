@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hdrl.errors import ReadError, UnknownName
 from hdrl.files import expanded, read_json, user_folder
+from hdrl.options.block import Block
 from hdrl.options.reading import validated
 
 RECIPE = "experiment.json"
@@ -33,11 +34,7 @@ Text = Annotated[str, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class TraceNeed(_Block):
+class TraceNeed(Block):
     """A trace that cannot be shipped."""
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
@@ -46,7 +43,7 @@ class TraceNeed(_Block):
     how: Text = Field(description="How to get it, a sentence.")
 
 
-class Recipe(_Block):
+class Recipe(Block):
     """What ``experiment.json`` says."""
 
     title: Text = Field(description="What is shown, a line.")
