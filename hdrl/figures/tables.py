@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, block_of, read_numbers, read_object
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.trace.files import read_tables
@@ -68,7 +68,7 @@ def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "j
     """
     tasks, stays, units = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    agent, platform, workload = (block_of(provenance, part) for part in ("agent", "platform", "workload"))
+    agent, platform, workload = (told(provenance, part) or {} for part in ("agent", "platform", "workload"))
     sizes = {key.removeprefix("n_"): value for key, value in platform.items() if key.startswith("n_")}
     n_units = int(next(iter(sizes.values()), np.max(units, initial=-1) + 1))
     policy = agent.get("policy") or agent.get("name")

@@ -12,12 +12,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from hdrl.errors import ReadError, UnknownName
 from hdrl.files import expanded, read_json, user_folder
+from hdrl.hashing import sha256_of_file
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
 
@@ -249,6 +250,6 @@ def _find(name: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _check_sha256(path: Path, wanted: str) -> None:
-    found: Any = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = sha256_of_file(path)
     if found != wanted:
         raise ReadError(path, f"is another version: its SHA-256 is {found}, expected {wanted}")

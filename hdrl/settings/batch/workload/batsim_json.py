@@ -8,7 +8,6 @@ the scheduler; a job's own value comes before its profile's.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from hdrl.errors import OptionsError, ReadError, WorkloadError, suggest
 from hdrl.files import read_json, write_json
+from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_profiles import (
     ProfileReader,
@@ -198,7 +198,7 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
         first_step=first_step,
         profile_names=tuple(described),
         sources=(source,),
-        origin={"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+        origin={"file": path.name, "sha256": sha256_of_file(path)},
         extra={"jobs": jobs, "profiles": {source: described}, "files": {source: others}},
     )
 
