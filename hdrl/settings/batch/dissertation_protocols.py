@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import SimulationError, WorkloadError
-from hdrl.setting import Place, Playable
+from hdrl.setting import Place, Playable, without_models
 from hdrl.settings.batch.learned_protocols import first_episodes
 from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.windows import range_of_shares, side_by_side
@@ -71,40 +71,26 @@ def judged_windows(n_jobs: int, name: str = "workload") -> list[Window]:
 
 
 @PROTOCOLS.register("dissertation-sdsc-blue")
-def dissertation_sdsc_blue(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def dissertation_sdsc_blue(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return mean bounded slowdowns of the dissertation's baselines on SDSC-BLUE, beside what it published.
-
-    Parameters
-    ----------
-    traces
-        Holds ``SDSC-BLUE-2000-4.2-cln.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
 
     References
     ----------
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs/stage-4/SDSC-BLUE``.
     """
-    del models
     return _table(traces[SDSC_BLUE], PUBLISHED)
 
 
 @PROTOCOLS.register("dissertation-hpc2n")
-def dissertation_hpc2n(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def dissertation_hpc2n(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the same as `dissertation_sdsc_blue` on HPC2N.
-
-    Parameters
-    ----------
-    traces
-        Holds ``HPC2N-2002-2.2-cln.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
 
     References
     ----------
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs``, files of HPC2N.
     """
-    del models
     return _table(traces[HPC2N], PUBLISHED_HPC2N, PUBLISHED_HPC2N_BACKFILLING)
 
 
