@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.envs.episodes import Window
-from hdrl.envs.requests import checked_count
-from hdrl.errors import OptionsError, UnknownName, WorkloadError, suggest
+from hdrl.envs.requests import checked_count, chosen_errors
+from hdrl.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.batch.dissertation import entries
 from hdrl.settings.batch.dissertation import world as kernel
 from hdrl.settings.batch.dissertation.view import CAP
@@ -168,25 +168,8 @@ class DissertationOutcome:
 
 
 def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
-    """Return which errors are reproduced.
-
-    Parameters
-    ----------
-    errors
-        Names of `ERRORS`; ``None``: `USUAL_ERRORS`.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such error.
-    """
-    if errors is None:
-        return USUAL_ERRORS
-    names = [errors] if isinstance(errors, str) else list(errors)
-    for name in names:
-        if name not in ERRORS:
-            raise OptionsError(f"errors holds {name!r}; {suggest(str(name), ERRORS)}")
-    return frozenset(names)
+    """Return which errors are reproduced, names of `ERRORS`; ``None``: `USUAL_ERRORS`."""
+    return frozenset(chosen_errors(errors, ERRORS, USUAL_ERRORS))
 
 
 # ---------------------------------------------------------------------- reading
