@@ -33,7 +33,8 @@ def sha256_of(arrays: Iterable[tuple[str, NDArray[Any]]], rest: object = None) -
 
 def sha256_of_file(path: Path) -> str:
     """Return the SHA-256 of what a file holds, hexadecimal."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def columns(table: NDArray[np.void]) -> list[tuple[str, NDArray[Any]]]:
