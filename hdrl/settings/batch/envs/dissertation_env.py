@@ -26,14 +26,13 @@ from hdrl.settings.batch.envs.dissertation import (
     GUIDES,
     REWARDS,
     SCORES,
-    node_jobs,
     play_order,
     put_window,
     read_errors,
     scores_of,
     shared_arrays,
-    whole_nodes,
 )
+from hdrl.settings.batch.envs.dissertation_jobs import node_jobs, whole_nodes
 from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
 from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
@@ -95,7 +94,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
     num_envs, start, part, autoreset_mode, copy, n_threads
         See `envs.job_pick.JobPickVectorEnv`.
     workload, platform, n_procs, n_nodes
-        The log and the machine, see `envs.dissertation.node_jobs`.
+        The log and the machine, see `envs.dissertation_jobs.node_jobs`.
     n_jobs
         Jobs of an episode; by default 256 to 512.
     objective
