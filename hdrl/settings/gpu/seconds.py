@@ -155,17 +155,17 @@ def put_jobs(world: kernel.Seconds, row: int, load: GpuLoad, flops: NDArray[np.f
     world.gpus[row, :n], world.priority[row, :n], world.flops[row, :n] = jobs["n_gpus"], jobs["priority"], flops
 
 
-def flops_of(load: GpuLoad, seed: int = 0) -> NDArray[np.float64]:
+def flops_of(load: GpuLoad) -> NDArray[np.float64]:
     """Return what each job computes: of a trace by its GPU time, of generated jobs drawn, as in the original.
 
     Parameters
     ----------
-    load, seed
-        The load, and the seed of the draws.
+    load
+        The load.
     """
     if "file" in load.origin:
         return np.asarray(load.jobs["work"] * load.jobs["n_gpus"] * FLOPS_PER_GPU_S)
-    return np.maximum(1e9, stream(seed, "gpu-flops").normal(1e12, 5e11, load.n_items))
+    return np.maximum(1e9, stream(0, "gpu-flops").normal(1e12, 5e11, load.n_items))
 
 
 def play_baseline(
