@@ -25,31 +25,24 @@ from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, descend
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
+from hdrl.options.numbers import Coefficient, Count, LearningRate, Positive, Share
 
 
 class A2CConfig(ValueConfig):
     """Settings of A2C."""
 
-    n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
-        default=16, description="Steps of each environment in a batch; usual 5 to 128."
-    )
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=7e-4, description="Learning rate (Adam); usual 1e-4 to 1e-2."
-    )
-    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
-        default=None, description="Learning rate of the critic; null: the same."
-    )
-    gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=1.0, description="Weight of longer advantage estimates; 1: n-step returns."
-    )
+    n_steps: Count = Field(default=16, description="Steps of each environment in a batch; usual 5 to 128.")
+    lr: LearningRate = Field(default=7e-4, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
+    value_lr: LearningRate | None = Field(default=None, description="Learning rate of the critic; null: the same.")
+    gae_lambda: Share = Field(default=1.0, description="Weight of longer advantage estimates; 1: n-step returns.")
     is_standardised: bool = Field(default=False, description="Whether the advantages of a batch are standardised.")
-    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+    entropy_coef: Coefficient = Field(
         default=0.01, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
     value_coef: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0.5, description="Weight of the critic's loss; usual 0.25 to 1."
     )
-    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+    max_grad_norm: Positive | None = Field(
         default=0.5, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
     )
 

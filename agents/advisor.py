@@ -33,6 +33,7 @@ from hdrl.learn.masking import entropy_of, log_prob_of, sample
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
 from hdrl.learn.rollout import Episodes, Steps
+from hdrl.options.numbers import Coefficient, Few, LearningRate, Positive, PositiveShare
 
 RATE = 0.05
 """Share of a new batch in the running means."""
@@ -47,13 +48,9 @@ class AdvisorConfig(NetworkConfig):
     gradient: Literal["sampled", "exact"] = Field(
         default="sampled", description="Whether episodes are drawn, or every one is played and weighed."
     )
-    n_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="sampled: episodes of each environment in a batch."
-    )
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2."
-    )
-    lr_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+    n_episodes: Few = Field(default=1, description="sampled: episodes of each environment in a batch.")
+    lr: LearningRate = Field(default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
+    lr_decay: PositiveShare = Field(
         default=1.0, description="What the learning rate is multiplied by every 500 updates."
     )
     has_baseline: bool = Field(
@@ -64,21 +61,19 @@ class AdvisorConfig(NetworkConfig):
         description="sampled: what a return is compared with: those of all episodes so far, or those of the batch that"
         " began alike. The latter is for jobs of several tables.",
     )
-    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+    entropy_coef: Coefficient = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
-    entropy_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+    entropy_decay: PositiveShare = Field(
         default=1.0, description="What the weight of the entropy is multiplied by after each update."
     )
     temperature: Annotated[float, Field(ge=1, le=10**6)] = Field(
         default=1.0, description="sampled: what logits are divided by at first while exploring."
     )
-    temperature_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+    temperature_decay: PositiveShare = Field(
         default=0.9, description="sampled: what the temperature is multiplied by after each update, until it is 1."
     )
-    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
-        default=None, description="Largest norm of the gradient; null: any."
-    )
+    max_grad_norm: Positive | None = Field(default=None, description="Largest norm of the gradient; null: any.")
     errors: list[Mistake] = Field(
         default=[],
         description="Errors of ChamiLamelas' advisor: parent_weights judges an agent by the weights that it started"

@@ -27,6 +27,7 @@ from torch.nn import functional
 
 from hdrl.errors import LearningError
 from hdrl.learn.config import Config, Widths
+from hdrl.options.numbers import Coefficient, Few, LearningRate, PositiveShare, Share
 
 Floats = NDArray[np.float32]
 
@@ -35,16 +36,14 @@ class DDPGConfig(Config):
     """Settings of DDPG."""
 
     hidden: Widths = Field(default=(400, 300), description="Units of the hidden layers of actor and critic.")
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=1e-3, description="Learning rate of actor and critic (Adam); usual 1e-4 to 1e-3."
-    )
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(default=0.99, description="Discount of later rewards.")
-    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+    lr: LearningRate = Field(default=1e-3, description="Learning rate of actor and critic (Adam); usual 1e-4 to 1e-3.")
+    gamma: Share = Field(default=0.99, description="Discount of later rewards.")
+    tau: PositiveShare = Field(
         default=0.01, description="Share of the weights that is copied to the targets at each batch."
     )
-    batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(default=64, description="Transitions in a batch.")
+    batch_size: Few = Field(default=64, description="Transitions in a batch.")
     capacity: Annotated[int, Field(ge=2, le=10**9)] = Field(default=10**6, description="Steps that are remembered.")
-    noise: Annotated[float, Field(ge=0, le=10)] = Field(
+    noise: Coefficient = Field(
         default=0.1, description="Standard deviation of the noise, as a share of half the range of an action."
     )
 

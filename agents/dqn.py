@@ -40,6 +40,7 @@ from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.networks.noisy import make_noisy, noise_in
 from hdrl.learn.policy import descend
 from hdrl.learn.replay import Replay, Schedule, Transitions
+from hdrl.options.numbers import Count, LearningRate, Positive, PositiveShare, Share
 from hdrl.rowspace import n_per_row_of
 
 N_DRAWS = 32
@@ -64,34 +65,26 @@ class DQNConfig(ReplayConfig):
     n_return_steps: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=1, description="Steps whose rewards are counted before a value is; usual 1 to 5."
     )
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=5e-4, description="Learning rate (Adam); usual 5e-5 to 1e-3."
-    )
-    target_every: Annotated[int, Field(ge=1, le=10**9)] = Field(
+    lr: LearningRate = Field(default=5e-4, description="Learning rate (Adam); usual 5e-5 to 1e-3.")
+    target_every: Count = Field(
         default=200, description="Batches between two copies of the network that judges; usual 100 to 10,000."
     )
-    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+    tau: PositiveShare = Field(
         default=1.0, description="Share of the weights that is copied then; 1: all, usual otherwise 0.001 to 0.01."
     )
-    epsilon_first: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=1.0, description="Share of random actions at first."
-    )
-    epsilon_last: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.05, description="Share of random actions at last; usual 0.01 to 0.1."
-    )
+    epsilon_first: Share = Field(default=1.0, description="Share of random actions at first.")
+    epsilon_last: Share = Field(default=0.05, description="Share of random actions at last; usual 0.01 to 0.1.")
     epsilon_steps: Annotated[int, Field(ge=0, le=10**12)] = Field(
         default=10_000, description="Environment steps from the first share to the last; usual a tenth of all."
     )
-    alpha: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.6, description="Prioritised: how much errors count; usual 0.5 to 0.7."
-    )
-    beta_first: Annotated[float, Field(ge=0, le=1)] = Field(
+    alpha: Share = Field(default=0.6, description="Prioritised: how much errors count; usual 0.5 to 0.7.")
+    beta_first: Share = Field(
         default=0.4, description="Prioritised: how much the weights make up for it at first; usual 0.4 to 0.6."
     )
     beta_updates: Annotated[int, Field(ge=0, le=10**12)] = Field(
         default=10_000, description="Prioritised: batches after which the weights make up for it wholly."
     )
-    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+    max_grad_norm: Positive | None = Field(
         default=10.0, description="Largest norm of the gradient; usual 1 to 10; null: any."
     )
     is_noisy: bool = Field(

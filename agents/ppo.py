@@ -17,10 +17,10 @@ What differs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 from torch import Tensor
 
 from hdrl.learn.advantages import explained_variance, gae, standardise
@@ -31,6 +31,7 @@ from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, descend, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
+from hdrl.options.numbers import Coefficient, Count, LearningRate, Positive, Share
 
 KL_TOLERANCE = 1.5
 """By how much the estimated divergence may exceed its target before an update ends; the factor of Spinning Up."""
@@ -39,50 +40,38 @@ KL_TOLERANCE = 1.5
 class PPOConfig(ValueConfig):
     """Settings of PPO."""
 
-    n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
-        default=128, description="Steps of each environment in a batch; usual 32 to 2048."
-    )
+    newer_keys: ClassVar[tuple[str, ...]] = ("lr_iterations",)
+
+    n_steps: Count = Field(default=128, description="Steps of each environment in a batch; usual 32 to 2048.")
     n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=4, description="How often each step of a batch is learned from; usual 3 to 30, RLScheduler 80."
     )
-    minibatch_size: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+    minibatch_size: Count | None = Field(
         default=512, description="Steps in a minibatch; usual 64 to 4096; null: the whole batch at once."
     )
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=3e-4, description="Learning rate (Adam); usual 1e-4 to 1e-3."
-    )
-    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+    lr: LearningRate = Field(default=3e-4, description="Learning rate (Adam); usual 1e-4 to 1e-3.")
+    value_lr: LearningRate | None = Field(
         default=None, description="Learning rate of the critic; null: the same; RLScheduler 1e-3."
     )
-    lr_iterations: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+    lr_iterations: Count | None = Field(
         default=None, description="Iterations in which the learning rates fall linearly to 0; null: they stay."
     )
-    gae_lambda: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1."
-    )
+    gae_lambda: Share = Field(default=0.95, description="Weight of longer advantage estimates; usual 0.9 to 1.")
     clip: Annotated[float, Field(gt=0, le=10)] = Field(
         default=0.2, description="How far the probability ratio may leave 1 and still be rewarded; usual 0.1 to 0.3."
     )
     target_kl: Annotated[float, Field(gt=0, le=100)] | None = Field(
         default=None, description="Divergence from the old policy beyond which an update ends; usual 0.005 to 0.05."
     )
-    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+    entropy_coef: Coefficient = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
     value_coef: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0.5, description="Weight of the critic's loss; usual 0.25 to 1."
     )
-    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+    max_grad_norm: Positive | None = Field(
         default=0.5, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out rates that do not fall: model files stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        if told["lr_iterations"] is None:
-            del told["lr_iterations"]
-        return told
 
 
 class Sample(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -13,14 +13,13 @@ from hdrl.learn.config import Config
 from hdrl.learn.masking import random_legal
 from hdrl.learn.memory import Memory
 from hdrl.learn.rollout import Rollout
+from hdrl.options.numbers import Count
 
 
 class RandomConfig(Config):
     """Settings of the random agent."""
 
-    n_steps: Annotated[int, Field(ge=1, le=10**9)] = Field(
-        default=128, description="Steps of each environment in an iteration."
-    )
+    n_steps: Count = Field(default=128, description="Steps of each environment in an iteration.")
 
 
 class Random(Agent):

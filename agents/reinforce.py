@@ -29,6 +29,7 @@ from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
 from hdrl.learn.rollout import Episodes, Steps
+from hdrl.options.numbers import Coefficient, Few, LearningRate, Positive, Share
 
 CHUNK = 8192
 """Steps whose gradients are computed at once; those of a long batch are summed up over chunks."""
@@ -37,27 +38,19 @@ CHUNK = 8192
 class ReinforceConfig(NetworkConfig):
     """Settings of REINFORCE."""
 
-    n_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="Episodes of each environment in a batch; usual 1 to 10, HDeepRM 1."
-    )
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2."
-    )
-    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
-        default=None, description="Learning rate of the baseline; null: the same."
-    )
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.99, description="Discount of later rewards; usual 0.9 to 1."
-    )
+    n_episodes: Few = Field(default=1, description="Episodes of each environment in a batch; usual 1 to 10, HDeepRM 1.")
+    lr: LearningRate = Field(default=1e-3, description="Learning rate (Adam); usual 1e-4 to 1e-2.")
+    value_lr: LearningRate | None = Field(default=None, description="Learning rate of the baseline; null: the same.")
+    gamma: Share = Field(default=0.99, description="Discount of later rewards; usual 0.9 to 1.")
     is_standardised: bool = Field(default=True, description="Whether the returns of a batch are standardised.")
     has_baseline: bool = Field(default=False, description="Whether a critic's estimate is taken off the returns.")
-    entropy_coef: Annotated[float, Field(ge=0, le=10)] = Field(
+    entropy_coef: Coefficient = Field(
         default=0.0, description="Weight of the entropy in the objective; usual 0 to 0.02."
     )
     value_coef: Annotated[float, Field(ge=0, le=100)] = Field(
         default=1.0, description="Weight of the baseline's loss; usual 0.5 to 1."
     )
-    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+    max_grad_norm: Positive | None = Field(
         default=None, description="Largest norm of the gradient; usual 0.5 to 10; null: any."
     )
 

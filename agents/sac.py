@@ -14,7 +14,7 @@ What differs from the papers, and why:
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Any
 
 import gymnasium as gym
 import torch
@@ -28,36 +28,31 @@ from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
 from hdrl.learn.replay import Replay, Transitions
+from hdrl.options.numbers import Few, LearningRate, Positive, PositiveShare, Share
 from hdrl.rowspace import n_per_row_of
 
 
 class SACConfig(ReplayConfig):
     """Settings of discrete SAC."""
 
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=5e-4, description="Learning rate of the actor (Adam); usual 1e-4 to 1e-3."
-    )
-    value_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
-        default=None, description="Learning rate of the critics; null: the same."
-    )
-    alpha_lr: Annotated[float, Field(gt=0, le=10)] | None = Field(
+    lr: LearningRate = Field(default=5e-4, description="Learning rate of the actor (Adam); usual 1e-4 to 1e-3.")
+    value_lr: LearningRate | None = Field(default=None, description="Learning rate of the critics; null: the same.")
+    alpha_lr: LearningRate | None = Field(
         default=None, description="Learning rate of the temperature; null: that of the actor."
     )
-    alpha: Annotated[float, Field(gt=0, le=10**6)] = Field(
+    alpha: Positive = Field(
         default=0.2, description="Temperature: what a nat of entropy is worth; at first, if it is learned."
     )
     is_alpha_learned: bool = Field(default=True, description="Whether the temperature is learned.")
-    target_entropy: Annotated[float, Field(ge=0, le=1)] = Field(
+    target_entropy: Share = Field(
         default=0.5,
         description="Share of the largest possible entropy that is aimed at; usual 0.1 to 0.98, the papers 0.98.",
     )
-    tau: Annotated[float, Field(gt=0, le=1)] = Field(
+    tau: PositiveShare = Field(
         default=0.01, description="Share of the critics' weights that is copied at each batch; usual 0.001 to 0.01."
     )
-    actor_every: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="Batches between two updates of the actor; usual 1 to 2."
-    )
-    max_grad_norm: Annotated[float, Field(gt=0, le=10**6)] | None = Field(
+    actor_every: Few = Field(default=1, description="Batches between two updates of the actor; usual 1 to 2.")
+    max_grad_norm: Positive | None = Field(
         default=None, description="Largest norm of the gradient; usual 1 to 10; null: any."
     )
 

@@ -1,10 +1,11 @@
-"""Hashes of arrays: equal content gives equal hashes, wherever it came from."""
+"""Hashes of arrays and files: equal content gives equal hashes, wherever it came from."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,12 @@ def sha256_of(arrays: Iterable[tuple[str, NDArray[Any]]], rest: object = None) -
     if rest is not None:
         digest.update(json.dumps(rest).encode())
     return digest.hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of what a file holds, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def columns(table: NDArray[np.void]) -> list[tuple[str, NDArray[Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -34,6 +34,49 @@ def read_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     if mode not in known:
         raise OptionsError(f"autoreset_mode is {mode!r}; {suggest(str(mode), known)}")
     return known[mode]
+
+
+def check_choice(what: str, name: object, known: Collection[str]) -> None:
+    """Refuse a name that is not known.
+
+    Parameters
+    ----------
+    what
+        The argument.
+    name
+        Its value.
+    known
+        The names that there are.
+
+    Raises
+    ------
+    OptionsError
+        If it is none of them.
+    """
+    if not isinstance(name, str) or name not in known:
+        raise OptionsError(f"{what} is {name!r}; {suggest(str(name), known)}")
+
+
+def chosen_errors(errors: Iterable[str] | None, known: Collection[str], usual: Collection[str]) -> tuple[str, ...]:
+    """Return which errors of another program are reproduced.
+
+    Parameters
+    ----------
+    errors
+        Their names, or one; ``None``: the usual ones.
+    known, usual
+        All of its errors, and those that are reproduced unless errors are named.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such error.
+    """
+    names = tuple(usual) if errors is None else (errors,) if isinstance(errors, str) else tuple(errors)
+    for name in names:
+        if name not in known:
+            raise OptionsError(f"errors holds {name!r}; {suggest(str(name), known)}")
+    return names
 
 
 def rows_to_reset(mask: object, num_envs: int) -> NDArray[np.bool_]:

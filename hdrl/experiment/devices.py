@@ -96,10 +96,8 @@ def measure_device(
     device: str,
     *,
     max_steps: int = 6000,
-    max_minutes: float = MAX_MINUTES,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
-    told: Callable[[int, float], None] | None = None,
 ) -> DeviceSpeed:
     """Learn on a device and say how fast that went.
 
@@ -107,14 +105,12 @@ def measure_device(
     ----------
     device
         A name of `DEVICES`.
-    max_steps, max_minutes
-        Limits; it ends earlier at a return of `STOP_RETURN`.
+    max_steps
+        The limit; it ends earlier at a return of `STOP_RETURN`, or after `MAX_MINUTES`.
     seed
         Seed of the agent and the environment.
     clock
         Seconds that go on.
-    told
-        Gets the steps and the rate of every window.
 
     Raises
     ------
@@ -135,15 +131,13 @@ def measure_device(
     judge = gymnasium.make(ENVIRONMENT)
     began_s, rates, spent_s, n_steps = clock(), [], 0.0, 0
     best: float | None = None
-    while n_steps < max_steps and clock() - began_s < 60.0 * max_minutes:
+    while n_steps < max_steps and clock() - began_s < 60.0 * MAX_MINUTES:
         from_s = clock()
         _episode(agent, env, seed + n_steps)
         _wait_for(device)
         n_steps += EPISODE
         spent_s += clock() - from_s
         rates.append(EPISODE / max(clock() - from_s, 1e-9))
-        if told is not None:
-            told(n_steps, rates[-1])
         if n_steps % EVALUATE_EVERY == 0:
             mean = statistics.fmean(_return(agent, judge, seed + k) for k in range(N_EVALUATIONS))
             best = mean if best is None else max(best, mean)

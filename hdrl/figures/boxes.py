@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hdrl.figures.figure import Drawn
 from hdrl.figures.steps import FloatArray
-from hdrl.figures.style import canvas, colour, legend, plain_numbers, run_label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from hdrl.figures.style import Axes, Figure, canvas, colour, legend, plain_numbers, run_label
 
 
 def boxes(

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hdrl.figures.figure import Drawn
 from hdrl.figures.steps import FloatArray, cumulative_distribution
-from hdrl.figures.style import canvas, colour, entitle, legend, line_style, plain_numbers, run_label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from hdrl.figures.style import Axes, Figure, canvas, colour, entitle, legend, line_style, plain_numbers, run_label
 
 
 def distribution(

@@ -74,11 +74,17 @@ def read_numbers(folder: Path) -> dict[str, float]:
     ReadError
         If the file is damaged.
     """
-    told = read_object(folder / NUMBERS_FILE)
-    return {key: math.nan if value is None else float(value) for key, value in told.items()}
+    path = folder / NUMBERS_FILE
+    if not path.is_file():
+        return {}
+    data = read_json(path)
+    if not isinstance(data, dict) or not all(value is None or type(value) in (int, float) for value in data.values()):
+        raise ReadError(path, "must be an object of numbers by name")
+    return {name: math.nan if value is None else float(value) for name, value in data.items()}
 
 
-def block_of(provenance: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a block of the provenance of a run; an empty one if it has none."""
-    block = provenance.get(name)
-    return block if isinstance(block, Mapping) else {}
+def told(value: Any, *keys: str) -> Any:
+    """Return what stands in blocks within blocks under some keys; ``None`` where there is no such block or key."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from hdrl.figures.folders import distinct_names
 from hdrl.figures.logs import LOSSES, REWARDS, Log, learning_log
 from hdrl.figures.numbers import time_unit
 from hdrl.figures.style import (
+    Axes,
+    Figure,
     canvas,
     colour,
     legend,
@@ -22,10 +24,6 @@ from hdrl.figures.style import (
     verbatim,
     whole_numbers,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MIN_SMOOTHED = 40
 """From so many numbers on a running mean is drawn over them."""

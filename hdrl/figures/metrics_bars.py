@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from hdrl.figures.numbers import metric_words, number_words, si_unit, time_unit
-from hdrl.figures.style import PALETTE, canvas, colour, plain_numbers, shortened, verbatim
+from hdrl.figures.style import PALETTE, Figure, canvas, colour, plain_numbers, shortened, verbatim
 from hdrl.metrics.catalogue import MetricInfo
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def metrics_bars(values: Mapping[str, Mapping[str, float]], metrics: Mapping[str, MetricInfo]) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from hdrl.figures.figure import Drawn
 from hdrl.figures.numbers import si_unit
 from hdrl.figures.steps import Steps
 from hdrl.figures.style import (
+    Axes,
+    Figure,
     canvas,
     colour,
     common_span,
@@ -21,10 +23,6 @@ from hdrl.figures.style import (
     time_axis,
     whole_numbers,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 N_BINS = 300
 """Bins of a long run: as many as the eye can tell apart."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +12,7 @@ from hdrl.errors import OptionsError
 from hdrl.figures.folders import distinct_names
 from hdrl.figures.learning import as_folders
 from hdrl.figures.logs import action_probabilities
-from hdrl.figures.style import canvas, colour, legend, line_style, shortened, verbatim
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from hdrl.figures.style import Axes, Figure, canvas, colour, legend, line_style, shortened, verbatim
 
 MAX_LINES = 8
 """Up to so many actions get a line each; more are rows of a map."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.raster import painted
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from hdrl.figures.style import Axes
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

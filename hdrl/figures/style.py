@@ -18,10 +18,12 @@ from hdrl.figures.figure import Drawn
 from hdrl.figures.numbers import axis_number, time_unit
 from hdrl.files import atomic_write_bytes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
+if TYPE_CHECKING:  # matplotlib's types, here for all who draw
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis as Axis
+    from matplotlib.figure import Figure as Figure
+else:
+    Axes = Axis = Figure = Any
 
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5D3A9B", "#4D4D4D")

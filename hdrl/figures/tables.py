@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, block_of, read_numbers, read_object
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.trace.files import read_tables
@@ -49,7 +49,7 @@ class TableRun:
         return float(np.min(release_s, initial=0.0)), float(np.max(end_s, initial=0.0))
 
 
-def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "job", unit_word: str = "unit") -> Run:
+def read_table_run(folder: Path, name: str | None = None, *, unit_word: str = "unit") -> Run:
     """Read a run folder with ``tasks.csv`` and ``stays.csv``.
 
     Parameters
@@ -58,8 +58,8 @@ def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "j
         The folder.
     name
         A name for the run; that of the folder by default.
-    item_word, unit_word
-        What an item and a unit are, in the singular.
+    unit_word
+        What a unit is, in the singular.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "j
     """
     tasks, stays, units = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    agent, platform, workload = (block_of(provenance, part) for part in ("agent", "platform", "workload"))
+    agent, platform, workload = (told(provenance, part) or {} for part in ("agent", "platform", "workload"))
     sizes = {key.removeprefix("n_"): value for key, value in platform.items() if key.startswith("n_")}
     n_units = int(next(iter(sizes.values()), np.max(units, initial=-1) + 1))
     policy = agent.get("policy") or agent.get("name")
@@ -84,13 +84,13 @@ def read_table_run(folder: Path, name: str | None = None, *, item_word: str = "j
         options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,
         data=data,
-        facts={**sizes, f"{item_word}s": len(tasks)},
+        facts={**sizes, "jobs": len(tasks)},
         conditions={"platforms": platform.get("sha256"), "workloads": workload.get("sha256")},
-        schedule=functools.partial(_schedule, data, item_word, unit_word),
+        schedule=functools.partial(_schedule, data, unit_word),
     )
 
 
-def _schedule(run: TableRun, item_word: str, unit_word: str) -> Schedule | None:
+def _schedule(run: TableRun, unit_word: str) -> Schedule | None:
     """Return a rectangle for each unit of each stay."""
     stays = run.stays[run.stays["end_s"] >= 0]
     if not len(stays):
@@ -99,7 +99,7 @@ def _schedule(run: TableRun, item_word: str, unit_word: str) -> Schedule | None:
     places = np.concatenate([np.arange(first, first + n) for first, n in stays[["first_unit", "n_units"]].tolist()])
     wait_s = np.maximum(0.0, stays["start_s"] - run.tasks["release_s"][stays["task"]])
     return Schedule(
-        item_word=item_word,
+        item_word="job",
         unit_word=unit_word,
         n_units=run.n_units,
         ids=[str(task) for task in stays["task"].tolist()],

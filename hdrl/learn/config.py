@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hdrl.errors import OptionsError
+from hdrl.options.block import Block
+from hdrl.options.numbers import Few, Number, Share
 from hdrl.options.reading import validated
 
 Activation = Literal["relu", "tanh", "leaky_relu"]
-Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(strict=False, max_length=32)]
+Widths = Annotated[tuple[Few, ...], Field(strict=False, max_length=32)]
 """Units of successive layers."""
 
 
-class Config(BaseModel):
+class Config(Block):
     """The base of settings: no unknown names, no conversions between types, no NaN, no change once made."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     needs: ClassVar[Mapping[str, str]] = {}
     """Settings that say something only where another one is true, or above 1, by name: the name of that one."""
@@ -124,7 +124,7 @@ def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterabl
 class ValueConfig(NetworkConfig):
     """The settings of algorithms that learn what is to be expected of an observation."""
 
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(
+    gamma: Share = Field(
         default=0.99, description="Discount of later rewards; usual 0.9 to 1, and 1 where the reward comes at the end."
     )
     is_scaled: bool = Field(
@@ -137,18 +137,14 @@ class ValueConfig(NetworkConfig):
 class ReplayConfig(ValueConfig):
     """The settings of algorithms that learn from steps which they remember."""
 
-    batch_size: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=64, description="Transitions in a batch; usual 32 to 512."
-    )
+    batch_size: Few = Field(default=64, description="Transitions in a batch; usual 32 to 512.")
     capacity: Annotated[int, Field(ge=2, le=10**9)] = Field(
         default=50_000, description="Steps that are remembered; usual 1e4 to 1e6."
     )
-    warm_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        default=500, description="Environment steps before learning begins; usual 500 to 50,000."
-    )
-    steps_per_update: Annotated[int, Field(ge=1, le=10**6)] = Field(
+    warm_up: Number = Field(default=500, description="Environment steps before learning begins; usual 500 to 50,000.")
+    steps_per_update: Few = Field(
         default=1, description="Steps of all environments at once between two batches; usual 1 to 4."
     )
-    updates_per_iteration: Annotated[int, Field(ge=1, le=10**6)] = Field(
+    updates_per_iteration: Few = Field(
         default=64, description="Batches in an iteration: how often progress is reported."
     )

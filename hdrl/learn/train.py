@@ -65,20 +65,25 @@ class Imitation:
 
 
 class TrainingLoop(abc.ABC):
-    """What all trainers do alike: iterate until enough is done, or somebody says stop.
+    """What all trainers do alike: iterate until enough is done, or somebody says stop, and save where they are.
 
     Attributes
     ----------
+    agent
+        Who is trained.
     n_threads
         Threads of torch while training; ``None``: as many as it has.
     n_iterations, n_steps
         Done so far, also before an interruption.
     """
 
+    agent: Agent
     n_threads: int | None = None
     n_iterations = 0
     n_steps = 0
     _is_stopping = False
+    _is_within = False
+    """Whether an iteration has begun and not ended."""
 
     def run(
         self,
@@ -125,9 +130,46 @@ class TrainingLoop(abc.ABC):
             return True
         return n_steps is not None and self.n_steps >= n_steps
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue as if nothing had happened: tensors, arrays, numbers, texts and groups.
+
+        Raises
+        ------
+        LearningError
+            If an exception broke an iteration off: half an iteration cannot be resumed.
+        """
+        if self._is_within:
+            raise LearningError("an iteration was broken off; what was saved before it still holds")
+        counts = {"n_iterations": self.n_iterations, "n_steps": self.n_steps}
+        return {"agent": self.agent.state_dict(), **self._own_state(), **counts}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called.
+
+        Raises
+        ------
+        LearningError
+            If it does not fit.
+        """
+        try:
+            self.agent.load_state_dict(state["agent"])
+            self._load_own_state(state)
+            self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
+        except KeyError as error:
+            raise LearningError(f"the saved state has no {error.args[0]!r}") from None
+        self._is_within = False
+
     @abc.abstractmethod
     def _iterate(self) -> Iteration:
         """Carry out one iteration."""
+
+    @abc.abstractmethod
+    def _own_state(self) -> dict[str, Any]:
+        """Return what `state_dict` holds beside the agent and the counts."""
+
+    @abc.abstractmethod
+    def _load_own_state(self, state: Mapping[str, Any]) -> None:
+        """Take over these parts of a saved state; a `KeyError` says that it has none."""
 
 
 class Trainer(TrainingLoop):
@@ -182,54 +224,34 @@ class Trainer(TrainingLoop):
         self.interaction = Interaction(envs)
         self.memory = checked_memory(agent, envs.num_envs)
         self._is_reset = False
-        self._is_within = False
 
     def close(self) -> None:
         """Close the environments."""
         self.interaction.envs.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue as if nothing had happened: agent, memory, episodes, counters.
-
-        It holds tensors, arrays, numbers, texts, lists and dictionaries alone.
-
-        Raises
-        ------
-        LearningError
-            If an exception broke an iteration off: half an iteration cannot be resumed.
-        """
-        if self._is_within:
-            raise LearningError("an iteration was broken off; what was saved before it still holds")
-        return {
-            "agent": self.agent.state_dict(),
-            "memory": self.memory.state_dict(),
-            "interaction": self.interaction.state_dict() if self._is_reset else None,
-            "n_iterations": self.n_iterations,
-            "n_steps": self.n_steps,
-            **({} if self._adversary is None else {"adversary": self._adversary.state_dict()}),
-        }
+        """Return agent, memory, episodes and counters, and the discriminator if there is one."""
+        adversary = self._adversary
+        return super().state_dict() | ({} if adversary is None else {"adversary": adversary.state_dict()})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was called.
 
         With environments that cannot save their state, new episodes begin; everything else continues exactly.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
         """
-        try:
-            self.agent.load_state_dict(state["agent"])
-            self.memory.load_state_dict(state["memory"])
-            if self._adversary is not None:
-                self._adversary.load_state_dict(state["adversary"])
-            self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
-            episodes = state["interaction"]
-        except KeyError as error:
-            raise LearningError(f"the saved state has no {error.args[0]!r}") from None
+        super().load_state_dict(state)
+        episodes = state["interaction"]
         self._is_reset = episodes is not None and self.interaction.load_state_dict(episodes)
-        self._is_within = False
+
+    def _own_state(self) -> dict[str, Any]:
+        episodes = self.interaction.state_dict() if self._is_reset else None
+        return {"memory": self.memory.state_dict(), "interaction": episodes}
+
+    def _load_own_state(self, state: Mapping[str, Any]) -> None:
+        self.memory.load_state_dict(state["memory"])
+        if self._adversary is not None:
+            self._adversary.load_state_dict(state["adversary"])
+        _ = state["interaction"]  # missed here: a KeyError of the environments is their own
 
     def _iterate(self) -> Iteration:
         self._is_within = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict, PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from hdrl.files import expanded
 
@@ -14,6 +14,17 @@ class Block(BaseModel):
     """A block of options: no unknown keys, no conversions between types, no NaN, no change once made."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
+
+    newer_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys that are left out while they are as by default: what was written before there were such stays as it was."""
+
+    @model_serializer(mode="wrap")
+    def _without_newer_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        told: dict[str, Any] = handler(self)
+        for name in self.newer_keys:
+            if getattr(self, name) == type(self).model_fields[name].get_default(call_default_factory=True):
+                told.pop(name, None)
+        return told
 
 
 class PlacedBlock(Block):

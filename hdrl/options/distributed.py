@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hdrl.options.block import Block
+from hdrl.options.numbers import Number
 
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Death = Annotated[tuple[Seconds, Annotated[int, Field(ge=0)]], Field(strict=False)]
 
 _VISITS = ("visit_iterations", "epsilon")
 """What is asked of agents for single configurations alone."""
@@ -36,21 +38,9 @@ class DelayOptions(Block):
     slowdown: Annotated[float, Field(ge=1, le=1e6)] = Field(
         default=10.0, description="How many times as long as the others slow workers take."
     )
-    deaths: Annotated[tuple[tuple[Seconds, Annotated[int, Field(ge=0)]], ...], Field(strict=False)] = Field(
+    deaths: Annotated[tuple[Death, ...], Field(strict=False)] = Field(
         default=(), description="When which worker dies: [[seconds, number from 0], ...]; another one takes its place."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists_are_pairs(cls, data: object) -> object:
-        """Take the lists of JSON for pairs."""
-        if not isinstance(data, dict) or not isinstance(data.get("deaths"), list):
-            return data
-        pairs = [
-            (float(one[0]), one[1]) if isinstance(one, list) and len(one) == 2 and _is_number(one[0]) else one
-            for one in data["deaths"]
-        ]
-        return {**data, "deaths": tuple(pairs)}
 
 
 class DistributedOptions(Block):
@@ -94,7 +84,7 @@ class DistributedOptions(Block):
     rule: Literal["agent", "sgd", "adagrad", "rmsprop"] | None = Field(
         default=None, description="How servers use gradients; null: that of the scheme, agent: the agent's optimiser."
     )
-    max_staleness: Annotated[int, Field(ge=0, le=10**9)] | None = Field(
+    max_staleness: Number | None = Field(
         default=None, description="Gradients of weights that are older by more updates are dropped; null: none are."
     )
     order: Literal["virtual", "arrival"] = Field(
@@ -161,7 +151,3 @@ class DistributedOptions(Block):
                 f"{self.workers + self.backup} workers"
             )
         return self
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -13,6 +13,7 @@ from pydantic import Field
 from hdrl.errors import OptionsError
 from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.learning import LearningOptions
+from hdrl.options.numbers import Count, Few, Positive, Share
 
 MAX_SEED = 2**32 - 1
 """Seeds must fit the 32 bits that NumPy's older generators take."""
@@ -33,13 +34,9 @@ class AgentBlock(Block):
         description="Kind of agent; if absent, LEARNING when hidden, lr or gamma is given without a policy.",
     )
     run: Literal["train", "test"] = Field(default="train", description="Whether a learning agent learns.")
-    hidden: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="Units of each hidden layer."
-    )
-    lr: Annotated[float, Field(gt=0, le=1e6)] | None = Field(default=None, description="Learning rate; above 0.")
-    gamma: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="Discount of later rewards, 0 to 1."
-    )
+    hidden: Few | None = Field(default=None, description="Units of each hidden layer.")
+    lr: Positive | None = Field(default=None, description="Learning rate; above 0.")
+    gamma: Share | None = Field(default=None, description="Discount of later rewards, 0 to 1.")
     file: PathText | None = Field(default=None, description="Python file that defines the agent.")
     input_model: PathText | None = Field(default=None, description="Model file from which a learning agent starts.")
     output_model: PathText | None = Field(default=None, description="Model file that a learning agent writes.")
@@ -240,12 +237,10 @@ class ExperimentOptions(OptionsFile):
     workload: Annotated[PathText, Field(min_length=1)] = Field(
         description="Workload file, relative to the options file, or the name of a shipped workload or a generator."
     )
-    nb_jobs: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        default=None, description="How many jobs of the workload are used; all by default."
-    )
+    nb_jobs: Count | None = Field(default=None, description="How many jobs of the workload are used; all by default.")
     agent: PolicyAgent = Field(default_factory=PolicyAgent, description="Who decides.")
     learning: LearningOptions = Field(default_factory=LearningOptions, description="How to learn.")
-    runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    runs: Few = Field(
         default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from hdrl.options.block import Block
 from hdrl.options.distributed import DistributedOptions
+from hdrl.options.numbers import Count, Few, LearningRate, Number, Share
 from hdrl.windows import PARTS
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Range = tuple[Fraction, Fraction]
-Count = Annotated[int, Field(ge=1, le=10**9)]
+Range = Annotated[tuple[Share, Share], Field(strict=False)]
 
 RANGE_NAMES = ("train", "validation", "test")
 
@@ -21,18 +20,10 @@ class FilterOptions(Block):
     """Which windows are learned from."""
 
     priority: str = Field(description="The priority whose objective decides: sjf, fcfs, ...")
-    range: tuple[float, float] | None = Field(
+    range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
         default=None,
         description="Its least and largest value; null: from the median to twice the mean of 100 windows.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _list_is_range(cls, data: Any) -> Any:
-        """Take the list of JSON for a range."""
-        if not isinstance(data, dict) or not isinstance(data.get("range"), list):
-            return data
-        return {**data, "range": tuple(data["range"])}
 
     @model_validator(mode="after")
     def _range_holds_something(self) -> Self:
@@ -57,7 +48,7 @@ class AdversaryOptions(Block):
         description="Network of the discriminator; null: attention, which looks at a job beside the others, where"
         " observations are tables with an action for each row, else that of the agent.",
     )
-    lr: Annotated[float, Field(gt=0, le=10)] = Field(default=1e-3, description="Learning rate of the discriminator.")
+    lr: LearningRate = Field(default=1e-3, description="Learning rate of the discriminator.")
     n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=1, description="How often it learns from each decision of a batch."
     )
@@ -65,6 +56,8 @@ class AdversaryOptions(Block):
 
 class ImitationOptions(Block):
     """Whom an agent imitates, before it learns by itself or meanwhile."""
+
+    newer_keys: ClassVar[tuple[str, ...]] = ("adversarial",)
 
     policy: str | list[str] = Field(
         description="Name of a policy, such as saf+easy_priority@geo~gate; a list: in each episode the best of them."
@@ -76,14 +69,6 @@ class ImitationOptions(Block):
     adversarial: AdversaryOptions | None = Field(
         default=None, description="Whether a discriminator pays the agent afterwards for deciding as it would."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a discriminator that there is not: files of a training without stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        if told.get("adversarial") is None:
-            told.pop("adversarial", None)
-        return told
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
@@ -97,12 +82,14 @@ class ImitationOptions(Block):
 class EpisodeOptions(Block):
     """Which jobs an episode holds."""
 
-    n_jobs: Count | tuple[Count, Count] | None = Field(
+    newer_keys: ClassVar[tuple[str, ...]] = ("filter",)
+
+    n_jobs: Count | Annotated[tuple[Count, Count], Field(strict=False)] | None = Field(
         default=None,
         description="Jobs of an episode, a window of the workload; two numbers: drawn from the first to the second;"
         " null: all jobs, in every episode.",
     )
-    start: Literal["random", "consecutive"] | Annotated[int, Field(ge=0, le=10**9)] = Field(
+    start: Literal["random", "consecutive"] | Number = Field(
         default="random",
         description="Where the windows of training lie: drawn anew, one after the other, or all at this job.",
     )
@@ -114,23 +101,6 @@ class EpisodeOptions(Block):
     )
     test: Range = Field(default=PARTS["test"], description="Part of the workload to test on.")
     filter: FilterOptions | None = Field(default=None, description="Which windows are trained on; null: all.")
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a filter that there is not: files of a training without stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        if told.get("filter") is None:
-            told.pop("filter", None)
-        return told
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists_are_ranges(cls, data: Any) -> Any:
-        """Take the lists of JSON for ranges."""
-        if not isinstance(data, dict):
-            return data
-        pairs = (*RANGE_NAMES, "n_jobs")
-        return {**data, **{name: tuple(data[name]) for name in pairs if isinstance(data.get(name), list)}}
 
     @model_validator(mode="after")
     def _lengths_are_in_order(self) -> Self:
@@ -160,6 +130,8 @@ class EpisodeOptions(Block):
 class LearningOptions(Block):
     """How a learning agent learns."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("device", "distributed", "patience", "imitation")
+
     algorithm: str | None = Field(
         default=None, description="Built-in learning agent by name, instead of pybatsim.agent.file: ppo, reinforce, ..."
     )
@@ -175,19 +147,13 @@ class LearningOptions(Block):
     n_envs: Annotated[int, Field(ge=1, le=65_536)] = Field(
         default=1, description="Environments that the agent learns from at the same time."
     )
-    iterations: Annotated[int, Field(ge=1, le=10**9)] = Field(
-        default=1, description="Iterations of collecting and learning in each of the runs."
-    )
-    checkpoint_every: Annotated[int, Field(ge=1, le=10**9)] = Field(
-        default=10, description="Iterations between two checkpoints."
-    )
-    validation_every: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+    iterations: Count = Field(default=1, description="Iterations of collecting and learning in each of the runs.")
+    checkpoint_every: Count = Field(default=10, description="Iterations between two checkpoints.")
+    validation_every: Count | None = Field(
         default=None, description="Iterations between two validations, the best of which gives the model; null: none."
     )
-    n_validation_episodes: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="Episodes of each validation."
-    )
-    patience: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
+    n_validation_episodes: Few = Field(default=1, description="Episodes of each validation.")
+    patience: Count | None = Field(
         default=None, description="Validations without a better one after which the training ends; null: any number."
     )
     device: Literal["cpu", "cuda", "mps", "auto"] = Field(
@@ -201,17 +167,6 @@ class LearningOptions(Block):
     distributed: DistributedOptions | None = Field(
         default=None, description="How several workers learn together; null: there is one."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what there is not: files of a training without workers, patience and GPU stay as they were."""
-        told: dict[str, Any] = handler(self)
-        if told.get("device") == "cpu":
-            del told["device"]
-        for name in ("distributed", "patience", "imitation"):
-            if told.get(name) is None:
-                told.pop(name, None)
-        return told
 
     @model_validator(mode="after")
     def _imitation_is_alone(self) -> Self:

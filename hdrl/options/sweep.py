@@ -24,10 +24,8 @@ from hdrl.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
 from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.file import PathText, Seed
+from hdrl.options.numbers import Count, Few, Number, Positive, Share
 from hdrl.trace.model import Machine
-
-Number = Annotated[float, Field(gt=0, le=1e6)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def _or_all(value: Any, handler: Callable[[Any], Any]) -> Any:
@@ -58,8 +56,10 @@ else:
 class Windows(Block):
     """Which pieces of a workload are simulated, each for itself."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("follow_up",)
+
     length: Length = Field(description="Jobs of a window that count; all: those of the range, as one window.")
-    count: Annotated[int, Field(ge=1, le=10**6)] | None = Field(
+    count: Few | None = Field(
         default=None, description="Number of windows per workload or load; by default all that fit side by side."
     )
     starts: list[Annotated[int, Field(ge=0, le=10**12)]] | None = Field(
@@ -69,15 +69,7 @@ class Windows(Block):
         default=0,
         description="Jobs before a window that are simulated and do not count; 0: an empty machine; all: all.",
     )
-    follow_up: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        default=0, description="Jobs after a window that are simulated, too, and do not count."
-    )
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out jobs that do not follow: what such a comparison writes is older than they are."""
-        data: dict[str, Any] = handler(self)
-        return data if self.follow_up else {key: value for key, value in data.items() if key != "follow_up"}
+    follow_up: Number = Field(default=0, description="Jobs after a window that are simulated, too, and do not count.")
 
     @model_validator(mode="after")
     def _is_one_window(self) -> Self:
@@ -118,7 +110,7 @@ class Sweep(PlacedBlock):
     workloads: list[Annotated[PathText, Field(min_length=1)]] = Field(
         default_factory=list, description="Workload files, or names of shipped workloads."
     )
-    loads: list[Number] = Field(default_factory=list, description="Offered loads of workloads that are generated.")
+    loads: list[Positive] = Field(default_factory=list, description="Offered loads of workloads that are generated.")
     windows: Windows | None = Field(default=None, description="Pieces of the workloads; all of each by default.")
     range: list[Share] = Field(
         default_factory=lambda: [0.0, 1.0],
@@ -126,12 +118,8 @@ class Sweep(PlacedBlock):
         max_length=2,
         description="Part of each workload that is used, as shares of its jobs: [0.7, 1.0] is the last 30 %.",
     )
-    nb_jobs: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        default=None, description="How many jobs of each workload are read; all by default."
-    )
-    seeds: Annotated[int, Field(ge=1, le=10**6)] = Field(
-        default=1, description="How many seeds candidates that draw are run with."
-    )
+    nb_jobs: Count | None = Field(default=None, description="How many jobs of each workload are read; all by default.")
+    seeds: Few = Field(default=1, description="How many seeds candidates that draw are run with.")
     seed: Seed = Field(default=0, description="The first seed.")
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
@@ -170,7 +158,7 @@ class Sweep(PlacedBlock):
     @model_serializer(mode="wrap")
     def _in_order(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Put the keys of a setting before the last ones."""
-        data = handler(self)
+        data = self._without_newer_keys(handler)
         first = {key: value for key, value in data.items() if key not in self.last_keys}
         return first | {key: data[key] for key in self.last_keys}
 

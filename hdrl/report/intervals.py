@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +14,9 @@ from hdrl.figures.style import (
     FAINT,
     INK,
     PALETTE,
+    Axes,
+    Axis,
+    Figure,
     below_title,
     canvas,
     colour,
@@ -25,11 +27,6 @@ from hdrl.figures.style import (
     whole_numbers,
 )
 from hdrl.report.comparison import Compared, read_compared
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
 BETTER, WORSE, OPEN, BASELINE = PALETTE[2], PALETTE[1], "#8c8c8c", INK
 MAX_ROWS = 60

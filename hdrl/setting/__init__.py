@@ -6,7 +6,7 @@ own is a Python file that defines ``SETTING``; it works wherever a name does. `P
 `PlainEnvironment` have the usual answers.
 """
 
-from hdrl.setting.claims import Place, Playable, ReproduceProtocol
+from hdrl.setting.claims import Place, Playable, ReproduceProtocol, without_models
 from hdrl.setting.environments import EnvironmentSpec, LoadPart, PlainEnvironment
 from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, place_of_setting
 from hdrl.setting.policies import PlainPolicies, Policy, PolicyBook
@@ -35,4 +35,5 @@ __all__ = [
     "Trace",
     "find_setting",
     "place_of_setting",
+    "without_models",
 ]

@@ -51,3 +51,8 @@ class Playable(Protocol):
 ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], dict[Place, float]]
 """A claimed experiment that is more than one comparison: given the traces that it needs, by name, and the models of a
 training if there was one, it returns numbers by row and column."""
+
+
+def without_models(protocol: Callable[[Mapping[str, Path]], dict[Place, float]]) -> ReproduceProtocol:
+    """Return the protocol of what is fixed, such as classic policies: a function of the traces alone."""
+    return lambda traces, _: protocol(traces)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import ReadError
-from hdrl.files import atomic_write
+from hdrl.files import atomic_table, read_table
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Trace
 
 TASKS_FILE, STAYS_FILE = "tasks.csv", "stays.csv"
@@ -60,15 +60,13 @@ def write_tables(trace: Trace, folder: Path) -> None:
     OutputError
         If a file cannot be written.
     """
-    with atomic_write(folder / TASKS_FILE) as out:
-        out.write(",".join(_TASK_COLUMNS) + "\n")
-        out.writelines(f"{number},{','.join(map(_text, row.tolist()))}\n" for number, row in enumerate(trace.tasks))
+    with atomic_table(folder / TASKS_FILE, _TASK_COLUMNS) as write_row:
+        for number, row in enumerate(trace.tasks.tolist()):
+            write_row((number, *row))
     units = trace.stay_units
-    with atomic_write(folder / STAYS_FILE) as out:
-        out.write(",".join(_STAY_COLUMNS) + "\n")
+    with atomic_table(folder / STAYS_FILE, _STAY_COLUMNS) as write_row:
         for task, start_s, end_s, first, n_units, pace in trace.stays.tolist():
-            held = " ".join(map(str, units[first : first + n_units].tolist()))
-            out.write(f"{task},{_text(start_s)},{_text(end_s)},{_text(pace)},{held}\n")
+            write_row((task, start_s, end_s, pace, " ".join(map(str, units[first : first + n_units].tolist()))))
 
 
 def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int32]]:
@@ -106,19 +104,11 @@ _FLOATS = np.dtype([(name, np.float64) for name in TASK_DTYPE.names or ()])
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
+    """Return the rows of a table, all but whose last columns must hold numbers."""
+    rows = read_table(path, columns)
     try:
-        header, *lines = path.read_text(encoding="utf-8").splitlines()
-        rows = [line.split(",") for line in lines]
-        if header != ",".join(columns) or any(len(row) != len(columns) for row in rows):
-            raise ValueError(header)
         for row in rows:
-            [float(text) for text in row[: len(columns) - 1]]
-    except OSError as error:
-        raise ReadError(path, error.strerror or "cannot be read") from None
-    except (ValueError, UnicodeDecodeError):
+            [float(text) for text in row[:-1]]
+    except ValueError:
         raise ReadError(path, f"is no table of {', '.join(columns)}") from None
     return rows
-
-
-def _text(value: float) -> str:
-    return repr(value) if isinstance(value, float) else str(value)

@@ -358,6 +358,7 @@ def test_a_replay_that_is_full_at_once_is_refused() -> None:
         ({"scheme": "async", "push_every": 2, "fetch_every": 3}, "expected a multiple of push_every, 2"),
         ({"scheme": "apex", "servers": 2}, "expected neither servers nor rule"),
         ({"scheme": "sync", "delays": {"deaths": [[1, 2]]}}, "names worker 2 at 1 s, expected 0 to 1"),
+        ({"scheme": "sync", "delays": {"deaths": [[1, 0, 2]]}}, r"deaths\.0\n.*at most 2 items"),
         ({"scheme": "sync", "delays": {"stragglers": 3}}, "stragglers is 3, but there are 2 workers"),
     ],
 )

@@ -19,7 +19,7 @@ import torch
 from hdrl.distributed.training.crew import crew_on
 from hdrl.distributed.training.sharing import shared_config, shared_envs
 from hdrl.distributed.training.trainer import DistributedTrainer
-from hdrl.errors import LearningError, OptionsError
+from hdrl.errors import OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.config import Config
 from hdrl.learn.interaction import Interaction
@@ -211,16 +211,8 @@ class ConfigurationTrainer(TrainingLoop):
         """What has been learned, for each configuration that has been visited."""
         return [Specialist(self._points[number], one["modules"]) for number, one in sorted(self._learned.items())]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue as if nothing had happened.
-
-        Raises
-        ------
-        LearningError
-            If an exception broke an iteration off: half an iteration cannot be resumed.
-        """
+    def _own_state(self) -> dict[str, Any]:
         return {
-            "agent": self.agent.state_dict(),
             "first": self._first,
             "learned": dict(self._learned),
             "lanes": [
@@ -228,31 +220,17 @@ class ConfigurationTrainer(TrainingLoop):
                 | {"trainer": None if lane.trainer is None else lane.trainer.state_dict()}
                 for lane in self._lanes
             ],
-            "n_iterations": self.n_iterations,
-            "n_steps": self.n_steps,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
-        """
-        try:
-            self.agent.load_state_dict(state["agent"])
-            self._first = None if state["first"] is None else dict(state["first"])
-            self._learned = {int(number): dict(one) for number, one in state["learned"].items()}
-            self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
-            for lane, saved in zip(self._lanes, state["lanes"], strict=True):
-                for name in _SAVED:
-                    setattr(lane, name, saved[name])
-                if saved["trainer"] is not None:
-                    lane.trainer = self._trainer_of(lane)
-                    lane.trainer.load_state_dict(saved["trainer"])
-        except KeyError as error:
-            raise LearningError(f"the saved state has no {error.args[0]!r}") from None
+    def _load_own_state(self, state: Mapping[str, Any]) -> None:
+        self._first = None if state["first"] is None else dict(state["first"])
+        self._learned = {int(number): dict(one) for number, one in state["learned"].items()}
+        for lane, saved in zip(self._lanes, state["lanes"], strict=True):
+            for name in _SAVED:
+                setattr(lane, name, saved[name])
+            if saved["trainer"] is not None:
+                lane.trainer = self._trainer_of(lane)
+                lane.trainer.load_state_dict(saved["trainer"])
 
     # ------------------------------------------------------------------ one iteration
 

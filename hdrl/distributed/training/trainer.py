@@ -94,7 +94,6 @@ class DistributedTrainer(TrainingLoop):
         self._saved: Mapping[str, Any] | None = None
         self._company: Company | ApexCompany | None = None
         self._scheme: Scheme | Apex | None = None
-        self._is_within = False
         self._open: Any = None
 
     def close(self) -> None:
@@ -102,41 +101,18 @@ class DistributedTrainer(TrainingLoop):
         self._release()
         self.interaction.envs.close()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue as if nothing had happened.
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was called; workers and servers are hired anew."""
+        super().load_state_dict(state)
+        self._release()
 
-        Raises
-        ------
-        LearningError
-            If an exception broke an iteration off: half an iteration cannot be resumed.
-        """
-        if self._is_within:
-            raise LearningError("an iteration was broken off; what was saved before it still holds")
+    def _own_state(self) -> dict[str, Any]:
         if self._company is not None:
             self._saved = self._snapshot()
-        return {
-            "agent": self.agent.state_dict(),
-            "distributed": self._saved,
-            "first": self._first,
-            "n_iterations": self.n_iterations,
-            "n_steps": self.n_steps,
-        }
+        return {"distributed": self._saved, "first": self._first}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
-        """
-        try:
-            self.agent.load_state_dict(state["agent"])
-            self._saved, self._first = state["distributed"], state["first"]
-            self.n_iterations, self.n_steps = int(state["n_iterations"]), int(state["n_steps"])
-        except KeyError as error:
-            raise LearningError(f"the saved state has no {error.args[0]!r}") from None
-        self._release()
+    def _load_own_state(self, state: Mapping[str, Any]) -> None:
+        self._saved, self._first = state["distributed"], state["first"]
 
     # ------------------------------------------------------------------ one iteration
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, ReadError, UnknownName, nearest, suggest
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
+from hdrl.hashing import sha256_of_file
 from hdrl.options.sweep import Sweep
 from hdrl.pyfiles import SUFFIX_MARKS
 from hdrl.setting import PolicyBook, Setting, find_setting
@@ -204,7 +204,7 @@ def _hashes(paths: Iterable[Path]) -> tuple[str, ...]:
     hashes = []
     for path in paths:
         try:
-            hashes.append(hashlib.sha256(path.read_bytes()).hexdigest())
+            hashes.append(sha256_of_file(path))
         except OSError as error:
             raise ReadError(path, error.strerror or "cannot be read") from None
     return tuple(hashes)

@@ -12,12 +12,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hdrl.errors import ReadError, UnknownName
 from hdrl.files import expanded, read_json, user_folder
+from hdrl.hashing import sha256_of_file
+from hdrl.options.block import Block
 from hdrl.options.reading import validated
 
 RECIPE = "experiment.json"
@@ -33,11 +35,7 @@ Text = Annotated[str, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class TraceNeed(_Block):
+class TraceNeed(Block):
     """A trace that cannot be shipped."""
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
@@ -46,7 +44,7 @@ class TraceNeed(_Block):
     how: Text = Field(description="How to get it, a sentence.")
 
 
-class Recipe(_Block):
+class Recipe(Block):
     """What ``experiment.json`` says."""
 
     title: Text = Field(description="What is shown, a line.")
@@ -252,6 +250,6 @@ def _find(name: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _check_sha256(path: Path, wanted: str) -> None:
-    found: Any = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = sha256_of_file(path)
     if found != wanted:
         raise ReadError(path, f"is another version: its SHA-256 is {found}, expected {wanted}")

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hdrl.errors import OptionsError, OutputError, ReadError
-from hdrl.experiment.run.manifest import EVENTS_FOLDER, MANIFEST_FILE, hash_of, read_manifest
+from hdrl.experiment.run.manifest import EVENTS_FOLDER, MANIFEST_FILE, read_manifest
+from hdrl.hashing import sha256_of_file
 
 _REPEATS = "needed to repeat it"
 
@@ -192,7 +193,7 @@ def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -
     if soft and name in SOFT_KEEPS:
         return SOFT_KEEPS[name]
     expected = ours.get(name)
-    if expected is not None and hash_of(path) != expected:
+    if expected is not None and sha256_of_file(path) != expected:
         return "changed since it was made"
     return ""
 

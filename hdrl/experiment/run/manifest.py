@@ -5,7 +5,6 @@ So no other part needs to know which files there are, whatever the setting: dele
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hdrl.errors import ReadError
 from hdrl.files import read_json, write_json
+from hdrl.hashing import sha256_of_file
 from hdrl.options.problems import problem_of
 from hdrl.version import VERSION
 
@@ -68,7 +68,7 @@ def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_fin
         if name == MANIFEST_FILE or (names is not None and top not in names and top != EVENTS_FOLDER):
             continue
         has_hash = is_final and name not in CLOCKED and top != EVENTS_FOLDER
-        files[name] = hash_of(path) if has_hash else None
+        files[name] = sha256_of_file(path) if has_hash else None
     write_json(folder / MANIFEST_FILE, {"hdrl": VERSION, "files": files})
 
 
@@ -87,9 +87,3 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate(read_json(path))
     except ValidationError as error:
         raise ReadError(path, f"is no manifest of results ({problem_of(Manifest, error)})") from None
-
-
-def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
+from hdrl.hashing import sha256_of_file
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Trace, find_setting
 
@@ -69,11 +69,11 @@ def _simulator_version(trace: Trace) -> dict[str, str]:
 
 
 def _provenance(options: OptionsFile, trace: Trace, agent: AgentChoice, model: Path | None) -> dict[str, Any]:
-    learned: dict[str, Any] = {} if model is None else {"model_sha256": _sha256(model)}
+    learned: dict[str, Any] = {} if model is None else {"model_sha256": sha256_of_file(model)}
     policies = find_setting(options.setting_name, options.folder).policies
     read = policies.files(agent.policy) if isinstance(agent.policy, str) else ()
     if read:
-        learned["files"] = {Path(file).name: _sha256(Path(file)) for file in read}
+        learned["files"] = {Path(file).name: sha256_of_file(Path(file)) for file in read}
     return {
         "versions": versions(torch=model is not None) | _simulator_version(trace),
         "seed": options.seed,
@@ -86,7 +86,3 @@ def _provenance(options: OptionsFile, trace: Trace, agent: AgentChoice, model: P
             **learned,
         },
     }
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -8,9 +8,9 @@ example agents; ``dissertation_small``, ``..._deep`` and ``..._large`` those of 
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -36,6 +36,7 @@ class Builder(Protocol):
         observation_shape: tuple[int, ...],
         n_actions: int,
         generator: torch.Generator,
+        /,
         *,
         has_critic: bool,
         n_atoms: int = 1,
@@ -83,49 +84,31 @@ def build_network(
         alone.
     """
     builder = NETWORKS[config.network]
-    if n_per_row > 1 and config.network == "kernel":
-        return KernelActorCritic(
-            observation_shape,
-            n_actions,
-            generator,
-            has_critic=has_critic,
-            sees_all_rows=config.visible_rows == "all",
-            n_atoms=n_atoms,
-            n_per_row=n_per_row,
-        )
+    more: dict[str, Any] = {}
     if n_per_row > 1 and config.network == "attention":
         raise LearningError(
             f"network 'attention' knows one action for each row, but here each has {n_per_row}; expected 'kernel' or"
             " 'mlp'"
         )
-    if n_atoms == 1:  # networks of users need not know of atoms
-        return builder(config, observation_shape, n_actions, generator, has_critic=has_critic)
-    if "n_atoms" not in inspect.signature(builder).parameters:
-        raise LearningError(
-            f"network {config.network!r} gives one number for each action, not {n_atoms} atoms: its function would"
-            " have to take n_atoms"
-        )
-    return builder(config, observation_shape, n_actions, generator, has_critic=has_critic, n_atoms=n_atoms)
+    if n_per_row > 1 and config.network == "kernel":
+        more["n_per_row"] = n_per_row
+    if n_atoms != 1:  # networks of users need not know of atoms
+        if "n_atoms" not in inspect.signature(builder).parameters:
+            raise LearningError(
+                f"network {config.network!r} gives one number for each action, not {n_atoms} atoms: its function would"
+                " have to take n_atoms"
+            )
+        more["n_atoms"] = n_atoms
+    return builder(config, observation_shape, n_actions, generator, has_critic=has_critic, **more)
 
 
-def _register(name: str) -> Callable[[Builder], Builder]:
-    return NETWORKS.register(name)
+# Below, ``sizes`` are what all networks are made of: the shape of observations, the number of actions, the generator.
 
 
-@_register("mlp")
-def _mlp(
-    config: NetworkConfig,
-    observation_shape: tuple[int, ...],
-    n_actions: int,
-    generator: torch.Generator,
-    *,
-    has_critic: bool,
-    n_atoms: int = 1,
-) -> ActorCritic:
+@NETWORKS.register("mlp")
+def _mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
     return MlpActorCritic(
-        observation_shape,
-        n_actions,
-        generator,
+        *sizes,
         hidden=config.hidden,
         heads=config.heads,
         activation=config.activation,
@@ -135,40 +118,18 @@ def _mlp(
     )
 
 
-@_register("kernel")
-def _kernel(
-    config: NetworkConfig,
-    observation_shape: tuple[int, ...],
-    n_actions: int,
-    generator: torch.Generator,
-    *,
-    has_critic: bool,
-    n_atoms: int = 1,
-) -> ActorCritic:
+@NETWORKS.register("kernel")
+def _kernel(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1) -> ActorCritic:
+    sees_all_rows = config.visible_rows == "all"
     return KernelActorCritic(
-        observation_shape,
-        n_actions,
-        generator,
-        has_critic=has_critic,
-        sees_all_rows=config.visible_rows == "all",
-        n_atoms=n_atoms,
+        *sizes, has_critic=has_critic, sees_all_rows=sees_all_rows, n_atoms=n_atoms, n_per_row=n_per_row
     )
 
 
-@_register("attention")
-def _attention(
-    config: NetworkConfig,
-    observation_shape: tuple[int, ...],
-    n_actions: int,
-    generator: torch.Generator,
-    *,
-    has_critic: bool,
-    n_atoms: int = 1,
-) -> ActorCritic:
+@NETWORKS.register("attention")
+def _attention(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
     return AttentionActorCritic(
-        observation_shape,
-        n_actions,
-        generator,
+        *sizes,
         width=config.attention_width,
         n_heads=config.attention_heads,
         hidden=config.hidden,
@@ -179,38 +140,20 @@ def _attention(
     )
 
 
-@_register("sequence")
-def _sequence(
-    config: NetworkConfig,
-    observation_shape: tuple[int, ...],
-    n_actions: int,
-    generator: torch.Generator,
-    *,
-    has_critic: bool,
-    n_atoms: int = 1,
-) -> ActorCritic:
+@NETWORKS.register("sequence")
+def _sequence(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
     del config  # its sizes are those of the advisor that it is after
-    return SequenceActorCritic(observation_shape, n_actions, generator, has_critic=has_critic, n_atoms=n_atoms)
+    return SequenceActorCritic(*sizes, has_critic=has_critic, n_atoms=n_atoms)
 
 
 def _dissertation(name: str, critic: str, *, has_attention: bool = False) -> Builder:
     """Return what makes a network of the dissertation with one of its critics."""
 
-    def build(
-        config: NetworkConfig,
-        observation_shape: tuple[int, ...],
-        n_actions: int,
-        generator: torch.Generator,
-        *,
-        has_critic: bool,
-        n_atoms: int = 1,
-    ) -> ActorCritic:
+    def build(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
         del config  # its layers are those of the dissertation
         if n_atoms != 1:
             raise LearningError(f"network 'dissertation_{name}' has one number for each action, not {n_atoms}")
-        return DissertationActorCritic(
-            observation_shape, n_actions, generator, critic=critic, has_attention=has_attention, has_critic=has_critic
-        )
+        return DissertationActorCritic(*sizes, critic=critic, has_attention=has_attention, has_critic=has_critic)
 
     return build
 
@@ -220,54 +163,21 @@ for _critic in CRITICS:
 NETWORKS.register("dissertation_attention")(_dissertation("attention", "small", has_attention=True))
 
 
-@_register("hdeeprm_reinforce")
-def _hdeeprm_reinforce(
-    config: NetworkConfig,
-    observation_shape: tuple[int, ...],
-    n_actions: int,
-    generator: torch.Generator,
-    *,
-    has_critic: bool,
-    n_atoms: int = 1,
-) -> ActorCritic:
+@NETWORKS.register("hdeeprm_reinforce")
+def _hdeeprm_reinforce(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
     """Return four hidden layers of equal width, as the REINFORCE example of HDeepRM; a critic, if any, likewise."""
-    width = _width(config)
-    return MlpActorCritic(
-        observation_shape,
-        n_actions,
-        generator,
-        hidden=(width,) * 4,
-        activation="leaky_relu",
-        has_critic=has_critic,
-        has_plain_init=True,
-        n_atoms=n_atoms,
-    )
+    return _plain(*sizes, hidden=(_width(config),) * 4, has_critic=has_critic, n_atoms=n_atoms)
 
 
-@_register("hdeeprm_actor_critic")
-def _hdeeprm_actor_critic(
-    config: NetworkConfig,
-    observation_shape: tuple[int, ...],
-    n_actions: int,
-    generator: torch.Generator,
-    *,
-    has_critic: bool,
-    n_atoms: int = 1,
-) -> ActorCritic:
+@NETWORKS.register("hdeeprm_actor_critic")
+def _hdeeprm_actor_critic(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
     """Return a shared first layer, then three hidden layers each, as the actor-critic example of HDeepRM."""
     width = _width(config)
-    return MlpActorCritic(
-        observation_shape,
-        n_actions,
-        generator,
-        hidden=(width,),
-        heads=(width,) * 3,
-        activation="leaky_relu",
-        is_shared=True,
-        has_critic=has_critic,
-        has_plain_init=True,
-        n_atoms=n_atoms,
-    )
+    return _plain(*sizes, hidden=(width,), heads=(width,) * 3, is_shared=True, has_critic=has_critic, n_atoms=n_atoms)
+
+
+_plain = functools.partial(MlpActorCritic, activation="leaky_relu", has_plain_init=True)
+"""As HDeepRM's examples make layers."""
 
 
 def _width(config: NetworkConfig) -> int:

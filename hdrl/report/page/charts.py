@@ -5,17 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hdrl.errors import HdrlError
 from hdrl.figures.figure import Figure, OnPage, Run
 from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
+from hdrl.figures.style import Figure as Drawing
 from hdrl.report.page.parts import Chart, Picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 WIDE_IN, NARROW_IN = (9.4, 3.5), (4.3, 3.1)
 """Sizes of a picture on a large and on a small screen, in inches."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hdrl.figures.figure import Run
+from hdrl.figures.folders import told
 from hdrl.figures.numbers import metric_form, metric_words
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.report.page.findings import best_of, is_comparable, n_unrun
@@ -141,10 +142,16 @@ def _origins(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
         ("platform", [run.platform or "unknown" for run in runs]),
         ("workload", [run.workload or "unknown" for run in runs]),
     ]
-    hashed = list(dict.fromkeys(what for run in runs for what in run.provenance if _part(run, what).get("sha256")))
-    rows += [(f"SHA-256 of the {what}", [_text(_part(run, what).get("sha256")) for run in runs]) for what in hashed]
-    programs = sorted({name for run in runs for name in _part(run, "versions")})
-    rows += [(f"version of {name}", [_text(_part(run, "versions").get(name)) for run in runs]) for name in programs]
+    hashed = list(
+        dict.fromkeys(what for run in runs for what in run.provenance if told(run.provenance, what, "sha256"))
+    )
+    rows += [
+        (f"SHA-256 of the {what}", [_text(told(run.provenance, what, "sha256")) for run in runs]) for what in hashed
+    ]
+    programs = sorted({name for run in runs for name in told(run.provenance, "versions") or ()})
+    rows += [
+        (f"version of {name}", [_text(told(run.provenance, "versions", name)) for run in runs]) for name in programs
+    ]
     return rows
 
 
@@ -152,11 +159,6 @@ def _told(what: str, values: list[str]) -> Row:
     if len(set(values)) == 1 and len(values) > 1:
         return Row(what, [Cell(values[0], aside="(all)", is_code=True, span=len(values))])
     return Row(what, [Cell(value, is_code=True) for value in values])
-
-
-def _part(run: Run, what: str) -> Mapping[str, Any]:
-    part = run.provenance.get(what)
-    return part if isinstance(part, dict) else {}
 
 
 def _text(value: object) -> str:

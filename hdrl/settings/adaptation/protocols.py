@@ -8,7 +8,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError
 from hdrl.registry import Registry
-from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.setting import Place, Playable, ReproduceProtocol, without_models
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.table import Table, read_table
@@ -38,21 +38,14 @@ have no parents, so that what was published of them is right; their sequences ar
 
 
 @PROTOCOLS.register("adaptation-tables")
-def adaptation_tables(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def adaptation_tables(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the best, the mean and the unadapted accuracy of each table, and the ranks of published agents.
-
-    Parameters
-    ----------
-    traces
-        Holds the ten tables.
-    models
-        Not used: a protocol of tables.
 
     References
     ----------
     ChamiLamelas, DNN adaptation for ML schedulers, simulation data and published runs.
     """
-    del models
     tables = {table.name: table for table in map(read_table, traces.values())}
     found: dict[Place, float] = {}
     for name, table in tables.items():

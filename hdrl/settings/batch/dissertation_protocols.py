@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.episodes import Window
 from hdrl.errors import SimulationError, WorkloadError
-from hdrl.setting import Place, Playable
+from hdrl.metrics.statistics import Bootstrap
+from hdrl.setting import Place, Playable, without_models
+from hdrl.settings.batch.envs.dissertation import ERRORS, GUIDES, play_baseline, play_order, shared_arrays
+from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
+from hdrl.settings.batch.envs.dissertation_jobs import NodeJobs, node_jobs, whole_nodes
+from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.learned_protocols import first_episodes
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.protocols import PROTOCOLS
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.read import read_workload
 from hdrl.windows import range_of_shares, side_by_side
-
-if TYPE_CHECKING:
-    from hdrl.envs.episodes import Window
-    from hdrl.settings.batch.envs.dissertation import NodeJobs
-    from hdrl.settings.batch.platform.model import Platform
-    from hdrl.settings.batch.workload.model import Workload
 
 SDSC_BLUE = "SDSC-BLUE-2000-4.2-cln.swf.gz"
 SDSC_BLUE_PROCS, SDSC_BLUE_NODES = 1152, 144
@@ -61,8 +65,6 @@ def judged_windows(n_jobs: int, name: str = "workload") -> list[Window]:
     WorkloadError
         If the log is too short.
     """
-    from hdrl.envs.episodes import Window
-
     first = int(JUDGED_FROM * n_jobs)
     last = first + (N_WINDOWS - 1) * STRIDE + WINDOW_JOBS
     if last > n_jobs:
@@ -71,47 +73,31 @@ def judged_windows(n_jobs: int, name: str = "workload") -> list[Window]:
 
 
 @PROTOCOLS.register("dissertation-sdsc-blue")
-def dissertation_sdsc_blue(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def dissertation_sdsc_blue(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return mean bounded slowdowns of the dissertation's baselines on SDSC-BLUE, beside what it published.
-
-    Parameters
-    ----------
-    traces
-        Holds ``SDSC-BLUE-2000-4.2-cln.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
 
     References
     ----------
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs/stage-4/SDSC-BLUE``.
     """
-    del models
     return _table(traces[SDSC_BLUE], PUBLISHED)
 
 
 @PROTOCOLS.register("dissertation-hpc2n")
-def dissertation_hpc2n(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def dissertation_hpc2n(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the same as `dissertation_sdsc_blue` on HPC2N.
-
-    Parameters
-    ----------
-    traces
-        Holds ``HPC2N-2002-2.2-cln.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
 
     References
     ----------
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs``, files of HPC2N.
     """
-    del models
     return _table(traces[HPC2N], PUBLISHED_HPC2N, PUBLISHED_HPC2N_BACKFILLING)
 
 
 def _table(log: Path, *published: Mapping[str, float]) -> dict[Place, float]:
     """Return its table of a log: what it published, without and perhaps with backfilling, and what is found."""
-    from hdrl.settings.batch.envs.dissertation import ERRORS, node_jobs
-
     jobs = node_jobs(log)
     windows = judged_windows(jobs.n_jobs, jobs.name)
     busy = [error for error in ERRORS if error != "skip_row_first"]
@@ -135,8 +121,6 @@ def _played(
     jobs: NodeJobs, windows: Sequence[Window], column: str, errors: Sequence[str], *, backfills: bool = False
 ) -> dict[Place, float]:
     """Return the mean over the jobs of all windows, and how many of them were never run if some were not."""
-    from hdrl.settings.batch.envs.dissertation import play_baseline
-
     found: dict[Place, float] = {}
     for title, baseline in BASELINES.items():
         outcomes = play_baseline(jobs, windows, baseline, errors=errors, backfills=backfills)
@@ -151,9 +135,6 @@ def _played(
 
 def _under_easy(jobs: NodeJobs, windows: Sequence[Window]) -> dict[Place, float]:
     """Return the same under EASY with whole nodes: a queue that is sorted at every event, and a reservation."""
-    from hdrl.settings.batch.envs.dissertation import whole_nodes
-    from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
-
     platform, workload = whole_nodes(jobs)
     env = JobPickVectorEnv(1, workload=workload, platform=platform, n_jobs="all", backfilling="easy")
     results = env.run_priorities(list(BASELINES.values()), windows)
@@ -183,11 +164,6 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
     models
         Models of its world, one for each seed.
     """
-    from hdrl.metrics.statistics import Bootstrap
-    from hdrl.settings.batch.envs.dissertation import GUIDES, node_jobs, play_order, shared_arrays
-    from hdrl.settings.batch.platform.reader import read_platform
-    from hdrl.settings.batch.workload.read import read_workload
-
     platform = read_platform(f"homogeneous:{SDSC_BLUE_PROCS}")
     log = read_workload(traces[SDSC_BLUE], platform, memory="none", bandwidth="none", estimates="log")
     jobs = node_jobs(log, platform, n_nodes=SDSC_BLUE_NODES)
@@ -218,8 +194,6 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
 
 def _side_by_side(n_jobs: int, part: tuple[float, float]) -> list[Window]:
     """Return windows of a part, spread evenly."""
-    from hdrl.envs.episodes import Window
-
     places = range_of_shares(part, n_jobs, what="part", items="jobs")
     return [Window(0, start, HELD_OUT_JOBS) for start in side_by_side(places, HELD_OUT_JOBS, N_HELD_OUT)]
 
@@ -229,7 +203,6 @@ def _values_of_model(
 ) -> NDArray[np.float64]:
     """Return the mean bounded slowdown of each window under a model, which takes its best actions."""
     from hdrl.learn.threads import torch_threads
-    from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 
     arguments = {name: value for name, value in model.environment["arguments"].items() if name != "compatibility"}
     starts = [window.start for window in windows]

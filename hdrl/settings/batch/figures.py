@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.figures.figure import Figure, OnPage, Run
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
 from hdrl.figures.logs import PROBABILITIES_FILE
 from hdrl.settings.batch.report import over_time
 from hdrl.settings.batch.report.data import JOB_VALUES, power, queue_size
@@ -150,7 +150,7 @@ def read(folder: Path, name: str | None = None) -> Run:
 def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return what runs must have in common, apart from the policy and the seed."""
     return {
-        "platforms": _at(provenance, "platform", "sha256") or data.n_cores,
+        "platforms": told(provenance, "platform", "sha256") or data.n_cores,
         "workloads": _workload(data, provenance),
         "simulators": options.get("simulator"),
         "compatibility modes": options.get("compatibility"),
@@ -160,13 +160,13 @@ def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[s
 
 def _workload(data: RunData, provenance: Mapping[str, Any]) -> Any:
     """Return what tells workloads apart that are the same but for the seed of their draws."""
-    told = _at(provenance, "workload", "sha256")
-    if not told:  # a folder of another program: what its jobs tell
+    sha256 = told(provenance, "workload", "sha256")
+    if not sha256:  # a folder of another program: what its jobs tell
         return sorted(zip(data.job_id.tolist(), data.submit_s.tolist(), data.cores.tolist(), strict=True))
-    origin = _at(provenance, "workload", "origin")
+    origin = told(provenance, "workload", "origin")
     if not isinstance(origin, dict) or "seed" not in origin:
-        return told
-    return [_at(provenance, "workload", "n_jobs"), {key: value for key, value in origin.items() if key != "seed"}]
+        return sha256
+    return [told(provenance, "workload", "n_jobs"), {key: value for key, value in origin.items() if key != "seed"}]
 
 
 def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
@@ -176,15 +176,9 @@ def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
             "the offered load is 1 or more: jobs ask for more than the machine has, the queue grows as long as they "
             "arrive, and means depend on how many jobs there are."
         )
-    if _at(options, "workload", "estimates") == "exact":
+    if told(options, "workload", "estimates") == "exact":
         cautions["estimates"] = "requested times are the true run times, which no real scheduler knows."
     return cautions
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType({figure.name: figure for figure in _FIGURES})

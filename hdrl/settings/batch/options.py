@@ -17,6 +17,7 @@ from hdrl.options.block import Block
 from hdrl.options.choice import OneOf
 from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
+from hdrl.options.numbers import Count, Few, Positive
 from hdrl.settings.batch.registries import CONTENTION_MODELS, HDEEPRM, SIMULATORS
 
 JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]
@@ -101,7 +102,7 @@ class EnvironmentOptions(Block):
     observation: Literal["normal", "small", "minimal"] = Field(
         default="normal", description="How much of the platform a learning agent sees."
     )
-    queue_sensitivity: Annotated[float, Field(gt=0, le=1e6)] = Field(
+    queue_sensitivity: Positive = Field(
         default=0.05, description="Relative change of the queue length that saturates its observation; above 0."
     )
 
@@ -144,9 +145,7 @@ class WorkloadOptions(Block):
     walltime: Literal["requested"] | None = Field(
         default=None, description="After which time jobs are killed: never, or the requested time."
     )
-    walltime_factor: Annotated[float, Field(gt=0, le=1e6)] = Field(
-        default=1.0, description="Factor on the time after which jobs are killed."
-    )
+    walltime_factor: Positive = Field(default=1.0, description="Factor on the time after which jobs are killed.")
     oversized: Literal["error", "drop"] = Field(
         default="error", description="What happens to jobs that the platform can never run."
     )
@@ -168,8 +167,8 @@ class SuspendOptions(Block):
 class NodePowerOptions(Block):
     """What it takes to switch nodes off and on; powers are fractions of what a core draws at its peak."""
 
-    boot_s: Annotated[float, Field(gt=0, le=1e6)] = Field(default=150.0, description="How long a node boots.")
-    shutdown_s: Annotated[float, Field(gt=0, le=1e6)] = Field(default=30.0, description="How long it shuts down.")
+    boot_s: Positive = Field(default=150.0, description="How long a node boots.")
+    shutdown_s: Positive = Field(default=30.0, description="How long it shuts down.")
     boot_power: Fraction = Field(default=0.65, description="What its cores draw while it boots.")
     shutdown_power: Fraction = Field(default=0.55, description="What they draw while it shuts down.")
     off_power: Fraction = Field(default=0.05, description="What they draw while it is off.")
@@ -190,6 +189,8 @@ class NodePowerOptions(Block):
 class RealBatsimOptions(Block):
     """How Batsim is run, where it simulates."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("protocol",)
+
     executable: Annotated[PathText, Field(min_length=1)] = Field(
         default="batsim", description="Command that starts Batsim, looked for on PATH."
     )
@@ -198,9 +199,7 @@ class RealBatsimOptions(Block):
         default="tcp://127.0.0.1:*",
         description="Where the decision system listens; * stands for a free port.",
     )
-    timeout_s: Annotated[float, Field(gt=0, le=1e6)] = Field(
-        default=60.0, description="Seconds without a word after which Batsim is given up."
-    )
+    timeout_s: Positive = Field(default=60.0, description="Seconds without a word after which Batsim is given up.")
     wait_for: Literal["start", "connect"] = Field(
         default="start", description="Whether Batsim is started, or connects from elsewhere."
     )
@@ -211,14 +210,6 @@ class RealBatsimOptions(Block):
         default=None,
         description="Folder shared with a Batsim that connects from elsewhere: for its platform, workload and results.",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_the_usual_protocol(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave the key out where it is 4, so that the files of a run stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        if told.get("protocol") == 4:
-            del told["protocol"]
-        return told
 
 
 class BatchLearningOptions(LearningOptions):
@@ -236,6 +227,7 @@ class Options(OptionsFile):
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them.
     """
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("also_write", "node_power")
     agent_block: ClassVar[str] = "pybatsim.agent"
     policy_key: ClassVar[str] = "policy_pair"
     workload_key: ClassVar[str] = "workload_file_path"
@@ -279,12 +271,8 @@ class Options(OptionsFile):
     workload_file_path: PathText = Field(
         default="", description="Workload file, relative to the options file, or the name of a shipped workload."
     )
-    nb_resources: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        default=None, description="Cores of the platform; only checked against it."
-    )
-    nb_jobs: Annotated[int, Field(ge=1, le=10**9)] | None = Field(
-        default=None, description="How many jobs of the workload are used; all by default."
-    )
+    nb_resources: Count | None = Field(default=None, description="Cores of the platform; only checked against it.")
+    nb_jobs: Count | None = Field(default=None, description="How many jobs of the workload are used; all by default.")
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(default="embedded", description="Who simulates.")
     batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="How Batsim is run.")
@@ -300,21 +288,12 @@ class Options(OptionsFile):
     )
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
     learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="How to learn.")
-    runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    runs: Few = Field(
         default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )
     also_write: list[ExtraFile] = Field(
         default_factory=list, description="Files of Batsim and HDeepRM to write in addition to the usual ones."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_extras_that_there_are_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave the key out where it is empty, so that the files of a run stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        for name in ("also_write", "node_power"):
-            if not told[name]:
-                del told[name]
-        return told
 
     @model_validator(mode="after")
     def _has_workload(self) -> Self:

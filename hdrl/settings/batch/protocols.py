@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
 from hdrl.registry import Registry
-from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.setting import Place, Playable, ReproduceProtocol, without_models
+from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.metrics import compute_metrics
-
-if TYPE_CHECKING:
-    from hdrl.settings.batch.platform.model import Platform
-    from hdrl.settings.batch.simulation.trace import Trace
-    from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.reader import read_platform
+from hdrl.settings.batch.policies import simulate
+from hdrl.settings.batch.policies.choices import EASY_ORDERS
+from hdrl.settings.batch.policybook import BatchPolicies
+from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.read import read_workload
 
 PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
@@ -24,10 +29,6 @@ LUBLIN = "lublin_256.swf.gz"
 
 def _sequences(traces: Mapping[str, Path]) -> tuple[Platform, list[Workload]]:
     """Return a machine of 256 processors and RLScheduler's ten sequences, with the dates of the log."""
-    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-    from hdrl.settings.batch.platform.reader import read_platform
-    from hdrl.settings.batch.workload.read import read_workload
-
     platform = read_platform("homogeneous:256")
     log = read_workload(traces[LUBLIN], platform, memory="none", bandwidth="none")
     return platform, [log.window(start, RLSCHEDULER_N_JOBS, shift=False) for start in RLSCHEDULER_STARTS]
@@ -39,24 +40,17 @@ def _mean_bounded_slowdown(played: Iterable[Trace]) -> float:
 
 
 @PROTOCOLS.register("rlscheduler-lublin1")
-def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def rlscheduler_lublin1(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the mean bounded slowdown of priorities on the ten sequences, as RLScheduler measures it.
 
     The picked job is committed; with "its backfilling" others may overtake in the order of submission if they end, by
     their requested times, before the committed one starts. WFP3 and UNICEF are inverted, as in its program.
 
-    Parameters
-    ----------
-    traces
-        Holds ``lublin_256.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
-
     References
     ----------
     D. Zhang et al., "RLScheduler: An Automated HPC Batch Job Scheduler Using Reinforcement Learning", SC'20.
     """
-    del models
     world = {"compatibility": "rlscheduler"}
     return _of_priorities(
         traces[LUBLIN],
@@ -69,9 +63,6 @@ def rlscheduler_lublin1(traces: Mapping[str, Path], models: Sequence[Playable]) 
 
 def _of_priorities(log: Path, worlds: Mapping[str, Mapping[str, Any]]) -> dict[Place, float]:
     """Return the mean bounded slowdown of RLScheduler's priorities on its sequences, in each of some JobPicks."""
-    from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-    from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
-
     titles = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
     results: dict[Place, float] = {}
     for column, arguments in worlds.items():
@@ -84,20 +75,13 @@ def _of_priorities(log: Path, worlds: Mapping[str, Mapping[str, Any]]) -> dict[P
 
 
 @PROTOCOLS.register("rlscheduler-corrected")
-def rlscheduler_corrected(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def rlscheduler_corrected(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the same as `rlscheduler_lublin1` beside the priorities as they were published, and under proper EASY.
 
     Its WFP3 and UNICEF serve first who should come last; the published ones are Tang and others', CLUSTER 2009. Under
     EASY the queue is sorted again at every event, and spare processors are used.
-
-    Parameters
-    ----------
-    traces
-        Holds ``lublin_256.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
     """
-    del models
     return _of_priorities(
         traces[LUBLIN],
         {
@@ -109,24 +93,13 @@ def rlscheduler_corrected(traces: Mapping[str, Path], models: Sequence[Playable]
 
 
 @PROTOCOLS.register("lublin1-easy")
-def lublin1_easy(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def lublin1_easy(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the mean bounded slowdown of heuristics on RLScheduler's ten sequences under proper EASY.
 
     The queue is sorted again at every event, its head has a reservation, and the others are tried in three orders. The
     sequences keep the dates of the log, which F1 to F4 depend on.
-
-    Parameters
-    ----------
-    traces
-        Holds ``lublin_256.swf.gz``.
-    models
-        Not used: a protocol of fixed priorities.
     """
-    del models
-    from hdrl.settings.batch.policies import simulate
-    from hdrl.settings.batch.policies.choices import EASY_ORDERS
-    from hdrl.settings.batch.policybook import BatchPolicies
-
     platform, sequences = _sequences(traces)
     results: dict[Place, float] = {}
     for priority in BatchPolicies().groups()["priorities"]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from hdrl.errors import OptionsError
 from hdrl.options.choice import OneOf
@@ -24,6 +24,9 @@ DEFAULT_BASELINE = "fcfs+easy"
 class BatchSweep(Sweep):
     """A comparison of batch schedulers: candidates x windows x seeds."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("node_power",)
+    last_keys: ClassVar[tuple[str, ...]] = ()  # the keys of all settings have always come first
+
     baseline: Annotated[PathText, Field(min_length=1)] = Field(
         default=DEFAULT_BASELINE,
         description="The candidate that ratios refer to; best[:FROM:TO] for the best heuristic of a training range.",
@@ -41,14 +44,6 @@ class BatchSweep(Sweep):
     energy: bool | None = Field(
         default=None, description="Whether energy is accounted for; by default if the platform says what it draws."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_nodes_that_are_always_on(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave the key out where it is null, so that the files of a comparison stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        if told["node_power"] is None:
-            del told["node_power"]
-        return told
 
     @model_validator(mode="after")
     def _takes_all_jobs(self) -> Self:

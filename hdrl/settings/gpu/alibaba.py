@@ -65,10 +65,6 @@ def read_pods(path: Path) -> GpuLoad:
     return load_of(source, "openb", timeless)
 
 
-def _openb(source: Source) -> Iterator[Row]:
-    yield from kept(source, source.table(_OPENB), openb_job)
-
-
 def _pai(source: Source) -> Iterator[Row]:
     rounded = 0
 
@@ -112,7 +108,7 @@ _STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "openb": named_format("pods of Alibaba's gpu-v2023", _openb, "flops", _OPENB),
+        "openb": named_format("pods of Alibaba's gpu-v2023", openb_job, "flops", _OPENB),
         "pai": Format("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
     }
 )

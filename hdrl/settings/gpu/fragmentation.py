@@ -40,8 +40,6 @@ class Filled:
         Requests that had arrived after each pod, as a share of all GPUs.
     used
         GPUs that pods had then, as a share of all.
-    fragments
-        Idle GPUs that typical pods cannot use, as a share of all idle ones; empty where they were not asked for.
     """
 
     allocated: float
@@ -49,7 +47,6 @@ class Filled:
     n_placed: int
     requested: NDArray[np.float64]
     used: NDArray[np.float64]
-    fragments: NDArray[np.float64]
 
 
 def arrivals(pods: GpuLoad, cluster: Cluster, seed: int, requests: float = REQUESTS) -> GpuLoad:
@@ -87,7 +84,6 @@ def fill(
     tie: Tie = "first",
     node_order: NodeOrder = "file",
     requests: float = REQUESTS,
-    fragments: bool = False,
 ) -> Filled:
     """Let pods arrive at a cluster until it is full; those that do not fit are turned away.
 
@@ -103,28 +99,24 @@ def fill(
         Which of equally good nodes is taken.
     requests
         See `arrivals`.
-    fragments
-        Whether fragments are measured after each arrival.
     """
     load = arrivals(pods, cluster, seed, requests)
     typical = None
-    if fragments or placement == "fgd":
+    if placement == "fgd":
         _, arrays = classes_of(cluster, pods)
         typical = {name: array for name, array in arrays.items() if name.startswith("typical_")}
     rules = Rules(tie=tie, node_order=node_order)
     world = new_world(cluster, load, Policy("fifo", placement), seed=seed, rules=rules, records=False, typical=typical)
-    shares, sums = np.zeros(load.n_items), np.zeros(load.n_items if fragments else 0)
-    n_placed = entries.place_in_turn(world, sums, shares)
+    shares = np.zeros(load.n_items)
+    n_placed = entries.place_in_turn(world, shares)
     asked = np.cumsum(load.jobs["n_gpus"] * load.jobs["gpu_milli"] / WHOLE_GPU)
     total = cluster.n_units
-    idle = total - shares[: len(sums)]
     return Filled(
         allocated=float(world.sums[0, state.BUSY_NOW]) / total,
         n_pods=load.n_items,
         n_placed=int(n_placed),
         requested=asked / total,
         used=shares / total,
-        fragments=sums / WHOLE_GPU / np.maximum(idle, 1e-9),
     )
 
 

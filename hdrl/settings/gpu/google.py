@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -49,26 +49,46 @@ def _gpus_of(source: Source, cpu: float) -> int:
     return max(1, round(cpu * source.gpus_per_machine))
 
 
-def _task_events(source: Source) -> Iterator[Row]:
-    kinds = {SUBMIT_2011: "submit", SCHEDULE_2011: "schedule", FINISH_2011: "finish"}
+def _tasks_of(
+    source: Source,
+    lines: Iterator[tuple[int, dict[str, str]]],
+    kinds: Mapping[str, str],
+    *,
+    kind_of: Callable[[dict[str, str]], str],
+    cores_of: Callable[[dict[str, str]], float],
+    task: tuple[str, str],
+) -> Iterator[Row]:
+    """Give the tasks of lines that tell of events: kinds by their codes, how to read a line, what names a task."""
 
     def events() -> Iterator[Event]:
-        for _, line in source.table(_EVENTS_2011, has_header=False):
-            if line["event"] not in kinds:
+        for _, line in lines:
+            kind = kinds.get(kind_of(line))
+            if kind is None:
                 continue
             try:
                 asks = {
-                    "n_gpus": _gpus_of(source, number(line["cpu"] or "0", "cores")),
+                    "n_gpus": _gpus_of(source, cores_of(line)),
                     "priority": number(line["priority"], "a priority"),
-                    "user": line["user"],
+                    "user": line.get("user", ""),
                 }
                 time_s = number(line["time"], "a date") / _US
             except Faulty as fault:
                 source.drop(str(fault))
                 continue
-            yield (line["job_id"], line["task_index"]), kinds[line["event"]], time_s, asks
+            yield tuple(line[name] for name in task), kind, time_s, asks
 
     yield from _tasks(source, events())
+
+
+def _task_events(source: Source) -> Iterator[Row]:
+    return _tasks_of(
+        source,
+        source.table(_EVENTS_2011, has_header=False),
+        {SUBMIT_2011: "submit", SCHEDULE_2011: "schedule", FINISH_2011: "finish"},
+        kind_of=lambda line: line["event"],
+        cores_of=lambda line: number(line["cpu"] or "0", "cores"),
+        task=("job_id", "task_index"),
+    )
 
 
 def _cores_2019(line: dict[str, str]) -> float:
@@ -81,30 +101,15 @@ def _cores_2019(line: dict[str, str]) -> float:
 
 
 def _csv_2019(source: Source) -> Iterator[Row]:
-    kinds = {
-        code: what
-        for what, both in (("submit", SUBMIT_2019), ("schedule", SCHEDULE_2019), ("finish", FINISH_2019))
-        for code in both
-    }
-
-    def events() -> Iterator[Event]:
-        for _, line in source.table(_CSV_2019):
-            kind = line.get("type", line.get("instance_events_type", ""))
-            if kind not in kinds:
-                continue
-            try:
-                asks = {
-                    "n_gpus": _gpus_of(source, _cores_2019(line)),
-                    "priority": number(line["priority"], "a priority"),
-                    "user": line.get("user", ""),
-                }
-                time_s = number(line["time"], "a date") / _US
-            except Faulty as fault:
-                source.drop(str(fault))
-                continue
-            yield (line["collection_id"], line["instance_index"]), kinds[kind], time_s, asks
-
-    yield from _tasks(source, events())
+    names = {"submit": SUBMIT_2019, "schedule": SCHEDULE_2019, "finish": FINISH_2019}
+    return _tasks_of(
+        source,
+        source.table(_CSV_2019),
+        {code: what for what, both in names.items() for code in both},
+        kind_of=lambda line: line.get("type", line.get("instance_events_type", "")),
+        cores_of=_cores_2019,
+        task=("collection_id", "instance_index"),
+    )
 
 
 def _is_2011(line: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from hdrl.envs.requests import check_choice
 from hdrl.errors import OptionsError, suggest
 from hdrl.settings.gpu.env import GpuClusterEnv, GpuClusterVectorEnv
-from hdrl.settings.gpu.seconds_env import GpuSecondsEnv, GpuSecondsVectorEnv, check_compatibility
+from hdrl.settings.gpu.seconds import COMPATIBILITY
+from hdrl.settings.gpu.seconds_env import GpuSecondsEnv, GpuSecondsVectorEnv
 
 AnyEnv = GpuClusterEnv | GpuSecondsEnv
 AnyVectorEnv = GpuClusterVectorEnv | GpuSecondsVectorEnv
@@ -56,7 +58,8 @@ def check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> Non
     compatibility, arguments
         The mode, and the arguments beside it.
     """
-    check_compatibility(compatibility)
+    if compatibility is not None:
+        check_choice("compatibility", compatibility, (COMPATIBILITY,))
     known = _parameters(GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv)
     for name in arguments:
         if name not in known:

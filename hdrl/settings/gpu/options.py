@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, field_validator
 
 from hdrl.options.block import Block
 from hdrl.options.file import ExperimentOptions, PathText, Seed
+from hdrl.options.numbers import Few, PositiveShare
 from hdrl.options.sweep import SettingSweep
 from hdrl.settings.gpu.rules import Rules
 
@@ -53,12 +54,12 @@ class PoissonOptions(Block):
     runtime_mean_s: Positive = Field(default=3000.0, description="Mean of the normal distribution of run times.")
     runtime_std_s: Seconds = Field(default=2500.0, description="Its standard deviation.")
     runtime_min_s: Positive = Field(default=1.0, description="Shorter run times become this.")
-    min_gpus: Annotated[int, Field(ge=1, le=10**6)] = Field(default=1, description="Fewest GPUs of a job.")
-    max_gpus: Annotated[int, Field(ge=1, le=10**6)] = Field(default=8, description="Most GPUs of a job.")
+    min_gpus: Few = Field(default=1, description="Fewest GPUs of a job.")
+    max_gpus: Few = Field(default=8, description="Most GPUs of a job.")
     priorities: Annotated[list[Positive], Field(min_length=1)] = Field(
         default_factory=lambda: [0.5, 1.0, 2.5, 5.0], description="What priorities are drawn from."
     )
-    n_users: Annotated[int, Field(ge=1, le=10**6)] = Field(default=3, description="How many users.")
+    n_users: Few = Field(default=3, description="How many users.")
 
 
 class GavelOptions(Block):
@@ -83,6 +84,8 @@ class AdaptingOptions(Block):
 class AnyLoadOptions(Block):
     """How workloads become jobs, but for how many of them arrive when."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("adapting",)
+
     form: str = Field(default="auto", description="Format of a trace; auto: by its first line.")
     throughputs: PathText | None = Field(
         default=None, description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel needs them."
@@ -90,7 +93,7 @@ class AnyLoadOptions(Block):
     speeds: Literal["flops", "equal"] | None = Field(
         default=None, description="How fast types of GPUs are without throughputs; null: as the trace's format has it."
     )
-    spread_speed: Annotated[float, Field(gt=0, le=1)] = Field(
+    spread_speed: PositiveShare = Field(
         default=1.0, description="Speed of gangs on more nodes than they would need, without throughputs."
     )
     unrunnable: Literal["refuse", "leave out"] = Field(
@@ -105,12 +108,6 @@ class AnyLoadOptions(Block):
     adapting: AdaptingOptions | None = Field(
         default=None, description="Jobs that adapt: what they are worth, and when they are ended; null: they do not."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out jobs that do not adapt: what runs without them write is older than they are."""
-        data: dict[str, Any] = handler(self)
-        return data if self.adapting is not None else {key: value for key, value in data.items() if key != "adapting"}
 
 
 class LoadOptions(AnyLoadOptions):

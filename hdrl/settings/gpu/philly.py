@@ -31,28 +31,22 @@ def date_s(text: str | None) -> float:
     return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
 
 
-def _sia(source: Source) -> Iterator[Row]:
-    def job(line: dict[str, str]) -> Row:
-        return {
-            "arrival_s": date_s(line["timestamp"]),
-            "duration_s": number(line["duration"], "a duration"),
-            "n_gpus": gpus(line["num_gpus"]),
-            "user": line["cluster"],
-        }
-
-    yield from kept(source, source.table(_SIA), job)
+def _sia(line: dict[str, str]) -> Row:
+    return {
+        "arrival_s": date_s(line["timestamp"]),
+        "duration_s": number(line["duration"], "a duration"),
+        "n_gpus": gpus(line["num_gpus"]),
+        "user": line["cluster"],
+    }
 
 
-def _helios(source: Source) -> Iterator[Row]:
-    def job(line: dict[str, str]) -> Row:
-        return {
-            "arrival_s": date_s(line["submit_time"]),
-            "duration_s": number(line["duration"], "a duration"),
-            "n_gpus": gpus(line["gpu_num"]),
-            "user": line["user"],
-        }
-
-    yield from kept(source, source.table(_HELIOS), job)
+def _helios(line: dict[str, str]) -> Row:
+    return {
+        "arrival_s": date_s(line["submit_time"]),
+        "duration_s": number(line["duration"], "a duration"),
+        "n_gpus": gpus(line["gpu_num"]),
+        "user": line["user"],
+    }
 
 
 def _drl_job(line: dict[str, str], n_gpus: int) -> Row:
@@ -67,15 +61,12 @@ def _drl_job(line: dict[str, str], n_gpus: int) -> Row:
     }
 
 
-def _drl(source: Source) -> Iterator[Row]:
-    yield from kept(source, source.table(_DRL), lambda line: _drl_job(line, gpus(line["gpus"])))
+def _drl(line: dict[str, str]) -> Row:
+    return _drl_job(line, gpus(line["gpus"]))
 
 
-def _drl_whole(source: Source) -> Iterator[Row]:
-    def job(line: dict[str, str]) -> Row:
-        return _drl_job(line, 0 if number(line["gpus"], "a number of GPUs") == 0 else gpus(line["gpus"]))
-
-    yield from kept(source, source.table(_DRL), job)
+def _drl_whole(line: dict[str, str]) -> Row:
+    return _drl_job(line, 0 if number(line["gpus"], "a number of GPUs") == 0 else gpus(line["gpus"]))
 
 
 def _philly(source: Source) -> Iterator[Row]:
@@ -121,6 +112,11 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "philly": Format("Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith("[")),
         "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS),
         "drl-gpu": named_format("cut traces of the DRL scheduler for GPU clusters", _drl, "equal", _DRL),
-        "drl-gpu-whole": Format("the same with the jobs that ask for no GPU", _drl_whole, "equal", lambda _line: False),
+        "drl-gpu-whole": Format(
+            "the same with the jobs that ask for no GPU",
+            lambda source: kept(source, source.table(_DRL), _drl_whole),
+            "equal",
+            lambda _line: False,
+        ),
     }
 )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hdrl.registry import Registry
-from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.setting import Place, ReproduceProtocol, without_models
+from hdrl.settings.gpu.fragmentation import fgd_table
+from hdrl.settings.gpu.gavel_jobs import gavel_load
+from hdrl.settings.gpu.machine import read_cluster
+from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
+from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
+from hdrl.settings.gpu.throughputs import read_throughputs
 
 PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
@@ -66,40 +72,23 @@ GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 
 
 @PROTOCOLS.register("gpu-fgd")
-def gpu_fgd(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def gpu_fgd(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the share of GPUs in percent that placements have allocated when openb's cluster is full, ten seeds each.
-
-    Parameters
-    ----------
-    traces
-        Holds Alibaba's node list and pod list.
-    models
-        Not used: a protocol of fixed placements.
 
     References
     ----------
     Q. Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
     USENIX ATC 2023.
     """
-    del models
-    from hdrl.settings.gpu.fragmentation import fgd_table
-
     rows = fgd_table(traces[NODES], traces[PODS], placements=FGD_PLACEMENTS)
     return {(row.placement, "allocated %"): row.mean for row in rows}
 
 
 @PROTOCOLS.register("gpu-fgd-ties")
-def gpu_fgd_ties(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
-    """Return what tie rules and node orders make of the table of ``gpu-fgd``.
-
-    Parameters
-    ----------
-    traces, models
-        See `gpu_fgd`.
-    """
-    del models
-    from hdrl.settings.gpu.fragmentation import fgd_table
-
+@without_models
+def gpu_fgd_ties(traces: Mapping[str, Path]) -> dict[Place, float]:
+    """Return what tie rules and node orders make of the table of ``gpu-fgd``."""
     found: dict[Place, float] = {}
     for placement, tie, order in FGD_TIES:
         (row,) = fgd_table(
@@ -114,50 +103,28 @@ def gpu_fgd_ties(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict
 
 
 @PROTOCOLS.register("gpu-gavel-fifo")
-def gpu_gavel_fifo(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def gpu_gavel_fifo(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the mean completion time in seconds of Gavel's jobs 1000-1999 at two jobs per hour under its FIFO.
-
-    Parameters
-    ----------
-    traces
-        Holds Gavel's throughputs.
-    models
-        Not used: a protocol of a fixed policy.
 
     References
     ----------
     D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
     """
-    del models
-    from hdrl.settings.gpu.gavel_jobs import gavel_load
-    from hdrl.settings.gpu.machine import read_cluster
-    from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
-    from hdrl.settings.gpu.throughputs import read_throughputs
-
     load = gavel_load(read_throughputs(traces[THROUGHPUTS]), GAVEL_JOBS, jobs_per_hour=2.0)
     trace = simulate_rounds(read_cluster("gavel"), load, "gavel-fifo", window=(GAVEL_FIRST, GAVEL_LAST))
     return {("gavel-fifo", "mean_jct_s"): mean_jct_s(trace, GAVEL_FIRST, GAVEL_LAST)}
 
 
 @PROTOCOLS.register("gpu-seed")
-def gpu_seed(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def gpu_seed(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the table of the DRL scheduler for GPU clusters: with its errors, without each of them, at other loads.
-
-    Parameters
-    ----------
-    traces
-        Holds its cut traces.
-    models
-        Not used: a protocol of its baselines.
 
     References
     ----------
     HenryAJX/DRL_Scheduler, ``logs/* Workload/Trace Data/summary_eval_*.csv``.
     """
-    del models
-    from hdrl.settings.gpu.machine import read_cluster
-    from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
-
     cluster, found = read_cluster("drl-gpu"), {}
 
     def note(row: str, outcome: Any) -> None:
@@ -187,26 +154,14 @@ def gpu_seed(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pla
 
 
 @PROTOCOLS.register("gpu-gavel-jct")
-def gpu_gavel_jct(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def gpu_gavel_jct(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return the mean completion times in hours of Gavel's curves: jobs 4000-4999 on single GPUs, seed 0.
-
-    Parameters
-    ----------
-    traces
-        Holds Gavel's throughputs.
-    models
-        Not used: a protocol of fixed policies.
 
     References
     ----------
     D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
     """
-    del models
-    from hdrl.settings.gpu.gavel_jobs import gavel_load
-    from hdrl.settings.gpu.machine import read_cluster
-    from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
-    from hdrl.settings.gpu.throughputs import read_throughputs
-
     cluster, throughputs, found = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS]), {}
     for rate in GAVEL_RATES:
         load = gavel_load(throughputs, CURVES_JOBS, jobs_per_hour=rate)
@@ -217,26 +172,14 @@ def gpu_gavel_jct(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
 
 
 @PROTOCOLS.register("gpu-gavel-makespan")
-def gpu_gavel_makespan(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+@without_models
+def gpu_gavel_makespan(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return makespans in hours of 500 of Gavel's jobs on one or more GPUs that are all there at first, five seeds.
-
-    Parameters
-    ----------
-    traces
-        Holds Gavel's throughputs.
-    models
-        Not used: a protocol of fixed policies.
 
     References
     ----------
     D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
     """
-    del models
-    from hdrl.settings.gpu.gavel_jobs import gavel_load
-    from hdrl.settings.gpu.machine import read_cluster
-    from hdrl.settings.gpu.rounds import simulate_rounds
-    from hdrl.settings.gpu.throughputs import read_throughputs
-
     cluster, throughputs, found = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS]), {}
     hours: dict[str, list[float]] = {policy: [] for policy in MAKESPAN_POLICIES}
     for seed in range(MAKESPAN_SEEDS):

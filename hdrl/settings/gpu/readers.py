@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from hdrl.errors import ReadError, UnknownName, WorkloadError
 from hdrl.files import open_bytes
+from hdrl.hashing import sha256_of_file
 from hdrl.settings.gpu import alibaba, google, philly
 from hdrl.settings.gpu.load import GpuLoad, Speeds
 from hdrl.settings.gpu.source import Format, Row, Source, load_of, told
@@ -61,7 +61,7 @@ def read_trace(
     if not rows:
         left_out = f"no job is left; left out: {told(source.dropped)}" if source.dropped else "holds no jobs"
         raise WorkloadError(f"{path}: {left_out}")
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    sha256 = sha256_of_file(path)
     return load_of(source, form, rows, speeds=speeds or FORMATS[form].speeds, scale=scale_time, sha256=sha256)
 
 

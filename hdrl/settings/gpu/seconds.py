@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, UnknownName, WorkloadError, suggest
+from hdrl.envs.requests import chosen_errors
+from hdrl.errors import UnknownName, WorkloadError
 from hdrl.seeding import stream
 from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.load import GpuLoad
@@ -85,25 +86,8 @@ class SecondsOutcome:
 
 
 def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
-    """Return which errors are reproduced.
-
-    Parameters
-    ----------
-    errors
-        Names of `ERRORS`; ``None``: all.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such error.
-    """
-    if errors is None:
-        return frozenset(ERRORS)
-    names = [errors] if isinstance(errors, str) else list(errors)
-    for name in names:
-        if name not in ERRORS:
-            raise OptionsError(f"errors holds {name!r}; {suggest(str(name), ERRORS)}")
-    return frozenset(names)
+    """Return which errors are reproduced, names of `ERRORS`; ``None``: all."""
+    return frozenset(chosen_errors(errors, ERRORS, ERRORS))
 
 
 def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoad:
@@ -171,17 +155,17 @@ def put_jobs(world: kernel.Seconds, row: int, load: GpuLoad, flops: NDArray[np.f
     world.gpus[row, :n], world.priority[row, :n], world.flops[row, :n] = jobs["n_gpus"], jobs["priority"], flops
 
 
-def flops_of(load: GpuLoad, seed: int = 0) -> NDArray[np.float64]:
+def flops_of(load: GpuLoad) -> NDArray[np.float64]:
     """Return what each job computes: of a trace by its GPU time, of generated jobs drawn, as in the original.
 
     Parameters
     ----------
-    load, seed
-        The load, and the seed of the draws.
+    load
+        The load.
     """
     if "file" in load.origin:
         return np.asarray(load.jobs["work"] * load.jobs["n_gpus"] * FLOPS_PER_GPU_S)
-    return np.maximum(1e9, stream(seed, "gpu-flops").normal(1e12, 5e11, load.n_items))
+    return np.maximum(1e9, stream(0, "gpu-flops").normal(1e12, 5e11, load.n_items))
 
 
 def play_baseline(

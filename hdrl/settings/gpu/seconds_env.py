@@ -18,14 +18,13 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError, suggest
+from hdrl.errors import OptionsError
 from hdrl.settings.gpu.env_loads import loads_of
 from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.seconds import (
-    COMPATIBILITY,
     check_can_be_split,
     flops_of,
     put_jobs,
@@ -184,15 +183,3 @@ class GpuSecondsEnv(SingleEnv):
 
     batch: GpuSecondsVectorEnv
     batch_class = GpuSecondsVectorEnv
-
-
-def check_compatibility(compatibility: str | None) -> None:
-    """Raise if there is no such compatibility mode.
-
-    Parameters
-    ----------
-    compatibility
-        Its name.
-    """
-    if compatibility not in (None, COMPATIBILITY):
-        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")

@@ -146,17 +146,25 @@ class Format:
     columns: Sequence[str] = ()
 
 
-def named_format(what: str, rows: Callable[[Source], Iterator[Row]], speeds: Speeds, columns: Sequence[str]) -> Format:
+def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]) -> Format:
     """Return a format that is known by the names of its columns, in any order, others among them.
 
     Parameters
     ----------
     what
         Which trace it is the format of.
-    rows, speeds, columns
+    job
+        Makes a job of a line.
+    speeds, columns
         See `Format`.
     """
-    return Format(what, rows, speeds, lambda line: set(columns) <= set(line.split(",")), columns)
+    return Format(
+        what,
+        lambda source: kept(source, source.table(columns), job),
+        speeds,
+        lambda line: set(columns) <= set(line.split(",")),
+        columns,
+    )
 
 
 def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Callable[[dict[str, str]], Row]) -> Any:

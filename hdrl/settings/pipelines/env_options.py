@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hdrl.envs.requests import checked_count
+from hdrl.envs.requests import check_choice, checked_count, chosen_errors
 from hdrl.envs.row_pick import RowLayout
-from hdrl.errors import OptionsError, suggest
+from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.kernel import codes
 from hdrl.settings.pipelines.kernel.observe import N_FEATURES
 from hdrl.settings.pipelines.kernel.state import SETTINGS_DTYPE
@@ -181,13 +180,13 @@ def pipelines_options(
     OptionsError
         If one is unknown, or some contradict each other.
     """
-    if compatibility not in (None, COMPATIBILITY):
-        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), (COMPATIBILITY,))}")
     is_compatible = compatibility is not None
+    if is_compatible:
+        check_choice("compatibility", compatibility, (COMPATIBILITY,))
     if reward is None:
         reward = COMPATIBILITY if is_compatible else "slack"
-    _check_name("objective", objective, OBJECTIVES)
-    _check_name("reward", reward, REWARDS)
+    check_choice("objective", objective, OBJECTIVES)
+    check_choice("reward", reward, REWARDS)
     chosen = _errors(errors, is_compatible=is_compatible)
     if n_depths is None:
         n_depths = max(len(one) for load in loads for pipeline in load.pipelines for one in pipeline.choices)
@@ -206,18 +205,8 @@ def pipelines_options(
     )
 
 
-def _check_name(what: str, name: object, known: Mapping[str, Any]) -> None:
-    if not isinstance(name, str) or name not in known:
-        raise OptionsError(f"{what} is {name!r}; {suggest(str(name), known)}")
-
-
 def _errors(errors: Iterable[str] | None, *, is_compatible: bool) -> tuple[str, ...]:
-    if errors is None:
-        return ERRORS if is_compatible else ()
-    names = (errors,) if isinstance(errors, str) else tuple(errors)
-    for name in names:
-        if name not in ERRORS:
-            raise OptionsError(f"errors holds {name!r}; {suggest(str(name), ERRORS)}")
+    names = chosen_errors(errors, ERRORS, ERRORS if is_compatible else ())
     if names and not is_compatible:
         raise OptionsError(f"errors are those of compatibility {COMPATIBILITY!r}, which is not chosen")
     return names

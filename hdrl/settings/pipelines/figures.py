@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hdrl.figures.figure import Figure, OnPage
-from hdrl.figures.style import PALETTE, canvas
+from hdrl.figures.style import PALETTE, Axes, canvas
+from hdrl.figures.style import Figure as Canvas
 from hdrl.settings.pipelines.metrics import wilson
 from hdrl.settings.pipelines.runs import PipelineRun, run_of_trace
 from hdrl.settings.pipelines.trace import PipelineTrace
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 MISSED = "#b00020"
 

@@ -63,17 +63,15 @@ def _firsts(places: Sequence[int], n_items: int) -> tuple[int, ...]:
     return tuple(sorted({0, *(place for place in places if place < n_items)}))
 
 
-def all_configurations(found: PipelineSet, times: Times | None = None) -> list[PipelineLoad]:
+def all_configurations(found: PipelineSet) -> list[PipelineLoad]:
     """Return a load of one hyperperiod for every combination of periods, the last pipeline's changing fastest.
 
     Parameters
     ----------
     found
         The set.
-    times
-        How long kernels really take; ``None``: their worst cases.
     """
-    return [load_of(found, [Context(periods)], times=times) for periods in found.configurations()]
+    return [load_of(found, [Context(periods)]) for periods in found.configurations()]
 
 
 def generated_load(

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from hdrl.options.block import Block
 from hdrl.options.file import ExperimentOptions, PathText, Seed
+from hdrl.options.numbers import Few, Number, PositiveShare
 from hdrl.options.sweep import SettingSweep
 
 Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
-Share = Annotated[float, Field(gt=0, le=1)]
 Utilization = Annotated[float, Field(gt=0, le=100)]
 
 GENERATED = "generated"
@@ -61,26 +61,19 @@ class ModelOptions(Block):
         default=1.0, description="Largest utilisation of one pipeline, in units."
     )
     shape: Literal["chain", "fork_join", "layered", "mixed"] = Field(default="chain", description="Shape of graphs.")
-    n_kernels: tuple[int, int] = Field(default=(3, 8), description="Smallest and largest number of kernels.")
-    periods_ms: list[Annotated[int, Field(ge=1, le=10**6)]] = Field(
+    n_kernels: Annotated[tuple[int, int], Field(strict=False)] = Field(
+        default=(3, 8), description="Smallest and largest number of kernels."
+    )
+    periods_ms: list[Few] = Field(
         default_factory=lambda: [100, 200, 250, 400, 500, 1000], description="What periods are drawn from."
     )
     affinity: Annotated[float, Field(ge=1, le=1000)] = Field(
         default=3.0, description="How many times faster than the one the other kind of unit may be."
     )
-    fusion: tuple[float, float] = Field(
+    fusion: Annotated[tuple[float, float], Field(strict=False)] = Field(
         default=(0.4, 0.9), description="Share of the separate times that fusing leaves: smallest and largest."
     )
     implicit_deadlines: bool = Field(default=True, description="Whether deadlines are periods.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists_are_pairs(cls, data: object) -> object:
-        """Take the lists of JSON for pairs."""
-        if not isinstance(data, dict):
-            return data
-        pairs = {key: tuple(data[key]) for key in ("n_kernels", "fusion") if isinstance(data.get(key), list)}
-        return {**data, **pairs}
 
 
 class LoadOptions(Block):
@@ -90,7 +83,7 @@ class LoadOptions(Block):
         default=None, description="Folder of the graphs that a period file names; null: that of the file."
     )
     times_in: Literal["s", "ms", "us"] = Field(default="s", description="Unit of the times in graphs.")
-    configuration: Annotated[int, Field(ge=0, le=10**9)] = Field(
+    configuration: Number = Field(
         default=0, description="Which combination of periods, the last pipeline's changing fastest."
     )
     contexts: list[ContextOptions] = Field(
@@ -106,7 +99,7 @@ class LoadOptions(Block):
     spread: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0.0, description="How much later than a period the next instance may come, as a share of the period."
     )
-    shortest: Share = Field(default=1.0, description="Smallest share of the worst case that a kernel takes.")
+    shortest: PositiveShare = Field(default=1.0, description="Smallest share of the worst case that a kernel takes.")
     seed: Seed = Field(default=0, description="Seed of execution times, of sporadic releases and of generated sets.")
     model: ModelOptions = Field(default_factory=ModelOptions, description="Generated pipelines.")
     sets: Annotated[int, Field(ge=1, le=10_000)] = Field(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import ReadError
 from hdrl.figures.figure import ItemNumber, Run, Schedule
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, block_of, read_numbers, read_object
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.trace import PipelineTrace
 
@@ -113,7 +113,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     """
     instances, runs = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    policy = block_of(provenance, "agent").get("policy")
+    policy = told(provenance, "agent", "policy")
     units = {int(row["unit"]): row["label"] for row in runs}
     names = {int(row["pipeline"]): row["name"] for row in instances}
     data = PipelineRun(
@@ -136,8 +136,8 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         name=data.name,
         folder=folder,
         policy=policy,
-        workload=block_of(provenance, "workload").get("name"),
-        platform=block_of(provenance, "platform").get("name"),
+        workload=told(provenance, "workload", "name"),
+        platform=told(provenance, "platform", "name"),
         metrics=read_numbers(folder),
         options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from hdrl.errors import ReadError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
@@ -52,6 +53,9 @@ def test_a_run_by_command_holds_its_files(tmp_path: Path) -> None:
     log = (tmp_path / "run" / "jobs.csv").read_text().splitlines()
     assert len(log) == 201
     assert "A100:" in "".join(log)
+    (tmp_path / "run" / "metrics.json").write_text('{"mean_jct_s": "long"}')
+    with pytest.raises(ReadError, match="must be an object of numbers by name"):
+        SETTINGS["gpu"].read(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

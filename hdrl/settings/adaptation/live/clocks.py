@@ -202,7 +202,7 @@ def network_key(model: Model, shape: tuple[int, ...]) -> str:
     return f"{'x'.join(map(str, shape))}: {', '.join(describe(model))}"
 
 
-def device_of(clock: str, device: str | None, folder: Path = Path()) -> str:
+def device_of(clock: str, device: str | None) -> str:
     """Return the name of the device that a clock tells the time of.
 
     Parameters
@@ -211,8 +211,6 @@ def device_of(clock: str, device: str | None, folder: Path = Path()) -> str:
         See `find_clock`.
     device
         What a user calls it; ``None``: ``counted``, or where the times were measured, or ``wall``.
-    folder
-        Folder that a relative path starts from.
 
     Raises
     ------
@@ -222,7 +220,7 @@ def device_of(clock: str, device: str | None, folder: Path = Path()) -> str:
     name, _, rest = clock.partition(":")
     own = {"counted": COUNTED, "wall": name}.get(name)
     if name == "table" and rest:
-        own = Measured(folder / rest).machine
+        own = Measured(Path(rest)).machine
         if device not in (None, own):
             raise OptionsError(f"device is {device!r}, but {rest} was measured on {own!r}, expected that or none")
     elif device == COUNTED != own:
@@ -230,7 +228,7 @@ def device_of(clock: str, device: str | None, folder: Path = Path()) -> str:
     return device or own or COUNTED
 
 
-def find_clock(text: str, device: Device, folder: Path = Path()) -> Any:
+def find_clock(text: str, device: Device) -> Any:
     """Return a clock: ``counted``, ``table:FILE`` or ``wall``.
 
     Parameters
@@ -239,8 +237,6 @@ def find_clock(text: str, device: Device, folder: Path = Path()) -> Any:
         As options name it.
     device
         Where jobs run; ``counted`` needs one whose operations per second are known.
-    folder
-        Folder that a relative path starts from.
 
     Raises
     ------
@@ -253,7 +249,7 @@ def find_clock(text: str, device: Device, folder: Path = Path()) -> Any:
             raise OptionsError(f"clock 'counted' counts for {', '.join(FLOPS_PER_S)}, not for {device.name}")
         return Counted(FLOPS_PER_S[device.name])
     if name == "table" and rest:
-        return Measured(folder / rest)
+        return Measured(Path(rest))
     if text == "wall":
         return Wall()
     raise OptionsError(f"clock is {text!r}, expected counted, table:FILE or wall")

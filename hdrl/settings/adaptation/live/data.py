@@ -183,7 +183,7 @@ GENERATORS: Mapping[str, Callable[[np.random.Generator, int, float], Labelled]] 
 """Data by name, from random numbers, how many examples, and a difficulty."""
 
 
-def read_data(text: str, seed: int, folder: Path = Path()) -> Data:
+def read_data(text: str, seed: int) -> Data:
     """Return data: ``signals``, ``shapes:1.5`` with a difficulty, ``digits``, or ``cifar10:FOLDER``.
 
     Parameters
@@ -192,8 +192,6 @@ def read_data(text: str, seed: int, folder: Path = Path()) -> Data:
         As options name it.
     seed
         Seed of what is made up, and of the parts.
-    folder
-        Folder that a relative path starts from.
 
     Raises
     ------
@@ -209,7 +207,7 @@ def read_data(text: str, seed: int, folder: Path = Path()) -> Data:
     if name == "cifar10":
         if not rest:
             raise OptionsError("data is 'cifar10', expected cifar10:FOLDER with its binary version")
-        return _parts(text, *_cifar10(folder / rest), random)
+        return _parts(text, *_cifar10(Path(rest)), random)
     if name not in GENERATORS:
         raise UnknownName("data", name, (*GENERATORS, "cifar10"))
     try:

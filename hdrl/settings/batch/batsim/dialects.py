@@ -14,7 +14,7 @@ from hdrl.settings.batch.batsim.client import Listener
 from hdrl.settings.batch.batsim.process import NEWEST, OLDEST, Versions
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim5 import write_batsim5_json
-from hdrl.settings.batch.workload.batsim_json import write_batsim_json
+from hdrl.settings.batch.workload.batsim_description import write_batsim_json
 from hdrl.settings.batch.workload.model import Workload
 
 Look = Callable[[], None] | None

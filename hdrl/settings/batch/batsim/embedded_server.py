@@ -31,7 +31,7 @@ from hdrl.settings.batch.simulation.decisions import (
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import JobState, Trace
 from hdrl.settings.batch.simulation.view import News, View
-from hdrl.settings.batch.workload.batsim_json import describe_for_batsim
+from hdrl.settings.batch.workload.batsim_description import describe_for_batsim
 from hdrl.settings.batch.workload.batsim_profiles import COMPOSED_TYPES
 from hdrl.settings.batch.workload.model import Workload
 

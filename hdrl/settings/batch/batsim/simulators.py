@@ -31,7 +31,7 @@ from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import Progress, start_by
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
-from hdrl.settings.batch.workload.batsim_json import write_batsim_json
+from hdrl.settings.batch.workload.batsim_description import write_batsim_json
 from hdrl.settings.batch.workload.model import Workload
 
 PREFIX = "out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -13,26 +13,26 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.compiled.team import LEADER
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
-from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.requests import check_choice, check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
-from hdrl.errors import OptionsError, suggest
+from hdrl.envs.windowed import Windowed
+from hdrl.errors import OptionsError
 from hdrl.settings.batch.dissertation import entries
 from hdrl.settings.batch.dissertation import world as kernel
 from hdrl.settings.batch.envs.dissertation import (
     GUIDES,
     REWARDS,
     SCORES,
-    node_jobs,
     play_order,
     put_window,
     read_errors,
     scores_of,
     shared_arrays,
-    whole_nodes,
 )
+from hdrl.settings.batch.envs.dissertation_jobs import node_jobs, whole_nodes
 from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
 from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
@@ -49,7 +49,7 @@ BACKFILLINGS = ("none", "expected")
 """Who may overtake a chosen job that does not fit."""
 
 
-class DissertationVectorEnv(NativeVectorEnv):
+class DissertationVectorEnv(Windowed, NativeVectorEnv):
     """A batch of machines of whole nodes, in the world of a dissertation (LANNDS18/DeepRLScheduler, 2023).
 
     **Description.** Each job gets as many whole nodes as hold its processors. If a chosen job does not fit, time passes
@@ -94,7 +94,7 @@ class DissertationVectorEnv(NativeVectorEnv):
     num_envs, start, part, autoreset_mode, copy, n_threads
         See `envs.job_pick.JobPickVectorEnv`.
     workload, platform, n_procs, n_nodes
-        The log and the machine, see `envs.dissertation.node_jobs`.
+        The log and the machine, see `envs.dissertation_jobs.node_jobs`.
     n_jobs
         Jobs of an episode; by default 256 to 512.
     objective
@@ -158,8 +158,7 @@ class DissertationVectorEnv(NativeVectorEnv):
             ("reward", reward, REWARDS),
             ("backfilling", backfilling, BACKFILLINGS),
         ):
-            if name not in known:
-                raise OptionsError(f"{what} is {name!r}; {suggest(str(name), known)}")
+            check_choice(what, name, known)
         if not 0 < sigmoid_scale < math.inf:
             raise OptionsError(f"sigmoid_scale is {sigmoid_scale!r}, expected a positive number")
         self.objective, self.errors = objective, read_errors(errors)
@@ -190,22 +189,14 @@ class DissertationVectorEnv(NativeVectorEnv):
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
-        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
-
-        Parameters
-        ----------
-        machine, load
-            The platform and the jobs.
-        """
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
         return why_not_pool(machine, load)
 
     # ------------------------------------------------------------------ hooks of the batch
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
-        window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
-        put_window(self._world, row, window, seed)
+        put_window(self._world, row, self._next_window(row, episode, seed), seed)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
         self._serve(entries.RESET, LEADER, chosen, self._actions)
@@ -268,21 +259,6 @@ class DissertationVectorEnv(NativeVectorEnv):
         scores = np.array([outcome.scores[self.objective] for outcome in outcomes])
         return -scores if self.objective == "utilization" else scores
 
-    def window(self, row: int) -> Window:
-        """Return which jobs the episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
-
     def trace(self, row: int = 0) -> Trace:
         """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
 
@@ -318,19 +294,7 @@ class DissertationVectorEnv(NativeVectorEnv):
 
 
 class DissertationEnv(SingleEnv):
-    """One machine of whole nodes: see `DissertationVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `DissertationVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One machine of whole nodes: see `DissertationVectorEnv`."""
 
     batch: DissertationVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(DissertationVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> Trace:
-        """Return what happened in the last episode that has ended: see `DissertationVectorEnv.trace`."""
-        return self.batch.trace(0)
+    batch_class = DissertationVectorEnv

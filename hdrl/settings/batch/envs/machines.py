@@ -21,7 +21,7 @@ from hdrl.settings.batch.workload import check_fits, file_format, lublin_log, re
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.read import find_workload
 from hdrl.settings.batch.workload.statistics import reference_run_times
-from hdrl.settings.batch.workload.swf import SwfChoices
+from hdrl.settings.batch.workload.swf_jobs import SwfChoices
 
 WorkloadLike: TypeAlias = Workload | str | Path
 

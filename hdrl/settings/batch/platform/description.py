@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Self, TypeGuard, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
 from hdrl.settings.batch.platform.model import FittedCurve
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
-M = TypeVar("M", bound="Strict")
+M = TypeVar("M", bound=Block)
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Count = Annotated[int, Field(ge=1, le=2**24)]
@@ -52,12 +53,6 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-class Strict(BaseModel):
-    """A model without type conversions or unknown keys."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-
 POWER_KEYS = ("static_power", "dynamic_power", "min_power")
 MB_PER_GB = 1000
 
@@ -83,7 +78,7 @@ def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[
     return {"fit": fit, "power": power_w, "mem_bw": ENDLESS_GBPS if bandwidth_gbps is None else bandwidth_gbps}
 
 
-class ProcessorEntry(Strict):
+class ProcessorEntry(Block):
     """A processor type: numbers as in `platform.ProcessorType`, under HDeepRM's keys and IRMaSim's.
 
     IRMaSim's come in groups: ``static_power``, ``dynamic_power`` and ``min_power`` stand for ``power``, and ``b`` to
@@ -141,21 +136,21 @@ class ProcessorEntry(Strict):
         return self
 
 
-class Memory(Strict):
+class Memory(Block):
     """The memory of a node: capacity in GB and the name of its type."""
 
     capacity: Positive
     type: Name | None = None
 
 
-class ProcessorUse(Strict):
+class ProcessorUse(Block):
     """How many processors of a type a node has."""
 
     type: Name
     number: Count
 
 
-class NodeEntry(Strict):
+class NodeEntry(Block):
     """A node type."""
 
     processors: list[ProcessorUse] = Field(min_length=1)
@@ -164,21 +159,21 @@ class NodeEntry(Strict):
     source: str = ""
 
 
-class NetworkEntry(Strict):
+class NetworkEntry(Block):
     """A network type: bandwidth of one link, in each direction."""
 
     bandwidth: Bandwidth
     source: str = ""
 
 
-class MemoryEntry(Strict):
+class MemoryEntry(Block):
     """A memory type."""
 
     latency: Time | None = None
     source: str = ""
 
 
-class Types(Strict):
+class Types(Block):
     """Types by name. A key that begins with an underscore (``_doc``) is a remark."""
 
     nodes: dict[Name, NodeEntry] = Field(default_factory=dict)
@@ -199,21 +194,21 @@ class Types(Strict):
         }
 
 
-class LinkUse(Strict):
+class LinkUse(Block):
     """A kind of link: the name of a network type, and a latency such as ``"0us"``."""
 
     type: Name
     latency: Time
 
 
-class NodeUse(Strict):
+class NodeUse(Block):
     """How many nodes of a type a cluster has."""
 
     type: Name
     number: Count
 
 
-class ClusterEntry(Strict):
+class ClusterEntry(Block):
     """A cluster."""
 
     id: Name
@@ -221,7 +216,7 @@ class ClusterEntry(Strict):
     local_links: LinkUse
 
 
-class PlatformDescription(Strict):
+class PlatformDescription(Block):
     """A whole platform; ``job_limits`` tells that it is one of HDeepRM 0.1, and is not used otherwise."""
 
     clusters: list[ClusterEntry] = Field(min_length=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,8 @@ from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import (
     FAINT,
     PALETTE,
+    Axes,
+    Figure,
     canvas,
     entitle,
     legend,
@@ -25,10 +26,6 @@ from hdrl.settings.batch.report.data import Bars, gantt_bars
 from hdrl.settings.batch.report.groups import groups_of, labelled
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 from hdrl.settings.batch.report.units import named_groups, named_nodes, platform_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MAX_LABELS = 200
 MAX_NODES = 24

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hdrl.errors import UnknownName
 from hdrl.figures.boxes import boxes
-from hdrl.figures.style import entitle
+from hdrl.figures.style import Axes, Figure, entitle
 from hdrl.settings.batch.report.data import JOB_VALUES, job_values
 from hdrl.settings.batch.report.groups import OTHERS, groups_of, labelled
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 LOGARITHMIC = frozenset({"bounded_slowdown", "slowdown", "energy_j"})
 

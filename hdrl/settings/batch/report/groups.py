@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.files import read_json
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
+from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.report.runs import LABELS, RunData
 
 if TYPE_CHECKING:
@@ -190,27 +191,14 @@ def _named_workload(run: RunData) -> Path:
     """Return the file that the options of a run name, if the run was made from it."""
     from hdrl.settings.batch.workload import shipped_workloads
 
-    options = _json(run, "options.resolved.json")
-    origin = _json(run, "provenance.json").get("workload", {}).get("origin", {})
-    custom = options.get("workload", {}).get("custom")
-    named = custom or options.get("workload_file_path")
-    if not isinstance(named, str):
+    folder = run.folder
+    options = {} if folder is None else read_object(folder / OPTIONS_FILE)
+    named = told(options, "workload", "custom") or options.get("workload_file_path")
+    if folder is None or not isinstance(named, str):
         raise ReadError(run.name, "does not name its workload; name it (--workload FILE)")
-    folder = run.folder if run.folder is not None else Path()
+    sha256 = told(read_object(folder / PROVENANCE_FILE), "workload", "origin", "sha256")
     shipped = shipped_workloads().get(Path(named).name.split(".")[0])
     for path in filter(None, (folder / named, folder.parent / named, shipped)):
-        if path.is_file() and _sha256(path) == origin.get("sha256"):
+        if path.is_file() and sha256_of_file(path) == sha256:
             return path
     raise ReadError(named, f"the workload of {run.name} is not there, or has changed; name it (--workload FILE)")
-
-
-def _json(run: RunData, name: str) -> Mapping[str, Any]:
-    path = run.folder / name if run.folder is not None else None
-    data = read_json(path) if path is not None and path.is_file() else {}
-    return data if isinstance(data, dict) else {}
-
-
-def _sha256(path: Path) -> str:
-    import hashlib
-
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hdrl.figures import preferences
 from hdrl.figures.learning import learning_curves
 from hdrl.figures.logs import Log
+from hdrl.figures.style import Axes, Figure
 from hdrl.files import read_json
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MAKESPANS = Log("makespans", "makespans.log", "episodes.csv", "makespan_s")
 

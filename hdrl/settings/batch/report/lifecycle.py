@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from hdrl.figures.rectangles import draw_rectangles
-from hdrl.figures.style import PALETTE, canvas, entitle, legend, rgb, time_axis, whole_numbers
+from hdrl.figures.style import PALETTE, Axes, Figure, canvas, entitle, legend, rgb, time_axis, whole_numbers
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 WAITING, RUNNING = PALETTE[4], PALETTE[0]
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.rectangles import draw_rectangles
-from hdrl.figures.style import PALETTE, canvas, entitle, rgb, time_axis, whole_numbers
+from hdrl.figures.style import PALETTE, Axes, Figure, canvas, entitle, rgb, time_axis, whole_numbers
 from hdrl.settings.batch.report.data import n_processors, over_committed_spans
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from hdrl.figures.numbers import number_words
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
+from hdrl.figures.style import Axes, Figure
 from hdrl.settings.batch.report import data
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def queue_size(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, ReadError
-from hdrl.figures.folders import distinct_names, run_folders
+from hdrl.figures.folders import distinct_names, read_numbers, run_folders, told
 from hdrl.files import read_json
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.settings.batch.simulation.trace import JobState, Trace
@@ -161,7 +161,7 @@ def read_run(folder: str | Path, name: str | None = None) -> RunData:
     folder = found[0]
     table = read_out_jobs(folder / JOBS_FILE)
     facts = _facts(folder)
-    metrics = _metrics(folder)
+    metrics = read_numbers(folder)
     blocks = _blocks_of_texts(table["allocated_resources"].tolist())
     n_rows = len(table["job_id"])
     return RunData(
@@ -355,48 +355,30 @@ def _blocks_of_trace(trace: Trace) -> Blocks:
     return Blocks(job[where], cores[where], np.diff(np.append(where, len(job))))
 
 
-def _get(value: object, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _facts(folder: Path) -> dict[str, Any]:
     """Return what the folder says of itself; files of other programs may say nothing."""
     facts: dict[str, Any] = {}
     if (folder / "provenance.json").is_file():
         provenance = read_json(folder / "provenance.json")
         facts = {
-            "policy": _get(provenance, "agent", "policy") or _get(provenance, "agent", "name"),
-            "workload": _get(provenance, "workload", "name"),
-            "platform": _get(provenance, "platform", "name"),
-            "n_cores": _get(provenance, "platform", "n_cores"),
+            "policy": told(provenance, "agent", "policy") or told(provenance, "agent", "name"),
+            "workload": told(provenance, "workload", "name"),
+            "platform": told(provenance, "platform", "name"),
+            "n_cores": told(provenance, "platform", "n_cores"),
         }
     elif (folder / "options.json").is_file():  # HDeepRM's
         options = read_json(folder / "options.json")
-        agent = _get(options, "pybatsim", "agent")
+        agent = told(options, "pybatsim", "agent")
         facts = {
-            "policy": _get(agent, "policy_pair") or _get(agent, "type"),
-            "workload": _stem(_get(options, "workload_file_path")),
-            "platform": _stem(_get(options, "platform_file_path")),
+            "policy": told(agent, "policy_pair") or told(agent, "type"),
+            "workload": _stem(told(options, "workload_file_path")),
+            "platform": _stem(told(options, "platform_file_path")),
         }
     return {key: value for key, value in facts.items() if isinstance(value, str | int)}
 
 
 def _stem(path: object) -> str | None:
     return Path(path).name.split(".")[0] if isinstance(path, str) else None
-
-
-def _metrics(folder: Path) -> dict[str, float]:
-    path = folder / "metrics.json"
-    if not path.is_file():
-        return {}
-    data = read_json(path)
-    if not isinstance(data, dict) or not all(
-        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in data.values()
-    ):
-        raise ReadError(path, "must be an object of numbers by name")
-    return {name: float("nan") if value is None else float(value) for name, value in data.items()}
 
 
 def _n_cores(folder: Path, facts: dict[str, Any], blocks: Blocks) -> int:

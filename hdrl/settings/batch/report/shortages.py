@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from hdrl.figures.style import canvas, colour, common_span, entitle, legend, run_label, time_axis, whole_numbers
+from hdrl.figures.style import (
+    Axes,
+    Figure,
+    canvas,
+    colour,
+    common_span,
+    entitle,
+    legend,
+    run_label,
+    time_axis,
+    whole_numbers,
+)
 from hdrl.settings.batch.report.data import over_utilization
 from hdrl.settings.batch.report.runs import as_runs, in_common
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 N_BINS = 60
 LARGEST_PT2 = 500.0

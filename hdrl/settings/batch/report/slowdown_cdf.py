@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hdrl.errors import UnknownName
 from hdrl.figures.distribution import distribution
 from hdrl.figures.numbers import number_words
+from hdrl.figures.style import Axes, Figure
 from hdrl.settings.batch.report.data import JOB_VALUES, job_values
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def slowdown_cdf(

@@ -72,18 +72,15 @@ def interval_texts(cores: NDArray[Any], first: NDArray[Any], count: NDArray[Any]
     return texts
 
 
-def allocation_texts(trace: Trace, jobs: NDArray[np.int64] | None = None) -> list[str]:
+def allocation_texts(trace: Trace) -> list[str]:
     """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started.
 
     Parameters
     ----------
     trace
         The trace.
-    jobs
-        Indices of the jobs; all of them, in their order, if ``None``.
     """
-    records = trace.records if jobs is None else trace.records[jobs]
-    return interval_texts(trace.allocated_cores, records["first_core"], records["n_cores"])
+    return interval_texts(trace.allocated_cores, trace.records["first_core"], trace.records["n_cores"])
 
 
 # ---- numbers

@@ -2,13 +2,8 @@
 
 from hdrl.settings.batch.workload.archive import ArchiveLog, FetchedLog, archive_logs, copy_log, fetch_folder, fetch_log
 from hdrl.settings.batch.workload.batsim5 import write_batsim5_json
-from hdrl.settings.batch.workload.batsim_json import (
-    describe_for_batsim,
-    merge,
-    read_batsim_json,
-    read_custom_workload,
-    write_batsim_json,
-)
+from hdrl.settings.batch.workload.batsim_description import describe_for_batsim, write_batsim_json
+from hdrl.settings.batch.workload.batsim_json import merge, read_batsim_json, read_custom_workload
 from hdrl.settings.batch.workload.estimates import tsafrir_estimates
 from hdrl.settings.batch.workload.fit import check_fits, fits, max_cores
 from hdrl.settings.batch.workload.hdeeprm import hdeeprm_workload
@@ -23,7 +18,8 @@ from hdrl.settings.batch.workload.statistics import (
     reference_run_times,
     workload_statistics,
 )
-from hdrl.settings.batch.workload.swf import SwfLog, read_swf, swf_from_workload, workload_from_swf, write_swf
+from hdrl.settings.batch.workload.swf import SwfLog, read_swf, write_swf
+from hdrl.settings.batch.workload.swf_jobs import swf_from_workload, workload_from_swf
 
 __all__ = [
     "BANDWIDTH_MODELS",

@@ -13,7 +13,7 @@ from typing import Any
 from hdrl.errors import WorkloadError, suggest
 from hdrl.files import write_json
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.batsim_json import describe_for_batsim
+from hdrl.settings.batch.workload.batsim_description import describe_for_batsim
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 
 UNIFORMLY = "DefinedAmountsSpreadUniformly"

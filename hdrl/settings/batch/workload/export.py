@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import WorkloadError
-from hdrl.settings.batch.workload.swf import SWF_DTYPE, SWF_FIELDS, UNKNOWN_VALUE, SwfLog
+from hdrl.settings.batch.workload.swf import UNKNOWN_VALUE, SwfLog, unknown_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -73,9 +73,7 @@ def schedule_log(
     submit_s, start_s, end_s = (np.asarray(times_s[key], dtype=np.float64) for key in ("submit", "start", "end"))
     if whole_seconds:
         submit_s, start_s, end_s = np.round(submit_s), np.round(start_s), np.round(end_s)
-    rows = np.empty(n_jobs, dtype=SWF_DTYPE)
-    for field in SWF_FIELDS:
-        rows[field] = UNKNOWN_VALUE
+    rows = unknown_rows(n_jobs)
     rows["submit_s"] = submit_s
     rows["wait_s"] = _known(np.maximum(0.0, start_s - submit_s))
     rows["run_s"] = _known(end_s - start_s)

@@ -20,7 +20,8 @@ from hdrl.settings.batch.workload.build import MAX_VALUE
 from hdrl.settings.batch.workload.estimates import tsafrir_estimates
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.models import KIB_PER_MIB, MEMORIES_MIB
-from hdrl.settings.batch.workload.swf import SWF_DTYPE, SWF_FIELDS, UNKNOWN_VALUE, SwfLog, workload_from_swf
+from hdrl.settings.batch.workload.swf import UNKNOWN_VALUE, SwfLog, unknown_rows
+from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 
 FloatArray = NDArray[np.float64]
 
@@ -264,9 +265,7 @@ def lublin_log(
             least = work / n_cores / MAX_VALUE
             raise OptionsError(f"load is {load:g}, expected at least {least:.3g}: jobs would arrive too late to count")
         submit_s = _stretched(submit_s, work / (load * n_cores))
-    rows = np.empty(n_jobs, dtype=SWF_DTYPE)
-    for name in SWF_FIELDS:
-        rows[name] = UNKNOWN_VALUE
+    rows = unknown_rows(n_jobs)
     rows["job_number"] = np.arange(1, n_jobs + 1)
     rows["submit_s"] = np.floor(submit_s)
     rows["run_s"] = run_s

@@ -22,7 +22,8 @@ from hdrl.settings.batch.workload.irmasim import (
     read_irmasim_csv,
 )
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.settings.batch.workload.swf import SwfChoices, SwfLog, read_swf, workload_from_swf
+from hdrl.settings.batch.workload.swf import SwfLog, read_swf
+from hdrl.settings.batch.workload.swf_jobs import SwfChoices, workload_from_swf
 
 SUFFIXES = (".swf", ".swf.gz", ".json", ".json.gz")
 """Endings of the names of files that `read_workload` reads."""

@@ -6,7 +6,7 @@ from hdrl.compiled.borrow import borrow
 from hdrl.settings.gpu.kernel import state
 from hdrl.settings.gpu.kernel.engine import run as _run
 from hdrl.settings.gpu.kernel.jit import entry
-from hdrl.settings.gpu.kernel.placing import find_place, fragment
+from hdrl.settings.gpu.kernel.placing import find_place
 from hdrl.settings.gpu.kernel.running import enqueue, start
 from hdrl.settings.gpu.kernel.state import clear
 
@@ -26,10 +26,10 @@ def run(world, n_steps):
 
 
 @entry
-def place_in_turn(world, fragments, shares):
+def place_in_turn(world, shares):
     """Place job after job of the first environment, and let none end; those that do not fit are left out.
 
-    ``fragments`` and ``shares`` get, after each arrival, the fragments of all nodes (if not empty) and the GPUs in use.
+    ``shares`` gets the GPUs in use after each arrival.
     """
     w = borrow(world)
     clear(w, 0)
@@ -44,9 +44,4 @@ def place_in_turn(world, fragments, shares):
             w.counts[0, state.N_WAITING] = 0
             w.status[0, j] = 0
         shares[j] = w.sums[0, state.BUSY_NOW]
-        if len(fragments) > 0:
-            total = 0.0
-            for n in range(len(w.node_type)):
-                total += fragment(w, 0, n)
-            fragments[j] = total
     return n_placed

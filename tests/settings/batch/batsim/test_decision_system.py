@@ -13,7 +13,7 @@ from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.platform import read_platform, write_simgrid
 from hdrl.settings.batch.simulation import AskEnergy, CallAt, Kill, News, SetPState, Start
 from hdrl.settings.batch.workload import read_workload
-from hdrl.settings.batch.workload.batsim_json import write_batsim_json
+from hdrl.settings.batch.workload.batsim_description import write_batsim_json
 from hdrl.testing import Job, small_workload
 from hdrl.testing.worlds import World
 

@@ -21,8 +21,9 @@ from hdrl.learn.agent import Acted
 from hdrl.settings.batch import dissertation_protocols
 from hdrl.settings.batch.dissertation_protocols import judged_windows
 from hdrl.settings.batch.environments import JobPickSpec
-from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, NodeJobs, node_jobs, play_baseline, whole_nodes
+from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, play_baseline
 from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
+from hdrl.settings.batch.envs.dissertation_jobs import NodeJobs, node_jobs, whole_nodes
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload
 from hdrl.testing import check_trace

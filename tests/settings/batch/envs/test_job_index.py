@@ -122,7 +122,8 @@ def test_the_tail_counts_where_it_is_asked_for() -> None:
 
 
 def test_further_logs_have_their_own_machines(tmp_path: Path) -> None:
-    from hdrl.settings.batch.workload.swf import swf_from_workload, write_swf
+    from hdrl.settings.batch.workload.swf import write_swf
+    from hdrl.settings.batch.workload.swf_jobs import swf_from_workload
 
     write_swf(swf_from_workload(load(50, seed=2), PLATFORM), tmp_path / "other.swf")
     envs = JobIndexVectorEnv(1, more_logs=[str(tmp_path / "other.swf")], part=(0, 36), **SMALL)

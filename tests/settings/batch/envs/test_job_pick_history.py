@@ -16,7 +16,8 @@ from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.kernel import entries
 from hdrl.settings.batch.kernel.state import new_state
 from hdrl.settings.batch.policies.pairs import read_pair
-from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, workload_from_swf
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog
+from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 
 N_PROCS = 16
 PLAIN = 8

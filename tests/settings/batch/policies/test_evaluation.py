@@ -17,7 +17,8 @@ from hdrl.settings.batch.predict.evaluation import EVALUATED, evaluate_predictor
 from hdrl.settings.batch.predict.network import SHIPPED, answers, read_network, shipped_network
 from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.read import read_workload
-from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, workload_from_swf, write_swf
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, write_swf
+from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 
 from .predicting import Oracle
 

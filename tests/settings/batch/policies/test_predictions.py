@@ -14,7 +14,8 @@ from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
 from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import past_of
-from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, workload_from_swf
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog
+from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
 from .predicting import PredictedEasy
