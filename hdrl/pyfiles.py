@@ -102,7 +102,7 @@ def _hint(error: BaseException) -> str:
     # NumPy does not say which array it was.
     if isinstance(error, ValueError) and (asked := str(error).removeprefix(NO_COLUMN)) != str(error):
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-        columns = [name for value in frame.f_locals.values() for name in _columns(value)]
+        columns = tuple(name for value in frame.f_locals.values() for name in _columns(value))
         return f"; {suggest(asked, columns)}" if columns else ""
     return ""
 
