@@ -8,8 +8,10 @@ IRMaSim                                here
 ``workload_manager.type``              ``Minimal`` and ``NodeWM``: ``first-first``; ``Heuristic``: ``<job
                                        selection>-node_<resource selection>``; ``Backfill``:
                                        ``fcfs+easy-node_<resource selection>``; ``EnergyHeuristic``: a policy of
-                                       `policies.on_nodes_energy`; ``Duplex``: ``duplex``, ``min_min`` or ``max_min``;
-                                       ``Policy``: an agent that learns, or its only action
+                                       `policies.on_nodes_energy`; ``HBackfill``, ``HBackfillR``, ``BackfillFit`` and
+                                       ``BackfillBestFit``: policies of `policies.on_nodes_backfill`; ``Duplex``:
+                                       ``duplex``, ``min_min`` or ``max_min``; ``Policy``: an agent that learns, or its
+                                       only action
 ``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
 ``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
 ``nbtrajectories``                     ``learning.n_envs``: simulations of one update
@@ -44,16 +46,33 @@ PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "log_
 CSV_SUFFIXES = (".csv", ".csv.gz")
 """Endings of the names of tables of jobs."""
 
-MANAGERS = ("Minimal", "NodeWM", "Heuristic", "EnergyHeuristic", "Backfill", "Duplex", "Policy")
+BY_ORDER = ("HBackfill", "HBackfillR")
+"""Managers that try the jobs that may overtake in an order."""
+
+MANAGERS = (
+    *("Minimal", "NodeWM", "Heuristic", "EnergyHeuristic", "Backfill", "BackfillFit", "BackfillBestFit"),
+    *(*BY_ORDER, "Duplex", "Policy"),
+)
+
+_NO_START = "which no version of IRMaSim can start: its class is not called like its file; nearest: HBackfillR"
+_ON_V1_1 = "which schedules only platforms of modelV1_1, which are not read here; nearest: HBackfill, and modelV1"
+_ALL_ORDERS = "which needs IRMaSim's search through all orders of jobs; nearest: Duplex"
 
 ELSEWHERE = {
+    **dict.fromkeys(("BackfillMPI", "HBackfillMPI"), _NO_START),
+    **dict.fromkeys(("BackfillV1_1", "HBackfillV1_1"), _ON_V1_1),
+    **dict.fromkeys(("Hesitant", "HesitantShMem", "Pareto"), _ALL_ORDERS),
+    "HeteroBackfill": "which ends with an error on empty nodes in IRMaSim, too; nearest: HBackfillR",
     **dict.fromkeys(
-        ("HBackfill", "HBackfillR", "BackfillFit", "BackfillBestFit", "BackfillMPI"), "nearest: Backfill, or sjf+easy"
+        ("Action", "ActionScheduler"),
+        "which learns pairs of a job and a node with an agent of its own; nearest: Policy, or the environment"
+        " hdrl/JobPick-v0",
     ),
-    **dict.fromkeys(("Action", "ActionScheduler"), "nearest: Policy, or the environment hdrl/JobPick-v0"),
-    **dict.fromkeys(("Hesitant", "HesitantShMem", "Pareto"), "nothing here tries all schedules"),
 }
-"""Managers that are not simulated here, most of which are in single branches of IRMaSim, and what comes near."""
+"""Managers of single branches of IRMaSim that are not simulated here: why, and what comes near."""
+
+OTHER_ORDERS = {"narrowest": "smallest", "widest": "largest"}
+"""Orders of jobs in HBackfillR, and what they are called here."""
 
 ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
 MODELS = ("modelV1", "modelV2")
@@ -62,6 +81,8 @@ MODELS = ("modelV1", "modelV2")
 PHASES = {"train": "train", "eval": "test"}
 DUPLEX = ("duplex", "min_min", "max_min")
 ENERGY_METRICS = ("energy", "edp", "timetasks")
+FIT_METRICS = ("time", "core", "timecore")
+FIT_CRITERIA = ("best", "worst")
 RANDOM = "random"
 
 
@@ -144,15 +165,21 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the environment and the agent that a workload manager amounts to."""
     kind = manager["type"]
     if kind not in MANAGERS:
-        instead = ELSEWHERE.get(str(kind), suggest(str(kind), MANAGERS))
-        raise OptionsError(f"workload_manager.type is {shown(kind)}, which is not simulated here; {instead}")
+        why = ELSEWHERE.get(str(kind), f"which is not simulated here; {suggest(str(kind), MANAGERS)}")
+        raise OptionsError(f"workload_manager.type is {shown(kind)}, {why}")
     resources = manager.get("resource_selection", "first")
     if kind == "Policy":
         return _learner(manager)
     if kind == "Duplex":
-        policy = manager.get("scheduling_option", DUPLEX[0])
-        if policy not in DUPLEX:
-            raise OptionsError(f"workload_manager.scheduling_option is {shown(policy)}; {suggest(str(policy), DUPLEX)}")
+        policy = _chosen(manager, "scheduling_option", DUPLEX)
+    elif kind in BY_ORDER:
+        order = manager.get("job_selection", "first")
+        policy = f"fcfs+{kind.lower()}_{OTHER_ORDERS.get(order, order)}-node_{resources}"
+    elif kind == "BackfillFit":
+        fit = f"{_chosen(manager, 'metric', FIT_METRICS)}_{_chosen(manager, 'fit_criteria', FIT_CRITERIA)}"
+        policy = f"fcfs+backfillfit_{fit}-node_{resources}"
+    elif kind == "BackfillBestFit":
+        policy = f"fcfs+backfillbestfit-node_{resources}"
     elif kind == "EnergyHeuristic":
         policy = _by_energy(manager)
     else:
@@ -161,11 +188,17 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {}, {"type": "CLASSIC", "policy_pair": policy}
 
 
+def _chosen(manager: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str:
+    """Return one of the words that a key may have, the first by default."""
+    word = manager.get(key, known[0])
+    if word not in known:
+        raise OptionsError(f"workload_manager.{key} is {shown(word)}; {suggest(str(word), known)}")
+    return str(word)
+
+
 def _by_energy(manager: Mapping[str, Any]) -> str:
     """Return the policy that goes by energies."""
-    metric = manager.get("metric", ENERGY_METRICS[0])
-    if metric not in ENERGY_METRICS:
-        raise OptionsError(f"workload_manager.metric is {shown(metric)}; {suggest(str(metric), ENERGY_METRICS)}")
+    metric = _chosen(manager, "metric", ENERGY_METRICS)
     job, node = (manager.get(f"{what}_selection", "lowest") for what in ("job", "resource"))
     return f"{metric}_{job}+skip-node_{'energy' if metric == 'timetasks' else metric}_{node}"
 

@@ -464,6 +464,14 @@ def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) 
             {"type": "EnergyHeuristic", "metric": "timetasks", "job_selection": "highest"},
             "timetasks_highest+skip-node_energy_lowest",
         ),
+        ({"type": "HBackfill"}, "fcfs+hbackfill_first-node_first"),
+        (
+            {"type": "HBackfillR", "job_selection": "narrowest", "resource_selection": "edp_lowest"},
+            "fcfs+hbackfillr_smallest-node_edp_lowest",
+        ),
+        ({"type": "BackfillFit"}, "fcfs+backfillfit_time_best-node_first"),
+        ({"type": "BackfillFit", "metric": "core", "fit_criteria": "worst"}, "fcfs+backfillfit_core_worst-node_first"),
+        ({"type": "BackfillBestFit", "resource_selection": "random"}, "fcfs+backfillbestfit-node_random"),
         ({"type": "Duplex"}, "duplex"),
         ({"type": "Duplex", "scheduling_option": "max_min"}, "max_min"),
         ({**LEARNS, "environment": {"actions": {"selection": [{"first": ["high_mem"]}]}}}, "first-high_mem"),
@@ -503,7 +511,12 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
     ("manager", "more", "says"),
     [
         ({"type": "NodeWn"}, {}, "workload_manager.type is 'NodeWn', .* did you mean 'NodeWM'"),
-        ({"type": "HBackfill"}, {}, "'HBackfill', which is not simulated here; nearest: Backfill"),
+        ({"type": "BackfillMPI"}, {}, "'BackfillMPI', which no version of IRMaSim can start: .* nearest: HBackfillR"),
+        ({"type": "HBackfillV1_1"}, {}, "which schedules only platforms of modelV1_1, .* nearest: HBackfill"),
+        ({"type": "Pareto"}, {}, "which needs IRMaSim's search through all orders of jobs; nearest: Duplex"),
+        ({"type": "Action"}, {}, "with an agent of its own; nearest: Policy"),
+        ({"type": "BackfillFit", "metric": "cores"}, {}, "workload_manager.metric is 'cores'; did you mean 'core'"),
+        ({"type": "BackfillFit", "fit_criteria": "bad"}, {}, "fit_criteria is 'bad'; known: best, worst"),
         ({"type": "EnergyHeuristic", "metric": "ed"}, {}, "workload_manager.metric is 'ed'; did you mean 'edp'"),
         (
             {"type": "Duplex", "scheduling_option": "min"},
