@@ -182,7 +182,8 @@ def _page_of_comparison(folder: Path, name: str, again: str) -> str:
         ),
         tuple(_failures(found.points)),
     )
-    judging, choosing = {}, {}
+    judging: dict[str, PointResult] = {}
+    choosing: dict[str, PointResult] = {}
     for key, result in found.points.items():
         is_judging = found.scope is None or int(key.partition("/")[0]) < found.scope.n_cases
         (judging if is_judging else choosing)[key] = result
