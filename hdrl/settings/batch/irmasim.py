@@ -19,8 +19,8 @@ IRMaSim                                here
                                        ``workload.start``
 =====================================  =================================================================================
 
-Contention is that of the platform, ``modelV1`` or ``modelV2``. Where results go is said by ``--out``, how many
-simulations by ``-nr``. The file may hold keys of ours, too, which come first.
+Contention is that of the platform, ``modelV1`` (of ``modelV1_1``, too) or ``modelV2``. Where results go is said by
+``--out``, how many simulations by ``-nr``. The file may hold keys of ours, too, which come first.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from typing import Any
 from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.files import expanded, read_json, read_text
 from hdrl.options.problems import shown
+from hdrl.settings.batch.platform.irmasim import MODEL_V1, MODEL_V1_1
 
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
 """Keys by which a file of IRMaSim is known."""
@@ -55,7 +56,7 @@ MANAGERS = (
 )
 
 _NO_START = "which no version of IRMaSim can start: its class is not called like its file; nearest: HBackfillR"
-_ON_V1_1 = "which schedules only platforms of modelV1_1, which are not read here; nearest: HBackfill, and modelV1"
+_ON_V1_1 = "a copy of another for modelV1_1 that lets jobs overtake by rules of its own; nearest: HBackfill"
 _ALL_ORDERS = "which needs IRMaSim's search through all orders of jobs; nearest: Duplex"
 
 ELSEWHERE = {
@@ -75,9 +76,6 @@ OTHER_ORDERS = {"narrowest": "smallest", "widest": "largest"}
 """Orders of jobs in HBackfillR, and what they are called here."""
 
 ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
-MODELS = ("modelV1", "modelV2")
-"""Models of contention; the first is that of platforms that name none."""
-
 PHASES = {"train": "train", "eval": "test"}
 DUPLEX = ("duplex", "min_min", "max_min")
 ENERGY_METRICS = ("energy", "edp", "timetasks")
@@ -137,12 +135,13 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _model(platform: object, named: object, folder: Path) -> str:
-    """Return the model of a platform; what cannot be read is told when the platform is."""
+    """Return the contention of a platform; what cannot be read is told when the platform is."""
     try:
         content = read_json(folder / expanded(platform)) if isinstance(platform, str) else {}
-        return str(content["platform"][named].get("model_name", MODELS[0]))
+        model = str(content["platform"][named].get("model_name", MODEL_V1))
     except (HdrlError, LookupError, TypeError, AttributeError):
-        return MODELS[0]
+        return MODEL_V1
+    return MODEL_V1 if model == MODEL_V1_1 else model
 
 
 def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,6 +173,7 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         policy = _chosen(manager, "scheduling_option", DUPLEX)
     elif kind in BY_ORDER:
         order = manager.get("job_selection", "first")
+        resources = manager.get("resource_selection", manager.get("node_selection", "first"))  # as older versions say
         policy = f"fcfs+{kind.lower()}_{OTHER_ORDERS.get(order, order)}-node_{resources}"
     elif kind == "BackfillFit":
         fit = f"{_chosen(manager, 'metric', FIT_METRICS)}_{_chosen(manager, 'fit_criteria', FIT_CRITERIA)}"
