@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from hdrl.launcher.stopping import Terminated
+
 LOOPBACK = "127.0.0.1"
 RENEWED_S = 5
 """How often a browser asks again while something runs."""
@@ -88,4 +90,9 @@ def watch(folder: Path, port: int) -> None:
     """
     with server_of(folder, port) as server:
         click.echo(f"http://{LOOPBACK}:{server.server_address[1]}/ (Ctrl-C ends)")
-        server.serve_forever()
+        try:
+            server.serve_forever()
+        except Terminated:
+            raise
+        except KeyboardInterrupt:  # what was asked for, no error
+            click.echo()

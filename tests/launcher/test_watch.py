@@ -5,11 +5,14 @@ import http.client
 import json
 import math
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -21,6 +24,7 @@ from hdrl.experiment.locks import is_held, lock
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.experiment.train.lock import FolderLock
 from hdrl.launcher.main import cli
+from hdrl.launcher.stopping import Terminated
 from hdrl.launcher.watch import server_of
 from hdrl.report.live import is_finished, live_page
 from hdrl.setting import SETTINGS
@@ -201,6 +205,14 @@ def test_looking_at_a_lock_keeps_nobody_from_it(training: Path):
             assert is_held(training / "training.csv") is True
             with (training / "training.csv").open() as other:
                 assert not lock(other.fileno())
+
+
+def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.MonkeyPatch):
+    for stop, code in ((KeyboardInterrupt(), 0), (Terminated(signal.SIGTERM), 143)):
+        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", Mock(side_effect=stop))
+        done = CliRunner().invoke(cli, ["watch", str(training)], prog_name="hdrl")
+        assert done.exit_code == code, stop
+        assert ("error" in done.stderr) == (code != 0)
 
 
 def test_what_is_nothing_is_one_line(tmp_path: Path):

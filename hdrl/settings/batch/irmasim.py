@@ -34,7 +34,7 @@ from typing import Any
 from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.files import expanded, read_json, read_text
 from hdrl.options.problems import shown
-from hdrl.settings.batch.platform.irmasim import MODEL_V1, MODEL_V1_1
+from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1
 
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
 """Keys by which a file of IRMaSim is known."""

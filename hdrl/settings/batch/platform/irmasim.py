@@ -18,11 +18,10 @@ from typing import Any, TypeGuard
 from hdrl.errors import PlatformError, suggest
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
-from hdrl.settings.batch.registries import MODEL_V2
+from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1, MODEL_V2
 
-MODEL_V1, MODEL_V1_1 = "modelV1", "modelV1_1"
 MODELS = (MODEL_V1, MODEL_V1_1, MODEL_V2)
-"""What a platform may follow. Source of modelV1_1: commit 8ad2d8b of https://github.com/irmasim/IRMaSim (2024)."""
+"""What a platform may follow."""
 
 GROUPS = {"node": "nodes", "processor": "processors", "network": "networks"}
 """Types by IRMaSim's word and by HDeepRM's."""
