@@ -52,6 +52,22 @@ def test_published_versions_protect_what_no_later_node_beats(policy: str):
     assert starts(ALIKE, name, *mirrored, compatibility="irmasim")[3] == 2, "the first one is not: the second is better"
 
 
+@pytest.mark.parametrize("policy", ["hbackfillr_first", "backfillfit_time_best"])
+def test_published_versions_count_the_jobs_of_the_last_node(policy: str):
+    # The head fits on the first node from 10 s on, and leaves a core; on the last node two jobs end later.
+    jobs = (job(0, 3, 10), job(0, 2, 30), job(0, 2, 40), job(1, 3, 5), job(2, 1, 50))
+    first = f"fcfs+{policy}-node_first"
+    assert starts(ALIKE, first, *jobs)[3:] == [10, 2]
+    assert starts(ALIKE, first, *jobs, compatibility="irmasim")[3:] == [10, 10]
+
+
+@pytest.mark.parametrize("policy", ["hbackfill_first", "hbackfillr_first", "backfillfit_time_best", "backfillbestfit"])
+def test_all_that_ends_with_the_wait_of_the_head_is_free_then(policy: str):
+    # Two cores are free, and two more from 10 s on, of which the head needs one.
+    jobs = (job(0, 1, 10), job(0, 1, 10), job(1, 3, 5), job(2, 1, 50))
+    assert starts(ONE, f"fcfs+{policy}-node_first", *jobs)[2:] == [10, 2]
+
+
 def test_cores_that_the_head_leaves_may_be_taken_for_good():
     # The head needs three cores from 10 s on, when four are free: one may be taken for ever, not two.
     jobs = (job(0, 2, 10), job(1, 3, 5), job(2, 1, 50), job(3, 1, 50))
