@@ -2,7 +2,7 @@
 
     pip install 'hdrl[rllib,learn]'
     python examples/rllib_job_pick.py --iterations 10 --out rllib.pt
-    hdrl model import rllib.pt options.json -o model.pt --activation tanh
+    hdrl model import rllib.pt examples/job_pick.json -o model.pt --activation tanh
 
 RLlib asks for the batch itself (``gym_env_vectorize_mode="vector_entry_point"``), so that one compiled call steps all
 environments of an env runner. Observations are flattened for its default network; the mask is a part of them, where
@@ -23,7 +23,11 @@ from hdrl.envs.masks import DictObservationVector
 
 NAME = "hdrl-job-pick"
 N_ENVS = 16
-ARGUMENTS: dict[str, Any] = {"n_procs": 64, "n_jobs": 64, "max_jobs": 32, "reward": "shaped"}
+ARGUMENTS: dict[str, Any] = {
+    **{"platform": "homogeneous:2280", "workload": "lublin_gaia_1000", "part": "train", "n_jobs": 64},
+    **{"max_jobs": 32, "reward": "shaped"},
+}
+"""What ``job_pick.json`` says to ``hdrl model import`` and ``hdrl compare``, in the words of Gymnasium."""
 
 
 def make_batch(config: dict[str, Any]) -> DictObservationVector:

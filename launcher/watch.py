@@ -7,9 +7,17 @@ from pathlib import Path
 
 import click
 
+from hdrl.launcher.stopping import Terminated
+
 LOOPBACK = "127.0.0.1"
 RENEWED_S = 5
 """How often a browser asks again while something runs."""
+
+RENEWAL = (
+    f"<script>setTimeout(() => location.reload(), {RENEWED_S}000);</script>"
+    f'<noscript><meta http-equiv="refresh" content="{RENEWED_S}"></noscript>'
+)
+"""How it does so: reloaded, a page keeps the tab that its reader has chosen, which it would not by a header."""
 
 
 class Watcher(BaseHTTPRequestHandler):
@@ -21,26 +29,24 @@ class Watcher(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the name is http.server's
         """Send the page as it is now."""
         from hdrl.errors import HdrlError
-        from hdrl.report.live import is_finished, live_page
+        from hdrl.report.live import is_finished, live_page, page_of_problem
 
         # Another site must not read the page under a name of its own that leads here.
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         if host not in (LOOPBACK, "localhost") or self.path != "/":
             self.send_error(404)
             return
-        finished = is_finished(self.folder)
+        finished, status = is_finished(self.folder), 200
         try:
             text = live_page(self.folder)
-        except HdrlError as error:
-            self.send_error(500, explain=str(error))
-            return
-        body = text.encode()
-        self.send_response(200)
+        except HdrlError as error:  # what fills the folder may begin anew
+            finished, status = False, 503
+            text = page_of_problem(self.folder, str(error))
+        body = (text if finished else text.replace("</head>", f"{RENEWAL}</head>", 1)).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
-        if not finished:
-            self.send_header("Refresh", str(RENEWED_S))
         self.end_headers()
         self.wfile.write(body)
 
@@ -84,4 +90,9 @@ def watch(folder: Path, port: int) -> None:
     """
     with server_of(folder, port) as server:
         click.echo(f"http://{LOOPBACK}:{server.server_address[1]}/ (Ctrl-C ends)")
-        server.serve_forever()
+        try:
+            server.serve_forever()
+        except Terminated:
+            raise
+        except KeyboardInterrupt:  # what was asked for, no error
+            click.echo()

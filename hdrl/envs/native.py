@@ -322,7 +322,11 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
             return f"row {row}: no action {action}, expected 0 to {self.n_actions - 1}"
         legal = np.flatnonzero(self._masks[row])
         shown = ", ".join(str(one) for one in legal[:8].tolist())
-        return f"row {row}: action {action} is illegal here, legal: {shown}{', ...' if len(legal) > 8 else ''}"
+        more = ", ..." if len(legal) > 8 else ""
+        return (
+            f"row {row}: action {action} is illegal here, legal: {shown}{more}"
+            " (for algorithms without masks: hdrl.envs.masks.NearestLegal)"
+        )
 
     def _with_help(self, chosen: BoolArray) -> BoolArray:
         """Call the threads that help, and return the chosen rows where these look for them."""

@@ -30,6 +30,8 @@ from hdrl.version import VERSION
 FORMAT = "hdrl model"
 FORMAT_VERSION = 1
 
+NOT_OURS = "is no model file of hdrl; of what Stable-Baselines3, RLlib or CleanRL saved, hdrl model import makes one"
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -179,7 +181,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
     """
     content = _read(Path(path))
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ReadError(path, "is no model file of hdrl")
+        raise ReadError(path, NOT_OURS)
     version = content.get("format_version")
     if version != FORMAT_VERSION:
         raise ReadError(path, f"is a model file of version {version!r}, expected {FORMAT_VERSION}")
@@ -205,6 +207,8 @@ def _read(path: Path) -> Any:
         raise ReadError(path, "is a folder, expected a model file") from None
     except OSError as error:
         raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    if zipfile.is_zipfile(io.BytesIO(data)) and "policy.pth" in zipfile.ZipFile(io.BytesIO(data)).namelist():
+        raise ReadError(path, NOT_OURS)
     return read_tensors(data, path)
 
 
@@ -229,4 +233,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
     try:
         return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except Exception as error:  # noqa: BLE001
-        raise ReadError(path, f"is a damaged or foreign model file ({one_line(error)})") from None
+        why = one_line(error)
+        if type(error).__name__ == "UnpicklingError":  # torch's own words are about how to run it all the same
+            why = "it holds more than tensors; of a network, save its state_dict()"
+        raise ReadError(path, f"is a damaged or foreign model file ({why})") from None

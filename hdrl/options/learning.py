@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hdrl.options.block import Block
 from hdrl.options.distributed import DistributedOptions
@@ -167,6 +168,16 @@ class LearningOptions(Block):
     distributed: DistributedOptions | None = Field(
         default=None, description="How several workers learn together; null: there is one."
     )
+
+    @field_validator("environment", mode="before")
+    @classmethod
+    def _is_no_id(cls, value: object) -> object:
+        """Refuse Gymnasium's name of an environment with the name that options have for it."""
+        asked = re.fullmatch(r"hdrl/(\w+)-v\d+", value) if isinstance(value, str) else None
+        if asked is not None:
+            name = re.sub(r"(?<!^)(?=[A-Z])", "_", asked[1]).lower()
+            raise ValueError(f"learning.environment is {value!r}, which options call {name!r}")
+        return value
 
     @model_validator(mode="after")
     def _imitation_is_alone(self) -> Self:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import HdrlError, ReadError
-from hdrl.experiment.compare.pointstore import POINTS_FILE, read_points
+from hdrl.experiment.compare.held_out import PROTOCOLS
+from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
+from hdrl.experiment.compare.points import PointResult
+from hdrl.experiment.compare.pointstore import Unfinished, read_unfinished
+from hdrl.experiment.locks import is_held
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.figures.figure import Run
 from hdrl.figures.folders import OPTIONS_FILE, read_object
@@ -24,6 +30,9 @@ from hdrl.report.page.report import build_report
 from hdrl.report.runs import setting_of
 
 TRAINING_FILE, RESULT_FILE = "training.csv", "metrics.json"
+BETWEEN_RUNS_S = 10.0
+"""For how long there may be nothing between two runs of a folder."""
+
 HIDDEN = ("probability.",)
 """How the columns of a training begin that are drawn, but too many to list."""
 
@@ -36,7 +45,28 @@ def is_finished(folder: Path) -> bool:
     folder
         Folder of a run, a training or a comparison.
     """
-    return is_comparison(folder) or (folder / RESULT_FILE).is_file() or (folder / "run_0").is_dir()
+    if (folder / PROTOCOLS[0]).is_dir():  # a comparison by several protocols
+        return (folder / HELD_OUT_FILE).is_file()
+    return is_comparison(folder) or (folder / RESULT_FILE).is_file() or (_has_runs(folder) and not _makes_runs(folder))
+
+
+def _shown(folder: Path) -> Path:
+    """Return the folder whose page is shown: of several protocols, the last one, or the first when all are done."""
+    parts = [folder / name for name in PROTOCOLS if (folder / name).is_dir()]
+    if not parts:
+        return folder
+    return parts[0 if is_finished(folder) else -1]
+
+
+def _has_runs(folder: Path) -> bool:
+    return (folder / "run_0").is_dir()
+
+
+def _makes_runs(folder: Path) -> bool:
+    """Tell whether another run is on its way: each appears when it is complete, and is hidden until then."""
+    if any(folder.glob(".run_*")):
+        return True
+    return time.time() - max(run.stat().st_mtime for run in folder.glob("run_*")) < BETWEEN_RUNS_S
 
 
 def live_page(folder: str | Path) -> str:
@@ -54,14 +84,42 @@ def live_page(folder: str | Path) -> str:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise ReadError(folder, "no such folder")
-    if is_finished(folder):
-        return build_report([folder])
-    if (folder / SWEEP_FILE).is_file():
-        return _page_of_comparison(folder)
+        if folder.exists():
+            raise ReadError(folder, "is a file, expected the folder of a run, a training or a comparison")
+        raise ReadError(folder, "no such folder; what fills it makes it once it has read all that it needs")
+    shown = _shown(folder)
+    if is_finished(shown) or _has_runs(folder):
+        return build_report([shown])
+    if (shown / SWEEP_FILE).is_file():
+        again = f"hdrl compare --resume --out {folder}" if shown == folder else "the same command"
+        return _page_of_comparison(shown, str(shown.relative_to(folder.parent)), again)
     if (folder / OPTIONS_FILE).is_file() or (folder / TRAINING_FILE).is_file():
         return _page_of_training(folder)
-    raise ReadError(folder, "is no run, training or comparison")
+    raise ReadError(folder, "is no run, training or comparison, or none yet")
+
+
+REFRESHES = "The page refreshes itself."
+
+
+def _certainty(waits: str, command: str, *, is_worked_on: bool | None) -> str:
+    """Return what is said below how far something is: what it waits for, or how it goes on."""
+    if is_worked_on is False:
+        return f"No process works on it any more: it was stopped. To go on: {command}"
+    return f"{waits} {REFRESHES}".strip()
+
+
+def page_of_problem(folder: Path, problem: str) -> str:
+    """Return a page that says why there is nothing else to see.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    problem
+        What is wrong with it.
+    """
+    findings = Findings(f"What is in {folder.name}?", problem, REFRESHES, ())
+    return render(findings, [("folder", folder.name)], [], {}, {})
 
 
 def _page_of_training(folder: Path) -> str:
@@ -69,6 +127,8 @@ def _page_of_training(folder: Path) -> str:
     n_done = len(next(iter(columns.values()), ()))
     planned = _planned(read_object(folder / OPTIONS_FILE))
     of = f" of {planned:,}" if planned else ""
+    # The last simulation and its files come after the last iteration.
+    is_worked_on = None if planned and n_done >= planned else is_held(folder)
     run = Run(folder.name, folder, None, None, None, {}, None, {}, {}, None)
     charts: dict[str, list[Chart]] = {}
     for figure in figures_of(setting_of(folder)).values():
@@ -81,7 +141,8 @@ def _page_of_training(folder: Path) -> str:
     table = Table("Latest values", "number", [Column("value")], rows)
     panels = [*(Panel(tab, parts) for tab, parts in charts.items()), Panel("Numbers", [table])]
     verdict = f"{n_done:,}{of} iterations are done."
-    findings = Findings(f"How far along is the training in {folder.name}?", verdict, "The page refreshes itself.", ())
+    certainty = _certainty("", f"hdrl-launch --resume {folder}", is_worked_on=is_worked_on)
+    findings = Findings(f"How far along is the training in {folder.name}?", verdict, certainty, ())
     return render(findings, [("folder", folder.name)], panels, {}, {})
 
 
@@ -107,27 +168,64 @@ def _last(values: Any) -> str:
     return number_words(known[-1]) if known else "-"
 
 
-def _page_of_comparison(folder: Path) -> str:
+def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     setting = setting_of(folder)
     asked = read_object(folder / SWEEP_FILE).get("metrics") or setting.default_metrics
-    metric = asked[0]
-    found = read_points(folder / POINTS_FILE, setting.metrics)
+    found = read_unfinished(folder, setting.metrics)
+    findings = Findings(
+        f"How far along is the comparison in {name}?",
+        f"{len(found.points):,}{_of(found)} simulations are done.",
+        _certainty(
+            "The verdict waits for all of them: the first windows are no random sample.",
+            again,
+            is_worked_on=found.is_worked_on,
+        ),
+        tuple(_failures(found.points)),
+    )
+    judging: dict[str, PointResult] = {}
+    choosing: dict[str, PointResult] = {}
+    for key, result in found.points.items():
+        is_judging = found.scope is None or int(key.partition("/")[0]) < found.scope.n_cases
+        (judging if is_judging else choosing)[key] = result
+    tables = [_points_table("What is simulated", judging, asked[0])]
+    if choosing:
+        tables.append(_points_table("To choose the baseline, on other windows", choosing, asked[0]))
+    return render(findings, [("folder", name)], [Panel("So far", tables)], {}, {})
+
+
+def _of(found: Unfinished) -> str:
+    scope = found.scope
+    if scope is None:
+        return ""
+    at_least = "at least " if scope.may_grow else ""
+    return f" of {at_least}{max(scope.n_points, len(found.points)):,}"
+
+
+def _candidate_of(key: str) -> str:
+    return key.split("/", 1)[1].rsplit("/", 1)[0]
+
+
+def _failures(points: Mapping[str, PointResult]) -> list[str]:
+    """Return a sentence about each candidate that has failed."""
+    n_points = Counter(map(_candidate_of, points))
+    failed = [(_candidate_of(key), result.problem) for key, result in points.items() if result.problem]
+    n_failed, first = Counter(name for name, _ in failed), dict(reversed(failed))
+    return [
+        f"{name} failed in {n_failed[name]:,} of {n_points[name]:,} simulations; the first: {first[name]}"
+        for name in sorted(n_failed)
+    ]
+
+
+def _points_table(caption: str, points: Mapping[str, PointResult], metric: str) -> Table:
     by_candidate: dict[str, list[float]] = {}
-    for key, result in found.items():
-        by_candidate.setdefault(key.split("/", 1)[1].rsplit("/", 1)[0], []).append(result.metrics[metric])
+    for key, result in points.items():
+        by_candidate.setdefault(_candidate_of(key), []).append(result.metrics[metric])
     rows = [
         Row(name, [Cell(f"{len(values):,}"), Cell(_mean(values))])
         for name, values in sorted(by_candidate.items(), key=lambda one: one[0])
     ]
     columns = [Column("simulations"), Column(f"mean {metric_words(metric).removeprefix('mean ')} so far")]
-    table = Table("What is simulated", "candidate", columns, rows)
-    findings = Findings(
-        f"How far along is the comparison in {folder.name}?",
-        f"{len(found):,} simulations are done.",
-        "The verdict waits for all of them: the first windows are no random sample. The page refreshes itself.",
-        (),
-    )
-    return render(findings, [("folder", folder.name)], [Panel("So far", [table])], {}, {})
+    return Table(caption, "candidate", columns, rows)
 
 
 def _mean(values: list[float]) -> str:

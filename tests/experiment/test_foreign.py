@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import re
+import runpy
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,14 @@ from torch import nn  # noqa: E402
 
 import hdrl.envs  # noqa: E402, F401 (registers them)
 from hdrl.agents import load_agent  # noqa: E402
+from hdrl.errors import OptionsError, ReadError  # noqa: E402
 from hdrl.experiment import Model  # noqa: E402
+from hdrl.experiment.run.inputs import read_options  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.learn import load_checkpoint  # noqa: E402
+from hdrl.options.learning import LearningOptions  # noqa: E402
 from hdrl.platform import read_platform  # noqa: E402
+from hdrl.setting import find_setting  # noqa: E402
 from hdrl.workload import read_workload  # noqa: E402
 
 N_ROWS, N_FEATURES = 6, 8
@@ -152,3 +158,59 @@ def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> Non
         result = run(tmp_path / name, options, "-o", tmp_path / "m.pt")
         assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
     assert not (tmp_path / "m.pt").exists()
+
+
+# ------------------------------------------------------------------ the recipe of docs/agents.md
+
+ROOT = Path(__file__).parents[2]
+JOB_PICK = ROOT / "examples" / "job_pick.json"
+
+
+def test_the_options_of_the_recipe_describe_its_environment(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    recipe = page.partition("## Models of other libraries")[2]
+    call = re.search(r"gymnasium\.make_vec\(.*?\)\n", recipe, flags=re.DOTALL)
+    assert call is not None
+    batch = eval(call[0], {"gymnasium": gymnasium})
+    (n_rows, n_features), n_actions = batch.single_observation_space.shape, int(batch.single_action_space.n)
+    batch.close()
+    torch.save(named(actor=layers(n_rows * n_features, 9, n_actions)), tmp_path / "mine.pt")
+    imported = run(tmp_path / "mine.pt", JOB_PICK, "-o", tmp_path / "m.pt")
+    assert imported.exit_code == 0, imported.stderr
+    trained = load_checkpoint(tmp_path / "m.pt")
+    example = runpy.run_path(str(ROOT / "examples" / "rllib_job_pick.py"), run_name="example")["ARGUMENTS"]
+    for key in ("platform", "workload", "part", "n_jobs", "max_jobs", "reward"):
+        assert f'{key}="{example[key]}"' in call[0] or f"{key}={example[key]}" in call[0], key
+    assert trained.environment["arguments"]["max_jobs"] == example["max_jobs"]
+    assert trained.notes["trained_on"]["last_job"] == 599, "the part 'train'"
+
+
+def test_what_was_not_imported_is_told_how(tmp_path: Path, options: Path) -> None:
+    torch.save(named(actor=layers(N_NUMBERS, 9, N_ROWS)), tmp_path / "cleanrl.pt")
+    torch.save(layers(3, 2), tmp_path / "whole.pt")
+    with zipfile.ZipFile(tmp_path / "sb3.pt", "w") as archive:
+        archive.writestr("policy.pth", b"")
+    for name, says in (
+        ("cleanrl.pt", "is no model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
+        ("sb3.pt", "is no model file of hdrl; of what Stable-Baselines3, .* saved, hdrl model import makes one"),
+        ("whole.pt", r"it holds more than tensors; of a network, save its state_dict\(\)\)$"),
+    ):
+        with pytest.raises(ReadError, match=says):
+            load_checkpoint(tmp_path / name)
+    whole = run(tmp_path / "whole.pt", options, "-o", tmp_path / "m.pt")
+    assert (whole.exit_code, len(whole.stderr.splitlines())) == (2, 1)
+    assert "save its state_dict()" in whole.stderr
+    words = ["compare", "mine=sb3.zip", "-p", "homogeneous:64", "-w", "lublin_gaia_1000"]
+    compared = CliRunner().invoke(cli, words, prog_name="hdrl")
+    says = "sb3.zip: expected a model file; hdrl model import makes one of what that library saved"
+    assert compared.stderr.strip() == f"hdrl: error: {says}"
+
+
+def test_gymnasiums_name_of_an_environment_is_answered_with_ours(tmp_path: Path, options: Path) -> None:
+    options.write_text(options.read_text().replace('"job_pick"', '"hdrl/JobPick-v0"'))
+    with pytest.raises(OptionsError, match=r"learning.environment is 'hdrl/JobPick-v0', which options call 'job_pick'"):
+        read_options(options)
+    for setting in ("batch", "gpu", "pipelines", "adaptation"):
+        for ours, spec in find_setting(setting).environments.items():
+            with pytest.raises(ValueError, match=f"which options call {ours!r}"):
+                LearningOptions(environment=spec.id)

@@ -2,18 +2,31 @@
 
 import http.client
 import json
+import math
+import os
+import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 
 from hdrl.errors import ReadError
+from hdrl.experiment.compare.points import PointResult
+from hdrl.experiment.compare.pointstore import PointStore, Scope
+from hdrl.experiment.locks import is_held, lock
+from hdrl.experiment.run.inputs import SWEEP_FILE
+from hdrl.experiment.train.lock import FolderLock
 from hdrl.launcher.main import cli
+from hdrl.launcher.stopping import Terminated
 from hdrl.launcher.watch import server_of
-from hdrl.report.live import live_page
+from hdrl.report.live import is_finished, live_page
+from hdrl.setting import SETTINGS
 
 pytest.importorskip("jinja2", reason="reports need jinja2")
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
@@ -48,19 +61,19 @@ def served(folder: Path) -> Iterator[int]:
             thread.join()
 
 
-def ask(port: int, path: str = "/", host: str | None = None) -> tuple[int, str | None, str]:
+def ask(port: int, path: str = "/", host: str | None = None) -> tuple[int, bool, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.request("GET", path, headers={} if host is None else {"Host": host})
     answer = connection.getresponse()
-    found = answer.status, answer.getheader("Refresh"), answer.read().decode()
+    status, page = answer.status, answer.read().decode()
     connection.close()
-    return found
+    return status, "setTimeout(() => location.reload(), 5000)" in page, page
 
 
 def test_a_training_is_shown_while_it_runs(training: Path):
     with served(training) as port:
         status, refresh, page = ask(port)
-        assert (status, refresh) == (200, "5")
+        assert (status, refresh) == (200, True)
         assert "2 of 40 iterations are done." in page
         assert ">2</" in page  # a count has no decimals
         assert "Loss" in page
@@ -68,6 +81,27 @@ def test_a_training_is_shown_while_it_runs(training: Path):
         with (training / "training.csv").open("a") as file:
             file.write("3,48,0.125,0.3\n4,6")  # the last row is being written
         assert "3 of 40 iterations are done." in ask(port)[2]
+
+
+def test_a_page_comes_back_when_its_folder_does(training: Path):
+    with served(training) as port:
+        training.rename(training.parent / "away")
+        status, refresh, page = ask(port)
+        assert (status, refresh) == (503, True)
+        assert "learning: no such folder" in page
+        (training.parent / "away").rename(training)
+        assert ask(port)[0] == 200
+
+
+def test_several_runs_are_finished_when_none_is_made_any_more(tmp_path: Path):
+    (tmp_path / ".run_0.abc").mkdir()
+    assert not is_finished(tmp_path)
+    (tmp_path / ".run_0.abc").rename(tmp_path / "run_0")
+    assert not is_finished(tmp_path), "the next one may begin in a moment"
+    os.utime(tmp_path / "run_0", (0, 0))
+    assert is_finished(tmp_path)
+    (tmp_path / ".run_1.abc").mkdir()
+    assert not is_finished(tmp_path)
 
 
 def test_others_get_nothing(training: Path):
@@ -78,8 +112,6 @@ def test_others_get_nothing(training: Path):
 
 
 def test_a_comparison_is_shown_without_a_verdict(comparison: Path):
-    from hdrl.setting import SETTINGS
-
     assert "0 simulations are done." in live_page(comparison)
     metrics = SETTINGS["batch"].metrics
     numbers = [0.8, *(7.5 if name == "mean_wait_s" else None for name in metrics)]
@@ -95,8 +127,99 @@ def test_a_comparison_is_shown_without_a_verdict(comparison: Path):
     assert "7.50" in page
 
 
+SCOPE = Scope(n_cases=2, n_points=6, may_grow=False)
+
+
+@contextmanager
+def working(folder: Path, scope: Scope) -> Iterator[PointStore]:
+    """Work on a comparison as its process does; a new one begins in an empty folder."""
+    sweep = (folder / SWEEP_FILE).read_bytes()
+    (folder / SWEEP_FILE).unlink()
+    with closing(PointStore(folder, {}, SETTINGS["batch"].metrics, scope)) as store:
+        (folder / SWEEP_FILE).write_bytes(sweep)
+        yield store
+
+
+def result(value: float, problem: str = "") -> PointResult:
+    return PointResult(dict.fromkeys(SETTINGS["batch"].metrics, value), 0.5, problem)
+
+
+def test_a_comparison_says_how_much_is_left_and_what_has_failed(comparison: Path):
+    with working(comparison, SCOPE) as store:
+        store.add({"0/fcfs+easy/0": result(7.5), "0/my.py/0": result(math.nan, "my.py: no such job")})
+        page = live_page(comparison)
+    assert "2 of 6 simulations are done." in page
+    assert "my.py failed in 1 of 1 simulations; the first: my.py: no such job" in page
+    assert "The page refreshes itself." in page
+    page = live_page(comparison)
+    assert "No process works on it any more: it was stopped." in page
+    assert f"hdrl compare --resume --out {comparison}" in page
+
+
+def test_windows_that_choose_the_baseline_are_apart(comparison: Path):
+    with working(comparison, replace(SCOPE, may_grow=True)) as store:
+        store.add({"0/fcfs+easy/0": result(7.5), "2/fcfs+easy/0": result(1.0), "3/sjf+easy/0": result(2.0)})
+        page = live_page(comparison)
+    assert "3 of at least 6 simulations are done." in page
+    judging, _, choosing = page.partition("To choose the baseline, on other windows")
+    assert "7.50" in judging
+    assert "sjf+easy" not in judging
+    assert "sjf+easy" in choosing
+
+
+def test_of_several_protocols_the_last_one_is_shown(comparison: Path):
+    whole = comparison.parent / "held"
+    (whole / "windows").mkdir(parents=True)
+    (whole / "windows" / "summary.json").touch()
+    comparison.rename(whole / "padded")
+    with working(whole / "padded", SCOPE):
+        page = live_page(whole)
+        assert not is_finished(whole)
+    assert "How far along is the comparison in held/padded?" in page
+    assert "it was stopped. To go on: the same command" in live_page(whole)
+    (whole / "held_out.json").touch()
+    assert is_finished(whole)
+    with pytest.raises(ReadError, match=r"windows.summary\.json"):  # the report of the first one
+        live_page(whole)
+
+
+def test_a_training_that_was_stopped_is_told(training: Path):
+    lock = FolderLock(training)
+    lock.take()
+    assert "The page refreshes itself." in live_page(training)
+    lock.release()
+    assert f"it was stopped. To go on: hdrl-launch --resume {training}" in live_page(training)
+    (training / "options.resolved.json").write_text('{"learning": {"iterations": 2}, "runs": 1}')
+    assert "it was stopped" not in live_page(training), "what comes after the last iteration is on its way"
+
+
+def test_looking_at_a_lock_keeps_nobody_from_it(training: Path):
+    fcntl = pytest.importorskip("fcntl", reason="there are no such locks here")
+    assert is_held(training) is False
+    assert is_held(training / "nosuch") is None
+    with (training / "training.csv").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        with (training / "training.csv").open() as file:
+            threading.Timer(0.05, looking.close).start()
+            assert lock(file.fileno())
+            assert is_held(training / "training.csv") is True
+            with (training / "training.csv").open() as other:
+                assert not lock(other.fileno())
+
+
+def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.MonkeyPatch):
+    for stop, code in ((KeyboardInterrupt(), 0), (Terminated(signal.SIGTERM), 143)):
+        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", Mock(side_effect=stop))
+        done = CliRunner().invoke(cli, ["watch", str(training)], prog_name="hdrl")
+        assert done.exit_code == code, stop
+        assert ("error" in done.stderr) == (code != 0)
+
+
 def test_what_is_nothing_is_one_line(tmp_path: Path):
     with pytest.raises(ReadError, match="is no run, training or comparison"):
         live_page(tmp_path)
-    done = CliRunner().invoke(cli, ["watch", str(tmp_path / "nosuch")], prog_name="hdrl")
-    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    (tmp_path / "file").touch()
+    for name, says in (("nosuch", "no such folder; what fills it makes it once"), ("file", "is a file, expected")):
+        done = CliRunner().invoke(cli, ["watch", str(tmp_path / name)], prog_name="hdrl")
+        assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+        assert says in done.stderr

@@ -115,6 +115,10 @@ def test_what_cannot_be_reported(comparison: Path, tmp_path: Path):
         build_report([comparison], metric="mean_wait")
     with pytest.raises(ReadError, match="is a second comparison"):
         build_report([comparison, comparison])
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "held_out.json").touch()
+    with pytest.raises(ReadError, match=r"holds comparisons by 3 protocols, expected one of them: .*held.windows, "):
+        build_report([tmp_path / "held"])
     (comparison / "summary.json").write_text('{"rows": [{}]}')
     with pytest.raises(ReadError, match="is no summary of a comparison"):
         build_report([comparison])

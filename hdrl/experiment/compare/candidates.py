@@ -127,6 +127,8 @@ def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
     label, _, what = text.rpartition("=")
+    if what.endswith(".zip"):  # what Stable-Baselines3 saves
+        raise OptionsError(f"{what}: expected a model file; hdrl model import makes one of what that library saved")
     base, suffix = _split(what)
     if base:
         return _files(sweep, label, base, suffix)

@@ -30,7 +30,7 @@ from hdrl.experiment.compare.knowledge import (
     see_too_much,
 )
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
-from hdrl.experiment.compare.pointstore import PointStore, check_identity, finished_identity
+from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
@@ -108,7 +108,7 @@ def run_comparison(
         check_identity(out, found, plan.identity)
         return read_comparison(out)
     began_s = time.perf_counter()
-    store = PointStore(out, plan.identity, plan.setting.metrics)
+    store = PointStore(out, plan.identity, plan.setting.metrics, plan.scope)
     try:
         write_sweep(out, plan.sweep)
         n_before = len(store.results)
@@ -175,6 +175,15 @@ class _Plan:
     def training(self) -> tuple[Case, ...]:
         """The cases that the baseline is chosen by."""
         return self.runner.cases[self.n_test :]
+
+    @property
+    def scope(self) -> Scope:
+        """How much there is to simulate, as far as it is known before the baseline is chosen."""
+        choices = [self.opponents, *(those for those in self.rivals.values() if len(those) > 1)]
+        choosing = {one.name: one.n_seeds for those in choices for one in those}
+        n_judging = self.n_test * sum(one.n_seeds for one in self.candidates)
+        n_choosing = len(self.training) * sum(choosing.values())
+        return Scope(self.n_test, n_judging + n_choosing, bool(self.opponents or self.rivals))
 
 
 def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:

@@ -6,15 +6,36 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from hdrl.errors import MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare.points import PointResult
+from hdrl.experiment.locks import is_held, lock
 from hdrl.files import atomic_table, atomic_write_bytes, read_json
 
 POINTS_FILE = "points.jsonl"
 PROVENANCE_FILE = "provenance.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much a comparison simulates.
+
+    Attributes
+    ----------
+    n_cases
+        How many cases candidates are judged by; those with higher numbers choose the baseline.
+    n_points
+        How many points there are.
+    may_grow
+        Whether a baseline that is chosen may come on top.
+    """
+
+    n_cases: int
+    n_points: int
+    may_grow: bool
 
 
 class PointStore:
@@ -28,6 +49,8 @@ class PointStore:
         What makes the comparison what it is; a folder of another one is refused.
     metrics
         Names of the metrics of a point.
+    scope
+        How much there is to do, for who looks on.
 
     Raises
     ------
@@ -35,8 +58,8 @@ class PointStore:
         If the folder cannot be written, holds something else, or another process works in it.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], metrics: Iterable[str]) -> None:
-        self._metrics = tuple(metrics)
+    def __init__(self, folder: Path, identity: Mapping[str, Any], metrics: Iterable[str], scope: Scope) -> None:
+        self._metrics, self._scope = tuple(metrics), scope
         self._path = folder / POINTS_FILE
         self._results: dict[str, PointResult] = {}
         try:
@@ -50,7 +73,7 @@ class PointStore:
         try:
             self._lock(folder)
             if is_fresh:
-                self._write({"identity": identity})
+                self._begin(identity)
             else:
                 self._read(folder, identity)
         except BaseException:
@@ -94,14 +117,8 @@ class PointStore:
             self._path.parent.rmdir()
 
     def _lock(self, folder: Path) -> None:
-        try:
-            import fcntl
-        except ImportError:  # no such locks there
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OutputError(f"{folder}: another process is working on this comparison") from None
+        if not lock(self._file.fileno()):
+            raise OutputError(f"{folder}: another process is working on this comparison")
 
     def _write(self, line: Mapping[str, Any], *, flush: bool = True) -> None:
         try:
@@ -138,7 +155,10 @@ class PointStore:
         self._file.truncate(complete_to)
         self._file.seek(complete_to)
         if is_first:
-            self._write({"identity": identity})
+            self._begin(identity)
+
+    def _begin(self, identity: Mapping[str, Any]) -> None:
+        self._write({"identity": identity, "scope": asdict(self._scope)})
 
     def _result(self, line: Mapping[str, Any]) -> PointResult:
         return _result_of(line, self._metrics)
@@ -149,13 +169,32 @@ def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
     return PointResult(dict(zip(metrics, values, strict=True)), load, str(line["problem"]))
 
 
-def read_points(path: Path, metrics: Iterable[str]) -> dict[str, PointResult]:
-    """Return the points that a comparison has finished so far, while another process works on it.
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What there is of a comparison that is not finished.
+
+    Attributes
+    ----------
+    points
+        The finished points by key, ``case/candidate/seed``.
+    scope
+        How much there is to do; ``None``: not known.
+    is_worked_on
+        Whether a process works on it; ``None``: not known.
+    """
+
+    points: Mapping[str, PointResult]
+    scope: Scope | None
+    is_worked_on: bool | None
+
+
+def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
+    """Return what a comparison has come to so far, while another process works on it.
 
     Parameters
     ----------
-    path
-        Its ``points.jsonl``.
+    folder
+        Folder of the comparison.
     metrics
         Names of the metrics of a point.
 
@@ -164,15 +203,18 @@ def read_points(path: Path, metrics: Iterable[str]) -> dict[str, PointResult]:
     ReadError
         If it holds something else.
     """
+    path = folder / POINTS_FILE
     if not path.is_file():
-        return {}
+        return Unfinished({}, None, None)
     names = tuple(metrics)
     try:
         # The last line may be half written; the first one says what is compared.
-        lines = [json.loads(line) for line in path.read_bytes().rpartition(b"\n")[0].splitlines()[1:]]
-        return {line["point"]: _result_of(line, names) for line in lines}
+        first, *lines = [json.loads(line) for line in path.read_bytes().rpartition(b"\n")[0].splitlines()] or [{}]
+        points = {line["point"]: _result_of(line, names) for line in lines}
+        scope = Scope(**first["scope"]) if "scope" in first else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReadError(path, f"holds no points of a comparison ({error})") from None
+    return Unfinished(points, scope, is_held(path))
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

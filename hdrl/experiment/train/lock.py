@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from hdrl.errors import OutputError
+from hdrl.experiment.locks import lock
 
 
 class FolderLock:
@@ -26,20 +27,12 @@ class FolderLock:
         if self._descriptor >= 0:
             return
         try:
-            import fcntl
-        except ModuleNotFoundError:  # a system without such locks
+            descriptor = os.open(self._folder, os.O_RDONLY)
+        except PermissionError:  # a system that opens no folders, and has no such locks
             return
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(descriptor):
             os.close(descriptor)
-            raise OutputError(
-                f"{self._folder}: another process trains in this folder; wait for it, or stop it"
-            ) from None
-        except OSError:  # a file system without locks
-            os.close(descriptor)
-            return
+            raise OutputError(f"{self._folder}: another process trains in this folder; wait for it, or stop it")
         self._descriptor = descriptor
 
     def release(self) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hdrl.errors import OutputError, ReadError, UnknownName
+from hdrl.experiment.compare.held_out import PROTOCOLS
+from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.figures.figure import Run
 from hdrl.files import atomic_write
 from hdrl.report.comparison import Compared, is_comparison, read_compared
@@ -82,6 +84,10 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
     paths = [Path(folder) for folder in folders]
     if not paths:
         raise ReadError("report", "no folder given, expected at least one of a run or a comparison")
+    for path in paths:
+        if (path / HELD_OUT_FILE).is_file():
+            parts = ", ".join(str(path / name) for name in PROTOCOLS)
+            raise ReadError(path, f"holds comparisons by {len(PROTOCOLS)} protocols, expected one of them: {parts}")
     setting = setting_of(paths[0])
     if metric is not None and metric not in setting.metrics:
         raise UnknownName("metric", metric, setting.metrics)

@@ -8,8 +8,10 @@ IRMaSim                                here
 ``workload_manager.type``              ``Minimal`` and ``NodeWM``: ``first-first``; ``Heuristic``: ``<job
                                        selection>-node_<resource selection>``; ``Backfill``:
                                        ``fcfs+easy-node_<resource selection>``; ``EnergyHeuristic``: a policy of
-                                       `policies.on_nodes_energy`; ``Duplex``: ``duplex``, ``min_min`` or ``max_min``;
-                                       ``Policy``: an agent that learns, or its only action
+                                       `policies.on_nodes_energy`; ``HBackfill``, ``HBackfillR``, ``BackfillFit`` and
+                                       ``BackfillBestFit``: policies of `policies.on_nodes_backfill`; ``Duplex``:
+                                       ``duplex``, ``min_min`` or ``max_min``; ``Policy``: an agent that learns, or its
+                                       only action
 ``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
 ``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
 ``nbtrajectories``                     ``learning.n_envs``: simulations of one update
@@ -17,8 +19,8 @@ IRMaSim                                here
                                        ``workload.start``
 =====================================  =================================================================================
 
-Contention is that of the platform, ``modelV1`` or ``modelV2``. Where results go is said by ``--out``, how many
-simulations by ``-nr``. The file may hold keys of ours, too, which come first.
+Contention is that of the platform, ``modelV1`` (of ``modelV1_1``, too) or ``modelV2``. Where results go is said by
+``--out``, how many simulations by ``-nr``. The file may hold keys of ours, too, which come first.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import Any
 from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.files import expanded, read_json, read_text
 from hdrl.options.problems import shown
+from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1
 
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
 """Keys by which a file of IRMaSim is known."""
@@ -44,24 +47,40 @@ PASSED_OVER = ("output_dir", "platform_library_path", "log_resource_type", "log_
 CSV_SUFFIXES = (".csv", ".csv.gz")
 """Endings of the names of tables of jobs."""
 
-MANAGERS = ("Minimal", "NodeWM", "Heuristic", "EnergyHeuristic", "Backfill", "Duplex", "Policy")
+BY_ORDER = ("HBackfill", "HBackfillR")
+"""Managers that try the jobs that may overtake in an order."""
+
+MANAGERS = (
+    *("Minimal", "NodeWM", "Heuristic", "EnergyHeuristic", "Backfill", "BackfillFit", "BackfillBestFit"),
+    *(*BY_ORDER, "Duplex", "Policy"),
+)
+
+_NO_START = "which no version of IRMaSim can start: its class is not called like its file; nearest: HBackfillR"
+_ON_V1_1 = "a copy of another for modelV1_1 that lets jobs overtake by rules of its own; nearest: HBackfill"
+_ALL_ORDERS = "which needs IRMaSim's search through all orders of jobs; nearest: Duplex"
 
 ELSEWHERE = {
+    **dict.fromkeys(("BackfillMPI", "HBackfillMPI"), _NO_START),
+    **dict.fromkeys(("BackfillV1_1", "HBackfillV1_1"), _ON_V1_1),
+    **dict.fromkeys(("Hesitant", "HesitantShMem", "Pareto"), _ALL_ORDERS),
+    "HeteroBackfill": "which ends with an error on empty nodes in IRMaSim, too; nearest: HBackfillR",
     **dict.fromkeys(
-        ("HBackfill", "HBackfillR", "BackfillFit", "BackfillBestFit", "BackfillMPI"), "nearest: Backfill, or sjf+easy"
+        ("Action", "ActionScheduler"),
+        "which learns pairs of a job and a node with an agent of its own; nearest: Policy, or the environment"
+        " hdrl/JobPick-v0",
     ),
-    **dict.fromkeys(("Action", "ActionScheduler"), "nearest: Policy, or the environment hdrl/JobPick-v0"),
-    **dict.fromkeys(("Hesitant", "HesitantShMem", "Pareto"), "nothing here tries all schedules"),
 }
-"""Managers that are not simulated here, most of which are in single branches of IRMaSim, and what comes near."""
+"""Managers of single branches of IRMaSim that are not simulated here: why, and what comes near."""
+
+OTHER_ORDERS = {"narrowest": "smallest", "widest": "largest"}
+"""Orders of jobs in HBackfillR, and what they are called here."""
 
 ALGORITHMS = {"ActorCritic": "hdeeprm_actor_critic"}
-MODELS = ("modelV1", "modelV2")
-"""Models of contention; the first is that of platforms that name none."""
-
 PHASES = {"train": "train", "eval": "test"}
 DUPLEX = ("duplex", "min_min", "max_min")
 ENERGY_METRICS = ("energy", "edp", "timetasks")
+FIT_METRICS = ("time", "core", "timecore")
+FIT_CRITERIA = ("best", "worst")
 RANDOM = "random"
 
 
@@ -116,12 +135,13 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _model(platform: object, named: object, folder: Path) -> str:
-    """Return the model of a platform; what cannot be read is told when the platform is."""
+    """Return the contention of a platform; what cannot be read is told when the platform is."""
     try:
         content = read_json(folder / expanded(platform)) if isinstance(platform, str) else {}
-        return str(content["platform"][named].get("model_name", MODELS[0]))
+        model = str(content["platform"][named].get("model_name", MODEL_V1))
     except (HdrlError, LookupError, TypeError, AttributeError):
-        return MODELS[0]
+        return MODEL_V1
+    return MODEL_V1 if model == MODEL_V1_1 else model
 
 
 def _merged(ours: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,15 +164,22 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the environment and the agent that a workload manager amounts to."""
     kind = manager["type"]
     if kind not in MANAGERS:
-        instead = ELSEWHERE.get(str(kind), suggest(str(kind), MANAGERS))
-        raise OptionsError(f"workload_manager.type is {shown(kind)}, which is not simulated here; {instead}")
+        why = ELSEWHERE.get(str(kind), f"which is not simulated here; {suggest(str(kind), MANAGERS)}")
+        raise OptionsError(f"workload_manager.type is {shown(kind)}, {why}")
     resources = manager.get("resource_selection", "first")
     if kind == "Policy":
         return _learner(manager)
     if kind == "Duplex":
-        policy = manager.get("scheduling_option", DUPLEX[0])
-        if policy not in DUPLEX:
-            raise OptionsError(f"workload_manager.scheduling_option is {shown(policy)}; {suggest(str(policy), DUPLEX)}")
+        policy = _chosen(manager, "scheduling_option", DUPLEX)
+    elif kind in BY_ORDER:
+        order = manager.get("job_selection", "first")
+        resources = manager.get("resource_selection", manager.get("node_selection", "first"))  # as older versions say
+        policy = f"fcfs+{kind.lower()}_{OTHER_ORDERS.get(order, order)}-node_{resources}"
+    elif kind == "BackfillFit":
+        fit = f"{_chosen(manager, 'metric', FIT_METRICS)}_{_chosen(manager, 'fit_criteria', FIT_CRITERIA)}"
+        policy = f"fcfs+backfillfit_{fit}-node_{resources}"
+    elif kind == "BackfillBestFit":
+        policy = f"fcfs+backfillbestfit-node_{resources}"
     elif kind == "EnergyHeuristic":
         policy = _by_energy(manager)
     else:
@@ -161,11 +188,17 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {}, {"type": "CLASSIC", "policy_pair": policy}
 
 
+def _chosen(manager: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str:
+    """Return one of the words that a key may have, the first by default."""
+    word = manager.get(key, known[0])
+    if word not in known:
+        raise OptionsError(f"workload_manager.{key} is {shown(word)}; {suggest(str(word), known)}")
+    return str(word)
+
+
 def _by_energy(manager: Mapping[str, Any]) -> str:
     """Return the policy that goes by energies."""
-    metric = manager.get("metric", ENERGY_METRICS[0])
-    if metric not in ENERGY_METRICS:
-        raise OptionsError(f"workload_manager.metric is {shown(metric)}; {suggest(str(metric), ENERGY_METRICS)}")
+    metric = _chosen(manager, "metric", ENERGY_METRICS)
     job, node = (manager.get(f"{what}_selection", "lowest") for what in ("job", "resource"))
     return f"{metric}_{job}+skip-node_{'energy' if metric == 'timetasks' else metric}_{node}"
 

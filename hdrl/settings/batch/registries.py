@@ -88,6 +88,12 @@ CONTENTION_MODELS: Registry[ContentionModel] = Registry("contention model")
 P-state each, so that both simulators can run it); ``none`` switches contention off; ``modelV1`` and ``modelV2`` are
 IRMaSim's."""
 
+MODEL_V1 = "modelV1"
+"""The contention model of IRMaSim whose curves are those of processors."""
+
+MODEL_V1_1 = "modelV1_1"
+"""What IRMaSim calls it where it is that of whole nodes. Source: its commit 8ad2d8b (2024)."""
+
 MODEL_V2 = "modelV2"
 """The contention model whose curves are fitted to measurements of whole nodes, and that knows their power, too."""
 
@@ -95,7 +101,7 @@ for _model in (
     ContentionModel("step", (0.75,)),
     ContentionModel("proportional", tuple(level / 20 for level in range(19, 0, -1))),
     ContentionModel("none", ()),
-    ContentionModel("modelV1", (), follows_curves=True),
+    ContentionModel(MODEL_V1, (), follows_curves=True),
     ContentionModel(MODEL_V2, (), follows_curves=True),
 ):
     CONTENTION_MODELS.register(_model.name)(_model)

@@ -301,6 +301,49 @@ def test_what_a_platform_says_comes_back(tmp_path: Path):
     assert build_platform(describe_platform(platform), name="one", rules=CURVES) == platform
 
 
+CURVE = {"b": -1e-5, "c": 30000, "da": 1.5, "db": 2000, "dc": 50000, "dd": 6000}
+WHOLE = {
+    "platform": {"a": {"model_name": "modelV1_1", "clusters": [{"nodes": [{"type": "n", "number": 2}]}]}},
+    "node": {
+        "n": {"cores": 4, "clock_rate": 2.0, "static_power": 8, "dynamic_power": 3, "min_power": 0.5, **CURVE},
+    },
+}
+
+
+def test_nodes_of_model_v1_1_are_those_of_model_v1_as_a_whole(tmp_path: Path):
+    platform = read(tmp_path, WHOLE, rules=CURVES)
+    one = {**WHOLE["node"]["n"], "dpflops_per_cycle": 1, "min_power": 0.5 / 8}
+    apart = {"node": {"n": {"processors": [{"type": "p"}]}}, "processor": {"p": one}}
+    clusters = WHOLE["platform"]["a"]["clusters"]
+    other = read(tmp_path, {"platform": {"a": {"clusters": clusters}}, **apart}, rules=CURVES)
+    for name in ("full_w", "curves", "peak_flops", "first_core_of_processor"):
+        assert getattr(platform, name).tolist() == getattr(other, name).tolist(), name
+    # 2 s on a core of 2 Gop/s: 8 W and 3 W there, half a watt on the other node.
+    found = hdrl.compute_metrics(hdrl.simulate(platform, small_workload(Job(gflop=4.0)), "first-first"))
+    assert found["energy_j"] == pytest.approx(2 * (8 + 3) + 2 * 0.5, rel=1e-6)
+    (tmp_path / "p.json").write_text(json.dumps(WHOLE))
+    assert options(tmp_path, {"type": "NodeWM"}, platform_name="a").contention == "modelV1"
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        ({"min_power": 9}, "node.n.min_power is 9, expected W of the node without a task: 0 to its static_power, 8"),
+        ({"min_power": None}, "min_power"),
+        ({"cores": None}, "node.n.cores is missing, which modelV1_1 needs instead of processors"),
+    ],
+)
+def test_mistakes_in_nodes_of_model_v1_1_are_a_line(tmp_path: Path, node: dict[str, Any], says: str):
+    content = copy.deepcopy(WHOLE)
+    content["node"]["n"] |= node
+    if node.get("cores", 1) is None:
+        del content["node"]["n"]["cores"]
+        content["node"]["n"]["processors"] = []
+    with pytest.raises(PlatformError, match=says) as error:
+        read(tmp_path, content, rules=CURVES)
+    assert "\n" not in str(error.value)
+
+
 def test_platforms_without_curves_have_the_hash_that_they_always_had():
     assert read_platform("learning").sha256().startswith("6d3f5dc30891d9da")
 
@@ -318,9 +361,9 @@ def without(key: str) -> dict[str, Any]:
         ({"platform": TWO, **TYPES}, "#on", "no platform 'on'; did you mean 'one'"),
         ({"platform": TWO, "nodes": {}}, "#one", "unknown key 'nodes'"),
         (
-            {"platform": {"a": {**TWO["one"], "model_name": "modelV1_1"}}, **TYPES},
+            {"platform": {"a": {**TWO["one"], "model_name": "modelV1_2"}}, **TYPES},
             "",
-            "model_name is 'modelV1_1'; did you mean 'modelV1'",
+            "model_name is 'modelV1_2'; did you mean 'modelV1_1'",
         ),
         ({"platform": {"a": {}}, **TYPES}, "", "platform.a.clusters is missing, expected a list"),
         (without("dd"), "#one", "dd is missing, b, c, da, db, dc, dd belong together"),
@@ -464,6 +507,15 @@ def options(tmp_path: Path, manager: dict[str, Any] | None = None, **more: Any) 
             {"type": "EnergyHeuristic", "metric": "timetasks", "job_selection": "highest"},
             "timetasks_highest+skip-node_energy_lowest",
         ),
+        ({"type": "HBackfill"}, "fcfs+hbackfill_first-node_first"),
+        ({"type": "HBackfill", "node_selection": "low_power"}, "fcfs+hbackfill_first-node_low_power"),
+        (
+            {"type": "HBackfillR", "job_selection": "narrowest", "resource_selection": "edp_lowest"},
+            "fcfs+hbackfillr_smallest-node_edp_lowest",
+        ),
+        ({"type": "BackfillFit"}, "fcfs+backfillfit_time_best-node_first"),
+        ({"type": "BackfillFit", "metric": "core", "fit_criteria": "worst"}, "fcfs+backfillfit_core_worst-node_first"),
+        ({"type": "BackfillBestFit", "resource_selection": "random"}, "fcfs+backfillbestfit-node_random"),
         ({"type": "Duplex"}, "duplex"),
         ({"type": "Duplex", "scheduling_option": "max_min"}, "max_min"),
         ({**LEARNS, "environment": {"actions": {"selection": [{"first": ["high_mem"]}]}}}, "first-high_mem"),
@@ -503,7 +555,12 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
     ("manager", "more", "says"),
     [
         ({"type": "NodeWn"}, {}, "workload_manager.type is 'NodeWn', .* did you mean 'NodeWM'"),
-        ({"type": "HBackfill"}, {}, "'HBackfill', which is not simulated here; nearest: Backfill"),
+        ({"type": "BackfillMPI"}, {}, "'BackfillMPI', which no version of IRMaSim can start: .* nearest: HBackfillR"),
+        ({"type": "HBackfillV1_1"}, {}, "a copy of another for modelV1_1 .* nearest: HBackfill"),
+        ({"type": "Pareto"}, {}, "which needs IRMaSim's search through all orders of jobs; nearest: Duplex"),
+        ({"type": "Action"}, {}, "with an agent of its own; nearest: Policy"),
+        ({"type": "BackfillFit", "metric": "cores"}, {}, "workload_manager.metric is 'cores'; did you mean 'core'"),
+        ({"type": "BackfillFit", "fit_criteria": "bad"}, {}, "fit_criteria is 'bad'; known: best, worst"),
         ({"type": "EnergyHeuristic", "metric": "ed"}, {}, "workload_manager.metric is 'ed'; did you mean 'edp'"),
         (
             {"type": "Duplex", "scheduling_option": "min"},

@@ -55,5 +55,5 @@ tabs.forEach((tab, index) => {
 isDark.addEventListener("change", () => gantt?.draw());
 
 document.documentElement.classList.add("scripted");
-open(tabs.find((tab) => `#${tab.dataset.name}` === location.hash) ?? tabs[0]);
+if (tabs.length) open(tabs.find((tab) => `#${tab.dataset.name}` === location.hash) ?? tabs[0]);
 document.documentElement.dataset.ready = "true";

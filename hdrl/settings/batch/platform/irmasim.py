@@ -5,22 +5,23 @@
     {"platform": {"name": {"clusters": [...], "model_name": "modelV1"}}, "node": {...}, "processor": {...}}
 
 Clusters, nodes and processors are HDeepRM's; numbers default to 1, and ids, links and memory may be missing. What the
-further keys of processors mean is said in `description.ProcessorEntry`. A node with ``cores`` is one of modelV2, which
-knows no processors: it gets one with all that the node says.
+further keys of processors mean is said in `description.ProcessorEntry`. A node with ``cores`` is one of modelV2 or
+modelV1_1, which know no processors: it gets one with all that the node says. modelV1_1 is modelV1 for whole nodes,
+whose ``min_power`` is in W.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
 
 from hdrl.errors import PlatformError, suggest
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
-from hdrl.settings.batch.registries import MODEL_V2
+from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1, MODEL_V2
 
-MODELS = ("modelV1", MODEL_V2)
-"""What a platform may follow; IRMaSim has a modelV1_1 in one of its branches, too."""
+MODELS = (MODEL_V1, MODEL_V1_1, MODEL_V2)
+"""What a platform may follow."""
 
 GROUPS = {"node": "nodes", "processor": "processors", "network": "networks"}
 """Types by IRMaSim's word and by HDeepRM's."""
@@ -53,7 +54,7 @@ def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str,
     Raises
     ------
     PlatformError
-        If there is no such platform, or several and no name, or it follows another model than modelV1.
+        If there is no such platform, or several and no name, or it follows a model that is not known.
     """
     unknown = sorted(set(content) - {"platform", *GROUPS})
     if unknown:
@@ -67,16 +68,21 @@ def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str,
     model = described.get("model_name", MODELS[0])
     if model not in MODELS:
         raise PlatformError(f"{where}.model_name is {shown(model)}; {suggest(str(model), MODELS)}")
+    clusters = _clusters(described, where)
     rest = {key: value for key, value in described.items() if key not in ("id", "model_name", "clusters")}
     types = {ours: _object(content.get(theirs, {}), theirs) for theirs, ours in GROUPS.items()}
     whole = {key: value for key, value in types["nodes"].items() if isinstance(value, Mapping) and "cores" in value}
     types["nodes"] = {key: _node(value, f"node.{key}") for key, value in types["nodes"].items() if key not in whole}
+    if model == MODEL_V1_1:
+        whole = {key: _with_share(value, f"node.{key}") for key, value in whole.items()}
     for key, value in whole.items():
         types["processors"][f"{key} (whole)"] = _processor_of(value)
         memory = {"memory": value["memory"]} if "memory" in value else {}
         types["nodes"][key] = _node({"processors": [{"type": f"{key} (whole)"}], **memory}, f"node.{key}")
     types["processors"] = {key: _without_version(value) for key, value in types["processors"].items()}
-    return {"clusters": _clusters(described, where), "global_links": USUAL_LINK, **rest, "types": types}
+    if model == MODEL_V1_1:
+        _check_whole(clusters, whole, types["nodes"])
+    return {"clusters": clusters, "global_links": USUAL_LINK, **rest, "types": types}
 
 
 def _clusters(described: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
@@ -103,6 +109,33 @@ def _node(value: object, where: str) -> dict[str, Any]:
 def _processor_of(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return the only processor of a node that is described as a whole, as those of modelV2 are."""
     return {"dpflops_per_cycle": 1, **{key: value for key, value in node.items() if key != "memory"}}
+
+
+def _with_share(node: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a node of modelV1_1 as one of modelV1: ``min_power`` as a share, and an operation per cycle."""
+    told = {**node, "dpflops_per_cycle": 1}
+    static_w, least_w = (node.get(key) for key in ("static_power", "min_power"))
+    if not (_is_number(static_w) and _is_number(least_w)):
+        return told  # which is told when the types are read
+    if not 0 <= least_w <= static_w:
+        raise PlatformError(
+            f"{where}.min_power is {shown(least_w)}, expected W of the node without a task: 0 to its static_power,"
+            f" {shown(static_w)}"
+        )
+    return {**told, "min_power": least_w / static_w if static_w else 0.0}
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_whole(
+    clusters: Sequence[Mapping[str, Any]], whole: Mapping[str, object], nodes: Mapping[str, object]
+) -> None:
+    """Refuse nodes of processors, of which modelV1_1 knows nothing."""
+    for name in (use.get("type") for cluster in clusters for use in cluster["nodes"]):
+        if name in nodes and name not in whole:
+            raise PlatformError(f"node.{name}.cores is missing, which {MODEL_V1_1} needs instead of processors")
 
 
 def _without_version(processor: object) -> object:

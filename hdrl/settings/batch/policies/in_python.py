@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hdrl.settings.batch.policies.completion import MAPPINGS
+from hdrl.settings.batch.registries import IRMASIM
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.policies.completion import MinMin
@@ -25,7 +26,7 @@ def is_in_python(name: str) -> bool:
     return name in MAPPINGS or NODE in name
 
 
-def policy_in_python(name: str, *, seed: int = 0) -> MinMin | NodePolicy:
+def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = None) -> MinMin | NodePolicy:
     """Return a policy in Python by its name.
 
     Parameters
@@ -34,6 +35,8 @@ def policy_in_python(name: str, *, seed: int = 0) -> MinMin | NodePolicy:
         One for which `is_in_python` is true.
     seed
         Seed of what it draws.
+    compatibility
+        ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions.
 
     Raises
     ------
@@ -44,4 +47,4 @@ def policy_in_python(name: str, *, seed: int = 0) -> MinMin | NodePolicy:
         return MAPPINGS[name]()
     from hdrl.settings.batch.policies.on_nodes import read_on_nodes
 
-    return read_on_nodes(name, seed=seed)
+    return read_on_nodes(name, seed=seed, as_published=compatibility == IRMASIM)

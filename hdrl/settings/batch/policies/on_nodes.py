@@ -21,7 +21,7 @@ its cores are dealt out among them, one to each in turn; nothing overtakes a job
 a job is kept on one node, and each node backfills by itself: until the date on which the head of the queue would fit
 there, jobs that are expected to end by then may start there.
 
-A third kind is in `on_nodes_energy`.
+Others are in `on_nodes_energy` and `on_nodes_backfill`.
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
 memory is respected, a job that fits nowhere is an error, and selections do what their names say
@@ -47,7 +47,10 @@ from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.policies.priorities import WaitingJob
 from hdrl.settings.batch.simulation.view import View
 
-BACKFILLING = "fcfs+easy"
+QUEUE = "fcfs+"
+"""What the names of policies that backfill begin with."""
+
+BACKFILLING = f"{QUEUE}easy"
 """The job selection of the manager that backfills."""
 
 RANDOM = "random"
@@ -70,7 +73,7 @@ TIMED = frozenset({"shortest", "longest", BACKFILLING})
 NODE_SELECTIONS = (RANDOM, "first", "high_gflops", "high_cores", "low_cores", "high_mem", "high_mem_bw", "low_power")
 
 
-def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
+def read_on_nodes(name: str, *, seed: int = 0, as_published: bool = False) -> NodePolicy:
     """Return a policy that chooses nodes by its name.
 
     Parameters
@@ -79,6 +82,8 @@ def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
         ``<job selection>-node_<node selection>``; names of IRMaSim are understood.
     seed
         Seed of what is drawn.
+    as_published
+        Whether a policy of `on_nodes_backfill` has the errors of IRMaSim's versions, too.
 
     Raises
     ------
@@ -88,6 +93,10 @@ def read_on_nodes(name: str, *, seed: int = 0) -> NodePolicy:
     job, _, node = name.partition(NODE)
     if job.endswith("+skip"):
         return _energetic(job.removesuffix("+skip"), node)
+    if job.startswith(QUEUE) and job != BACKFILLING:
+        from hdrl.settings.batch.policies.on_nodes_backfill import read_backfilling
+
+        return read_backfilling(job.removeprefix(QUEUE), node, seed=seed, as_published=as_published)
     today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)
     known = (RANDOM, *JOB_KEYS, BACKFILLING)
     if today not in known:
@@ -108,7 +117,7 @@ def _energetic(job: str, node: str) -> NodePolicy:
 
 
 class NodePolicy(Backfilling):
-    """What both have in common: the order of nodes, and what each of them has left.
+    """What all of them have in common: the order of nodes, and what each of them has left.
 
     Parameters
     ----------
@@ -163,14 +172,15 @@ class NodePolicy(Backfilling):
             return float(self._drawn[job.job])
         return JOB_KEYS[self.job_selection](job)
 
-    def _ordered(self, machine: MachinePicture, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _ordered(self, machine: MachinePicture, nodes: NDArray[np.int64], job: int) -> NDArray[np.int64]:
         """Return some nodes in the order of the node selection; ties go to the one that comes first."""
         if self.node_selection == RANDOM:
             return self._rng.permutation(nodes)
-        return nodes[np.argsort(self._node_keys(machine)[nodes], kind="stable")]
+        return nodes[np.argsort(self._node_keys(machine, job)[nodes], kind="stable")]
 
-    def _node_keys(self, machine: MachinePicture) -> NDArray[np.float64]:
-        """Return what nodes are sorted by, the lowest first."""
+    def _node_keys(self, machine: MachinePicture, job: int) -> NDArray[np.float64]:
+        """Return what nodes are sorted by for a job, the lowest first."""
+        del job
         platform = machine.tables.platform
         n_nodes = platform.n_nodes
         if self.node_selection == "first":
@@ -246,7 +256,7 @@ class NodeHeuristic(NodePolicy):
             each = math.ceil(wanted / n_nodes)
             self.check(machine, job, n_nodes, each)
             room = machine.room(job, free_cores(machine), machine.free_memory_mib)
-            nodes = self._ordered(machine, np.flatnonzero(room >= each))[:n_nodes].tolist()
+            nodes = self._ordered(machine, np.flatnonzero(room >= each), job)[:n_nodes].tolist()
             if len(nodes) < n_nodes:
                 return
             shares = {node: len(range(place, wanted, n_nodes)) for place, node in enumerate(nodes)}
@@ -277,8 +287,12 @@ class NodeEasy(NodePolicy):
             queue.pop(0)
         if len(queue) < 2:
             return
+        self._backfill(machine, queue)
+
+    def _backfill(self, machine: MachinePicture, queue: list[int]) -> None:
+        """Start jobs behind the head of the queue, which fits nowhere."""
         head = queue[0]
-        for node in self._ordered(machine, np.flatnonzero(free_cores(machine) > 0)).tolist():
+        for node in self._ordered(machine, np.flatnonzero(free_cores(machine) > 0), head).tolist():
             shadow_s = self._fits_at_s(machine, head, node)
             if shadow_s is None:
                 continue
@@ -296,7 +310,7 @@ class NodeEasy(NodePolicy):
         wanted = int(machine.jobs["cores"][job])
         self.check(machine, job, 1, wanted)
         room = machine.room(job, free_cores(machine), machine.free_memory_mib)
-        nodes = self._ordered(machine, np.flatnonzero(room >= wanted))
+        nodes = self._ordered(machine, np.flatnonzero(room >= wanted), job)
         if len(nodes):
             self.start(machine, job, {int(nodes[0]): wanted})
         return len(nodes) > 0

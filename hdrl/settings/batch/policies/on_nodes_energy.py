@@ -16,6 +16,8 @@ Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload manager Energy
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,27 +60,13 @@ class NodeEnergy(NodePolicy):
         return True
 
     def _machine(self, view: View) -> MachinePicture:
-        if view.platform.rules is None:
-            raise DecisionError(
-                f"{self.name}: what the cores of {view.platform.name} draw while they are free is unknown"
-            )
-        self._energy_j = view.workload.requested_energy_j
-        if self._energy_j is None and not self.job_selection.startswith("timetasks"):
-            raise DecisionError(
-                f"{self.name}: the jobs of {view.workload.name} have no 'req_energy', which they are ordered by;"
-                f" timetasks_lowest needs none"
-            )
+        check_power(self.name, view)
+        self._energy_j = None if self.job_selection.startswith("timetasks") else energies_of(self.name, view)
         return super()._machine(view)
 
     def _key(self, job: WaitingJob, now_s: float) -> float:
-        key, _, end = self.job_selection.partition("_")
-        value = float(job.cores)
-        if key != "energy":
-            value *= job.requested_time_s
-        if key != "timetasks" and self._energy_j is not None:
-            value *= float(self._energy_j[job.job])
         del now_s
-        return ENDS[end] * value
+        return job_key(job, self.job_selection, self._energy_j)
 
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         del arrivals
@@ -95,20 +83,105 @@ class NodeEnergy(NodePolicy):
         fitting = np.flatnonzero(room >= wanted)
         if len(fitting):
             criterion, _, end = self.node_selection.partition("_")
-            expected = self._expected(machine, job, is_edp=criterion == "edp")
+            running = (cores for _, cores in self._running.values())
+            expected = expected_energy(machine, running, job, is_edp=criterion == "edp")
             node = int(fitting[np.argmin(ENDS[end] * expected[fitting])])
             self.start(machine, job, {node: wanted})
 
-    def _expected(self, machine: MachinePicture, job: int, *, is_edp: bool) -> NDArray[np.float64]:
-        """Return the energy that a job is expected to need on each node in joules, or that times the time."""
-        platform = machine.tables.platform
-        first_core = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
-        static_w = platform.full_w[:, FREE]
-        of_node_w = np.bincount(machine.tables.node_of_core, static_w, platform.n_nodes)
-        of_core_w = platform.full_w[first_core, SERVING] - static_w[first_core]
-        n_running = np.zeros(platform.n_nodes)
-        for _, cores in self._running.values():
-            n_running += cores > 0
-        duration_s = machine.duration_at(job, 1.0) / machine.tables.gflops_of_node
-        energy_j = duration_s * (of_core_w * float(machine.jobs["cores"][job]) + of_node_w / (n_running + 1.0))
-        return np.asarray(energy_j * duration_s if is_edp else energy_j)
+
+def expected_energy(
+    machine: MachinePicture, running: Iterable[NDArray[np.int64]], job: int, *, is_edp: bool
+) -> NDArray[np.float64]:
+    """Return the energy that a job is expected to need on each node, or that times the time.
+
+    Parameters
+    ----------
+    machine
+        What there is.
+    running
+        How many cores of each node each running job has.
+    job
+        Index of the job.
+    is_edp
+        Whether the product with the time is asked for.
+
+    Returns
+    -------
+    array of float
+        In joules, or joule seconds, shape ``(n_nodes,)``.
+    """
+    platform = machine.tables.platform
+    first_core = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
+    static_w = platform.full_w[:, FREE]
+    of_node_w = np.bincount(machine.tables.node_of_core, static_w, platform.n_nodes)
+    of_core_w = platform.full_w[first_core, SERVING] - static_w[first_core]
+    n_running = np.zeros(platform.n_nodes)
+    for cores in running:
+        n_running += cores > 0
+    duration_s = machine.duration_at(job, 1.0) / machine.tables.gflops_of_node
+    energy_j = duration_s * (of_core_w * float(machine.jobs["cores"][job]) + of_node_w / (n_running + 1.0))
+    return np.asarray(energy_j * duration_s if is_edp else energy_j)
+
+
+def check_power(name: str, view: View) -> None:
+    """Refuse a platform whose cores draw nobody knows what while they are free.
+
+    Parameters
+    ----------
+    name
+        Of the policy.
+    view
+        What it sees.
+
+    Raises
+    ------
+    DecisionError
+        If the platform is such a one.
+    """
+    if view.platform.rules is None:
+        raise DecisionError(f"{name}: what the cores of {view.platform.name} draw while they are free is unknown")
+
+
+def energies_of(name: str, view: View) -> NDArray[np.float64]:
+    """Return the energies that users ask for, by which a policy orders jobs.
+
+    Parameters
+    ----------
+    name
+        Of the policy.
+    view
+        What it sees.
+
+    Raises
+    ------
+    DecisionError
+        If the workload has none.
+    """
+    energy_j = view.workload.requested_energy_j
+    if energy_j is None:
+        raise DecisionError(
+            f"{name}: the jobs of {view.workload.name} have no 'req_energy', which they are ordered by;"
+            f" timetasks_lowest needs none"
+        )
+    return energy_j
+
+
+def job_key(job: WaitingJob, order: str, energy_j: NDArray[np.float64] | None) -> float:
+    """Return what a job is ordered by, the lowest first.
+
+    Parameters
+    ----------
+    job
+        The job.
+    order
+        One of `JOBS`.
+    energy_j
+        The energies that users ask for; ``None``: the order needs none.
+    """
+    key, _, end = order.partition("_")
+    value = float(job.cores)
+    if key != "energy":
+        value *= job.requested_time_s
+    if key != "timetasks" and energy_j is not None:
+        value *= float(energy_j[job.job])
+    return ENDS[end] * value

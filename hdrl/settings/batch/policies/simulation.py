@@ -129,7 +129,7 @@ def simulate(
         If Batsim cannot be run, or says something wrong.
     """
     check_fits(workload, platform)
-    chosen_policy = _policy(policy, seed)
+    chosen_policy = _policy(policy, seed, compatibility)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
     if isinstance(chosen_policy, PolicyPair) and chosen_policy.rule != NO_RULE:
@@ -157,12 +157,12 @@ def _file(policy: str | Policy) -> Path | None:
     return Path(split_policy_file(policy)[0]) if isinstance(policy, str) and is_policy_file(policy) else None
 
 
-def _policy(policy: str | Policy, seed: int) -> Policy:
+def _policy(policy: str | Policy, seed: int, compatibility: str | None) -> Policy:
     """Return what a policy given in any form is."""
     if not isinstance(policy, str):
         return policy
     if is_in_python(policy):
-        return policy_in_python(policy, seed=seed)
+        return policy_in_python(policy, seed=seed, compatibility=compatibility)
     return start_nothing if policy == VOID else read_policy(policy)
 
 

@@ -94,7 +94,7 @@ class Plain:
             if policy == "shortest":
                 self.waiting.sort(key=lambda job: jobs[job].requested_time_s)
             self.serve()
-            if policy == "fcfs+easy" and self.waiting:
+            if policy.startswith("fcfs+") and self.waiting:
                 self.backfill()
 
     def expected_s(self, job: int, node: int) -> float:
