@@ -546,6 +546,8 @@ def test_the_headline_is_about_what_was_learned():
     assert told("mine").endswith(": better. 1 of 3 candidates has a better mean ratio; the best is sjf.")
     assert told("mine", "other").startswith("the best of 2 learned candidates, mine, has 0.800 ")
     assert told("sjf").endswith(" The 2 other candidates have worse mean ratios.")
+    rows = [dataclasses.replace(row, ratio=math.nan) if row.candidate == "other" else row for row in rows]
+    assert told("sjf").endswith(": better. The other candidate has a worse mean ratio. 1 candidate has no mean ratio.")
     assert headline([], "base", METRICS["mean_bounded_slowdown"], ()) == ""
 
 

@@ -327,18 +327,29 @@ def headline(
         return "" if best is None else verdict(best, baseline, info, among=len(rows), n_tests=n_tests)
     said = verdict(ours, baseline, info, among=len(models), kind="learned ", n_tests=n_tests)
     if best is ours or math.isnan(best.ratio):
-        n_others = len(rows) - len(models)
-        return f"{said} " + (
-            "The other candidate has a worse mean ratio."
-            if n_others == 1
-            else f"The {n_others} other candidates have worse mean ratios."
-        )
+        return said + _words_of_others([row for row in rows if row.candidate not in learned])
     sign = -1.0 if info.lower_is_better is False else 1.0
     n_ahead = sum(sign * row.ratio < sign * ours.ratio for row in rows)
     if math.isnan(ours.ratio) or not n_ahead:
         return f"{said} The best of all {len(rows)} candidates is {best.candidate}."
     have = "has" if n_ahead == 1 else "have"
     return f"{said} {n_ahead} of {len(rows)} candidates {have} a better mean ratio; the best is {best.candidate}."
+
+
+def _words_of_others(others: Sequence[SummaryRow]) -> str:
+    """Say that none of the candidates that were not learned is better than the best that was."""
+    n_compared = sum(not math.isnan(row.ratio) for row in others)
+    n_without = len(others) - n_compared
+    words = ""
+    if n_compared:
+        words = (
+            " The other candidate has a worse mean ratio."
+            if n_compared == 1
+            else f" The {n_compared} other candidates have worse mean ratios."
+        )
+    if n_without:
+        words += f" {n_without} candidate{'s have' if n_without > 1 else ' has'} no mean ratio."
+    return words
 
 
 def _inverse(value: float) -> float:
