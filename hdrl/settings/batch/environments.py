@@ -215,7 +215,7 @@ class JobPickSpec(_BatchEnvironment):
             if (name := str(arguments.get(key, defaults[key]))) in OF_DATES
         ]
         says = self.saved_arguments(arguments)
-        is_scaled = says.get("scaled_columns", True) or "log_requested_time" in says.get("features", ())
+        is_scaled = says.get("scaled_columns", True) or "log_requested_time" in str(says.get("features"))
         if is_scaled and says.get("scales") == LARGEST:
             text = (
                 "learned with requested times divided by the largest of its log; here by that of each window, later "
