@@ -46,6 +46,18 @@ class EnvironmentSpec(Protocol):
             The options of an experiment.
         """
 
+    def saved_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its arguments as a model file says them, with what files of older versions leave out.
+
+        Whoever changes the default of an argument that observations or actions depend on lets `arguments` say the new
+        one, and this the old one.
+
+        Parameters
+        ----------
+        arguments
+            Arguments in a model file, as JSON.
+        """
+
     def places(self, machine: Machine, load: Load, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated.
 
@@ -233,6 +245,10 @@ class PlainEnvironment:
         """Return nothing: all its arguments stand in ``learning.arguments``."""
         del options
         return {}
+
+    def saved_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the file says: no default has changed."""
+        return dict(arguments)
 
     def places(self, machine: Any, load: Any, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the machine, the load, and which items an episode holds, by these names."""

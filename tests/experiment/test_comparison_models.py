@@ -1,6 +1,8 @@
 """Learned models as candidates: several trainings are one candidate, and what they were trained on is known."""
 
 import csv
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ import pytest
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
 pytest.importorskip("torch", reason="torch is not installed (extra learn)")
 
+import torch
+
 import hdrl
 from hdrl.errors import HdrlError, OptionsError
-from hdrl.experiment import evaluate_model, run_experiment
+from hdrl.experiment import evaluate_model, resumed_options, run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.settings.batch.workload import lublin_log, write_swf
@@ -74,7 +78,23 @@ def test_several_trainings_are_the_seeds_of_one_candidate(folder: Path, tmp_path
     kinds = {caution.kind: caution.text for caution in result.cautions}
     assert "mine is the result of 2 trainings" in kinds["few-trainings"]
     assert "trained-on" not in kinds, "it was trained on the other half"
+    assert "scales" not in kinds, "it sees jobs here as in its training"
     assert kinds["dates"].startswith("mine learned with f2 (order) of dates from the beginning of its log")
+
+
+def test_models_of_older_versions_are_played_as_ever_but_not_trained_further(folder: Path, tmp_path: Path):
+    older = shutil.copytree(folder / "run0", tmp_path / "older")
+    for name in ("model.pt", "checkpoint.pt"):
+        content = torch.load(older / name, weights_only=True)
+        header = json.loads(content["header"])
+        del header["environment"]["arguments"]["scales"]
+        torch.save(content | {"header": json.dumps(header)}, older / name)
+    result = run_comparison(sweep(folder, candidates=[f"older={older}/model.pt"]), out=tmp_path / "out", n_workers=1)
+    (text,) = [caution.text for caution in result.cautions if caution.kind == "scales"]
+    assert text.startswith("older learned with requested times divided by the largest of its log; here by that of each")
+    options = resumed_options(older, ["learning.iterations=99"])
+    with pytest.raises(OptionsError, match=r"checkpoint.pt: was trained with scales = 'largest', not 'fixed'"):
+        run_experiment(options, out=older, resumes=True)
 
 
 def test_windows_that_a_model_was_trained_on_are_told(folder: Path, tmp_path: Path):

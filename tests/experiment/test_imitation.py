@@ -103,7 +103,8 @@ def test_a_discriminator_is_resumed_to_the_same_bytes_and_stops_paying(tmp_path:
 def bursts(path: Path) -> Path:
     """Write a log of bursts of six jobs on one processor, of which the shortest should always come first."""
     draws = np.random.default_rng(1)
-    run_s = [int(one) for one in draws.permuted(np.tile([20, 100, 300, 600, 1000, 2000], (100, 1)), axis=1).reshape(-1)]
+    drawn = draws.permuted(np.tile([200, 1000, 3000, 6000, 10000, 20000], (100, 1)), axis=1)
+    run_s = [int(one) for one in drawn.reshape(-1)]
     jobs = [f"{n + 1} {n // 6 * 10**5} -1 {one} 1 -1 -1 1 {one} -1 1 1 1 1 1 1 -1 -1" for n, one in enumerate(run_s)]
     path.write_text("; MaxProcs: 1\n" + "\n".join(jobs) + "\n")
     return path

@@ -162,7 +162,7 @@ def test_a_model_that_was_saved_in_python_is_used_like_one_of_a_training(tmp_pat
         ReadError, match=r"bare.pt: does not say in which environment .* checkpoint_of\(.*, environment="
     ):
         evaluate_model(tmp_path / "bare.pt", platform, workload)
-    environment = {"id": "hdrl/JobPick-v0", "arguments": {}}
+    environment = {"id": "hdrl/JobPick-v0", "arguments": {"scales": "fixed"}}
     save_checkpoint(tmp_path / "model.pt", checkpoint_of(agent, "ppo", environment=environment))
     assert evaluate_model(tmp_path / "model.pt", platform, workload).workload.n_jobs == 20
     for name in ("bare", "model"):

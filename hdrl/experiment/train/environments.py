@@ -187,7 +187,8 @@ def environment_from(data: Mapping[str, Any], where: str, setting: Setting | Non
     if spec is None:
         known = [one.id for one in setting.environments.values()]
         raise OptionsError(f"{where}: {UnknownName('environment', str(data['id']), known)}")
-    return Environment(spec, with_objective_at(data["arguments"], None))  # its file may be gone; playing has no rewards
+    arguments = with_objective_at(data["arguments"], None)  # its file may be gone; playing has no rewards
+    return Environment(spec, spec.saved_arguments(arguments))
 
 
 def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:

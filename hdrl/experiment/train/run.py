@@ -33,11 +33,13 @@ from hdrl.experiment.train.learning import (
 from hdrl.experiment.train.lock import FolderLock
 from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.loop import Plan, Training
+from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
     check_hdeeprm_layout,
     checkpoint_of_choice,
     load_weights,
     read_model,
+    spec_of,
     write_hdeeprm_model,
 )
 from hdrl.experiment.train.modeluse import load_model, played, switch_of
@@ -354,8 +356,12 @@ class TrainingRun:
             if not (self.folder / CHECKPOINT_FILE).exists() and (self.folder / RESUME_FILE).is_file():
                 self._begin_anew()
                 return
-            checkpoint = read_resumed(self.folder / CHECKPOINT_FILE, self.choice)
+            path = self.folder / CHECKPOINT_FILE
+            checkpoint = read_resumed(path, self.choice)
             check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
+            if checkpoint.environment:
+                setting = find_setting(self.options.setting_name, self.options.folder)
+                check_same_meaning(spec_of(checkpoint, path, setting), self.world.spec, path)
             self.training.resume(checkpoint.agent, checkpoint.training)
         except BaseException:
             self._lock.release()

@@ -138,6 +138,21 @@ class JobPickSpec(_BatchEnvironment):
     given = GIVEN | {"guide", "keeps"}
     file_arguments = ("more_logs",)
 
+    def arguments(self, options: Options) -> dict[str, Any]:
+        """Return by what columns are scaled, which model files of older versions do not say.
+
+        A compatibility mode has its own scales, and is not played.
+        """
+        from hdrl.settings.batch.envs.job_pick_options import FIXED
+
+        return {} if options.learning.arguments.get("compatibility") else {"scales": FIXED}
+
+    def saved_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return that the largest values scale columns, unless the file says something else."""
+        from hdrl.settings.batch.envs.job_pick_options import LARGEST
+
+        return dict(arguments) if arguments.get("compatibility") else {"scales": LARGEST, **arguments}
+
     @staticmethod
     def is_dissertation(arguments: Mapping[str, Any]) -> bool:
         """Tell whether it is the environment of the dissertation."""
@@ -168,23 +183,29 @@ class JobPickSpec(_BatchEnvironment):
 
         known = inspect.signature(job_pick_options).parameters
         options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
-        return {"commitment": options.commitment, "backfilling": options.backfilling, "features": options.features}
+        names = ("commitment", "backfilling", "features", "scales")
+        return {name: getattr(options, name) for name in names}
 
     def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether agents see how long jobs really run: an error of the dissertation, on request."""
         return self.is_dissertation(arguments) and "true_run_times" in (arguments.get("errors") or ())
 
     def cautions(self, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-        """Return that F1 to F4 of dates from the beginning of a log are other orders than those of windows.
+        """Return what looks different in a window than in the log that a model has learned from.
+
+        That is the order by F1 to F4 of dates from the beginning of a log, and columns that are scaled by the largest
+        values of the jobs at hand.
 
         Parameters
         ----------
         arguments
             Its arguments.
         """
+        from hdrl.settings.batch.envs.job_pick_options import LARGEST
+
         concerned = ["order"] + (["reference"] if arguments.get("reward") == "relative" else [])
         defaults = {"order": "fcfs", "reference": "f4"}
-        return [
+        cautions = [
             (
                 "dates",
                 f"learned with {name} ({key}) of dates from the beginning of its log; here they count from that of "
@@ -193,6 +214,15 @@ class JobPickSpec(_BatchEnvironment):
             for key in concerned
             if (name := str(arguments.get(key, defaults[key]))) in OF_DATES
         ]
+        says = self.saved_arguments(arguments)
+        is_scaled = says.get("scaled_columns", True) or "log_requested_time" in str(says.get("features"))
+        if is_scaled and says.get("scales") == LARGEST:
+            text = (
+                "learned with requested times divided by the largest of its log; here by that of each window, later "
+                "jobs included, so that jobs look different: what is trained now has scales 'fixed', the same in both"
+            )
+            cautions.append(("scales", text))
+        return cautions
 
     def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if it can."""

@@ -29,7 +29,7 @@ from hdrl.settings.batch.kernel.codes import PREDICT_NOTHING
 from hdrl.settings.batch.order import entries
 from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED, OrderState, new_order_state, set_episode
-from hdrl.settings.batch.order.table import job_table, row_templates
+from hdrl.settings.batch.order.table import job_table
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -56,10 +56,10 @@ class JobPickVectorEnv(RowPickVectorEnv):
     column  meaning
     ======  =================================================================================
     0       time waited / 12 h
-    1       requested time / longest run time of the workload
+    1       requested time x as x / (x + 1 h)
     2       processors / processors of the machine
-    3       memory / largest of the workload (1 if absent)
-    4-6     user, group, executable / largest number (1 if absent)
+    3       memory of each core x as x / (x + 1 GiB) (1 if absent)
+    4-6     numbers x of user, group, executable as x / (x + 100) (1 if absent)
     7       1 - 1e-5 if the job can start now, 1e-5 if not
     8...    further ``features``, in the order in which they are named
     ======  =================================================================================
@@ -124,8 +124,12 @@ class JobPickVectorEnv(RowPickVectorEnv):
         What predicts run times where features go by predictions: a name of `hdrl.predict.PREDICTORS` that learns from
         ended jobs. Windows of a log begin with what jobs before them have told by then.
     scaled_columns
-        Whether columns 1 to 6 say anything; otherwise all are 1. They are divided by what is largest in the workload,
-        so that they mean something else in another one.
+        Whether columns 1 to 6 say anything; otherwise all are 1.
+    scales
+        What columns 1 and 3 to 6 and ``log_requested_time`` are scaled by: ``"fixed"`` (the default), constants, so
+        that what is seen of a job depends on no other one; ``"largest"`` (the default of the compatibility mode, and
+        how models of older versions see), the largest values of all jobs of ``workload`` and ``more_logs``, those
+        included that are still to come: the same job looks different in another workload or window.
     more_logs
         Further logs that windows are drawn from as well, each on as many identical processors as its header says, and
         from the same shares of its jobs as ``part`` is of the first one.
@@ -187,6 +191,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         may_hold: bool = False,
         predictor: str = DEFAULT_PREDICTOR,
         scaled_columns: bool = True,
+        scales: str | None = None,
         more_logs: Sequence[str] = (),
         kill: bool | None = None,
         compatibility: str | None = None,
@@ -213,6 +218,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
             compatibility=compatibility,
             predictor=predictor,
             scaled_columns=scaled_columns,
+            scales=scales,
             may_hold=may_hold,
             guide=guide,
         )
@@ -241,7 +247,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         columns, procs = self.inputs.columns, self.inputs.n_procs
         self._shared: dict[str, NDArray[Any]] = {
             "jobs": job_table(columns),
-            "templates": row_templates(columns, procs, is_scaled=self.options.scaled_columns),
+            "templates": self.options.templates(columns, procs),
             "settings": self.options.settings(int(procs.max()), columns.requested_time_s),
             "columns": np.array(self.options.columns, dtype=np.int64),
         }

@@ -17,7 +17,9 @@ from hdrl.settings.batch.envs.rewards import NO_CODE, AnyObjective, GivenObjecti
 from hdrl.settings.batch.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
 from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.order import codes
+from hdrl.settings.batch.order.observe import LONGEST_S
 from hdrl.settings.batch.order.state import SETTINGS_DTYPE
+from hdrl.settings.batch.order.table import JobColumns, row_templates
 from hdrl.settings.batch.policies.choices import BACKFILLINGS as KINDS
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair
@@ -67,6 +69,15 @@ FEATURES: dict[str, tuple[int, ...]] = {
 PREDICTED = frozenset({"index", "backlog"})
 """Features that need predicted run times."""
 
+FIXED = "fixed"
+"""The scales of columns that are constants: what is seen of a job depends on no other one."""
+
+LARGEST = "largest"
+"""The scales that are the largest values of the jobs at hand, those included that are still to come."""
+
+SCALES: dict[str, bool] = {FIXED: False, LARGEST: True}
+"""What columns are scaled by, and whether that is the largest values."""
+
 SKIP = "skip"
 """The extra action that starts nothing."""
 
@@ -115,7 +126,7 @@ class JobPickOptions:
     Attributes
     ----------
     commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility, \
-    predictor, scaled_columns, may_hold
+    predictor, scaled_columns, scales, may_hold
         See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
     guides
         The policies whose choices can be told.
@@ -133,6 +144,7 @@ class JobPickOptions:
     compatibility: str | None
     predictor: str = DEFAULT_PREDICTOR
     scaled_columns: bool = True
+    scales: str = FIXED
     may_hold: bool = False
     guides: tuple[PolicyPair, ...] = ()
 
@@ -203,8 +215,19 @@ class JobPickOptions:
         s["max_jobs"] = self.max_jobs
         s["n_features"] = self.n_features
         s["predictor"] = PREDICTORS[self.predictor].code if self.predicts else kernel_codes.PREDICT_NOTHING
-        s["log_requested_scale"] = 1.0 / math.log1p(max(float(requested_time_s.max(initial=1.0)), 1.0))
+        longest_s = max(float(requested_time_s.max(initial=1.0)), 1.0) if SCALES[self.scales] else LONGEST_S
+        s["log_requested_scale"] = 1.0 / math.log1p(longest_s)
         return result
+
+    def templates(self, columns: JobColumns, n_procs: int | NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return what does not change in each job's row of the observation, see `order.table.row_templates`.
+
+        Parameters
+        ----------
+        columns, n_procs
+            The jobs, and the processors of the machine or of that of each job.
+        """
+        return row_templates(columns, n_procs, is_scaled=self.scaled_columns, by_largest=SCALES[self.scales])
 
 
 def job_pick_options(
@@ -221,6 +244,7 @@ def job_pick_options(
     compatibility: str | None,
     predictor: str = DEFAULT_PREDICTOR,
     scaled_columns: bool = True,
+    scales: str | None = None,
     may_hold: bool = False,
     guide: str | Sequence[str] | None = None,
 ) -> JobPickOptions:
@@ -229,7 +253,7 @@ def job_pick_options(
     Parameters
     ----------
     commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility, predictor, \
-    scaled_columns, may_hold, guide
+    scaled_columns, scales, may_hold, guide
         See `envs.job_pick.JobPickVectorEnv`.
 
     Raises
@@ -246,12 +270,15 @@ def job_pick_options(
         commitment = "block" if is_compatible or backfilling == "rlscheduler" else "repick"
     if backfilling is None:
         backfilling = "none" if is_compatible else "easy"
+    if scales is None:
+        scales = LARGEST if is_compatible else FIXED
     for what, name, known in (
         ("commitment", commitment, COMMITMENTS),
         ("backfilling", backfilling, BACKFILLINGS),
         ("reward", reward, REWARDS),
         ("reference", reference, PRIORITIES),
         ("order", order, PRIORITIES),
+        ("scales", scales, SCALES),
     ):
         number_of(what, name, known)
     if PREDICTORS[predictor].run_times is not None:
@@ -274,6 +301,7 @@ def job_pick_options(
         compatibility=compatibility,
         predictor=predictor,
         scaled_columns=bool(scaled_columns),
+        scales=scales,
         may_hold=bool(may_hold),
     )
     return replace(made, guides=_guides(names_of_guides(guide), made))

@@ -12,7 +12,7 @@ from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.order import entries
 from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import OrderState, new_order_state, set_episode
-from hdrl.settings.batch.order.table import job_table, row_templates
+from hdrl.settings.batch.order.table import job_table
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View
 
@@ -34,7 +34,7 @@ def new_picture_pool(inputs: PoolInputs, options: JobPickOptions, n_sums: int) -
         1,
         n_jobs,
         jobs=job_table(columns),
-        templates=row_templates(columns, n_procs, is_scaled=options.scaled_columns),
+        templates=options.templates(columns, n_procs),
         settings=options.settings(n_procs, columns.requested_time_s),
         columns=np.array(options.columns, dtype=np.int64),
         network=options.network,

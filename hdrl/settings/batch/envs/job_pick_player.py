@@ -84,7 +84,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
     commitment, backfilling, objective, reward, reference, max_jobs, order, features, skip, may_hold, predictor, \
-    scaled_columns, kill, compatibility
+    scaled_columns, scales, kill, compatibility
         As in `envs.job_pick.JobPickVectorEnv`. The compatibility mode is refused: it is another simulator.
     n_threads, more_logs
         Not used.
@@ -116,6 +116,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         may_hold: bool = False,
         predictor: str = DEFAULT_PREDICTOR,
         scaled_columns: bool = True,
+        scales: str | None = None,
         more_logs: Sequence[str] = (),
         kill: bool | None = None,
         compatibility: str | None = None,
@@ -139,6 +140,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             compatibility=None,
             predictor=predictor,
             scaled_columns=scaled_columns,
+            scales=scales,
             may_hold=may_hold,
         )
         self.platform, self.workload = platform, workload

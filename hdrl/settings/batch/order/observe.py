@@ -1,8 +1,8 @@
 """What a decision maker sees: rows of waiting jobs, and which of them it may choose.
 
 The eight columns of RLScheduler come first: wait / 12 h, requested time, processors, requested memory, user, group and
-executable by their maxima, and whether the job can start now. Only what has changed is written: that makes 1.8 times as
-many steps as writing all of it would (64 blocking environments, 2.4 against 1.35 million a second).
+executable as `table` scales them, and whether the job can start now. Only what has changed is written: that makes 1.8
+times as many steps as writing all of it would (64 blocking environments, 2.4 against 1.35 million a second).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ CAP = 1.0 - 1e-5
 _STARTS = np.array([1e-5, 1.0 - 1e-5], dtype=np.float32)  # whether a job can start; a table, for no branch is as fast
 LONGEST_WAIT_S = 43200.0
 PER_LONGEST_WAIT = 1.0 / LONGEST_WAIT_S
+LONGEST_S = 1e7  # of waits and requested times whose logarithms are seen: 116 days
+_LOG10_LONGEST = 7.0
 _FIRST_PROFILE_S = 60.0  # and then four times as long each
 _HOUR_S = 3600.0
 # What the features of the index are from and to, in which an observation shows them as 0 to 1; and the backlog.
@@ -252,9 +254,9 @@ def _own_column(state, code, job):
     wait_s = s.message_s - row.submit_s
     requested_s = max(row.requested_time_s, 1.0)
     if code == codes.LOG_WAIT:
-        return min(math.log10(1.0 + wait_s) / 7.0, 1.0)
+        return min(math.log10(1.0 + wait_s) / _LOG10_LONGEST, 1.0)
     if code == codes.LOG_REQUESTED_TIME:
-        return math.log(1.0 + requested_s) * settings.log_requested_scale
+        return min(math.log(1.0 + requested_s) * settings.log_requested_scale, 1.0)
     if code == codes.LOG_PROCESSORS:
         return math.log(row.n_requested) / math.log(max(s.n_procs, 2))
     if code == codes.EXPECTED_SLOWDOWN:

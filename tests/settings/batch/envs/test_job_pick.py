@@ -168,7 +168,8 @@ def _one(env: JobPickVectorEnv, info: dict[str, Any], over: np.ndarray) -> Any:
 
 
 def test_the_observation_by_hand(log: Path) -> None:
-    env = JobPickEnv(workload=log, n_jobs="all", max_jobs=3, commitment="block", backfilling="none", shift=False)
+    as_rlscheduler = {"commitment": "block", "backfilling": "none", "scales": "largest"}
+    env = JobPickEnv(workload=log, n_jobs="all", max_jobs=3, shift=False, **as_rlscheduler)
     observation, info = env.reset(seed=0)
     empty = [0, 1, 1, 1, 1, 1, 1, 0]
     first = [0, 20 / 40, 3 / 4, 1, 7 / 14, 1, 2 / 4, CAP]
@@ -187,6 +188,13 @@ def test_the_observation_by_hand(log: Path) -> None:
     assert observation.tolist() == [empty, empty, empty]
     assert reward == pytest.approx(-(1 + (0 + 40) / 40 + 1 + 1) / 4)
     assert info["action_mask"].tolist() == [1, 0, 0]
+
+
+def test_fixed_scales_by_hand(log: Path) -> None:
+    env = JobPickEnv(workload=log, n_jobs="all", max_jobs=1, features=["log_requested_time"])
+    observation, _ = env.reset(seed=0)
+    log_s = np.log10(1 + 20) / 7
+    np.testing.assert_allclose(observation, [[0, 20 / 3620, 3 / 4, 1, 7 / 107, 1, 2 / 102, CAP, log_s]], rtol=1e-6)
 
 
 def test_waiting_shows_in_twelve_hours(log: Path) -> None:
@@ -251,7 +259,7 @@ def test_further_features_by_hand(log: Path) -> None:
     # Job 0 holds 3 of 4 processors at 10; its user expects 20 s: 10 s more (it ends now, and job 1 comes now).
     assert observation[0, at["free_processors"]] == pytest.approx(1.0)
     assert observation[0, at["queue_length"]] == pytest.approx(1 / 3)
-    assert observation[0, at["log_requested_time"]] == pytest.approx(1.0)
+    assert observation[0, at["log_requested_time"]] == pytest.approx(np.log10(1 + 40) / 7)
     assert observation[0, at["log_processors"]] == pytest.approx(1.0)
     assert observation[0, at["earliest_start"]] == 0
     assert observation[0, at["profile"] : at["profile"] + 8].tolist() == [1.0] * 8
