@@ -10,7 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.launcher.launch import end_quickly, launch, left_out
+from hdrl.launcher.collecting import end_quickly
+from hdrl.launcher.launch import launch, left_out
 from hdrl.launcher.main import COMMANDS, cli
 
 SMALL_JOBS = Path(__file__).parents[2] / "workloads" / "learning.json"
