@@ -60,7 +60,7 @@ def _places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
     return np.array([number for one in numbers for number in one], dtype=np.int64)
 
 
-def _address(array: NDArray[Any]) -> int:
+def _address(array: Any) -> int:  # for ctypes, NumPy's arrays are no buffers by their types
     """Return what ``array.ctypes.data`` returns, in a fraction of the time where it can be written to."""
     return addressof(_NOTHING.from_buffer(array)) if array.flags.writeable else int(array.ctypes.data)
 
