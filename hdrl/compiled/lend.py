@@ -8,7 +8,6 @@ and more if they have left the cache meanwhile. `Lent` writes down once where th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from ctypes import addressof, c_char
 from importlib import import_module
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -22,9 +21,6 @@ Places: TypeAlias = Any
 """What compiled functions are given of a `Lent`, and turn into its tuple by what `take_as` returns."""
 
 T = TypeVar("T", bound=tuple[Any, ...])
-
-_NOTHING = c_char * 0
-"""No bytes of an array."""
 
 
 class Lent(Generic[T]):
@@ -56,13 +52,8 @@ class Lent(Generic[T]):
 def _places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
     """Return where the arrays of a tuple lie, in the layout of Numba's own tuples."""
     # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
-    numbers = [(0, 0, a.size, a.itemsize, _address(a), *a.shape, *a.strides) for a in _flat(arrays)]
+    numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in _flat(arrays)]
     return np.array([number for one in numbers for number in one], dtype=np.int64)
-
-
-def _address(array: Any) -> int:  # for ctypes, NumPy's arrays are no buffers by their types
-    """Return what ``array.ctypes.data`` returns, in a fraction of the time where it can be written to."""
-    return addressof(_NOTHING.from_buffer(array)) if array.flags.writeable else int(array.ctypes.data)
 
 
 def _flat(arrays: tuple[Any, ...]) -> Iterator[NDArray[Any]]:

@@ -30,7 +30,6 @@ from hdrl.compiled.fields import (
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.compiled.records import record_dtype
-from hdrl.compiled.ways import IS_FAST
 from hdrl.settings.batch.kernel.state import State
 
 SCALARS = record_dtype([("now_s", np.float64), ("n_starts", np.int64)])
@@ -123,15 +122,6 @@ def test_a_log_that_is_added_grows() -> None:
     larger = grown(state, margin=1)
     assert larger.added.tolist() == [1, 2, 3, 0, 0, 0, 0, 0, 0]
     assert larger.speeds is state.speeds
-
-
-@pytest.mark.skipif(not IS_FAST, reason="arrays are lent as they are")
-def test_arrays_are_lent_where_they_lie_whatever_they_are() -> None:
-    fixed = np.arange(4.0)
-    fixed.flags.writeable = False
-    arrays = fixed, np.zeros(3), np.zeros(0, np.int32), np.zeros(2, dtype=SLOT_DTYPE)
-    numbers = Lent(arrays).places  # seven of each array with one dimension, the address after four others
-    assert numbers[4::7].tolist() == [array.ctypes.data for array in arrays]
 
 
 def test_what_is_given_is_what_the_table_says() -> None:

@@ -12,9 +12,8 @@ import pytest
 import hdrl
 from hdrl.errors import HdrlError, MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare import comparison as module
-from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
-from hdrl.experiment.compare.points import Point, PointRunner
+from hdrl.experiment.compare.points import PointRunner
 from hdrl.settings.batch.kernel import warm_up
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
@@ -121,16 +120,6 @@ def test_the_sweep_in_the_folder_repeats_it(sweep, tmp_path: Path):
     run_comparison(sweep(tmp_path), out=tmp_path / "one", n_workers=1)
     run_comparison(read_sweep(tmp_path / "one" / "sweep.json"), out=tmp_path / "two", n_workers=1)
     assert content(tmp_path / "one") == content(tmp_path / "two")
-
-
-def test_the_jobs_of_a_window_are_made_once_for_batches_that_follow(sweep, tmp_path: Path, monkeypatch):
-    made, items = [], Case.items
-    monkeypatch.setattr(Case, "items", lambda case, *rest: made.append(case.window) or items(case, *rest))
-    runner = module._plan(sweep(tmp_path)).runner
-    batches = [[Point(0, 0, 0)], [Point(0, 1, 0), Point(1, 0, 0)], [Point(0, 0, 0)]]
-    results = [runner(batch) for batch in batches]
-    assert made == [0, 1, 0]
-    assert str(results[0]) == str(results[2]) != str(results[1][1:])
 
 
 def test_what_was_interrupted_continues_and_gives_the_same_bytes(sweep, tmp_path: Path, monkeypatch):

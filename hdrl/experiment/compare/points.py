@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hdrl.errors import DecisionError, SimulationError
@@ -58,8 +58,6 @@ class PointRunner:
         Where its setting is; it comes first, so that workers load it first.
     sweep, machine, workloads, cases, candidates
         What is compared.
-    made
-        The jobs of the last case, by its number: the next batch of a worker mostly begins with the same ones.
     """
 
     place: SettingPlace
@@ -68,7 +66,6 @@ class PointRunner:
     workloads: tuple[Load, ...]
     cases: tuple[Case, ...]
     candidates: tuple[Candidate, ...]
-    made: dict[int, Load] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def setting(self) -> Setting:
@@ -84,18 +81,17 @@ class PointRunner:
             The points, those of a case together.
         """
         setting = self.setting
-        results = []
+        results, made, items = [], -1, None
         models: dict[tuple[int, int], Decider] = {}
         for point in batch:
             case, candidate = self.cases[point.case], self.candidates[point.candidate]
-            if point.case not in self.made:
-                self.made.clear()
-                self.made[point.case] = case.items(setting, self.machine, self.workloads, self.sweep)
+            if items is None or point.case != made:
+                made, items = point.case, case.items(setting, self.machine, self.workloads, self.sweep)
             which = point.candidate, point.seed % max(1, len(candidate.files))
             decider = models.get(which) or candidate.decider(setting, point.seed, self.sweep)
             if candidate.is_model:  # a batch reads each once
                 models[which] = decider
-            results.append(self._result(setting, case, self.made[point.case], decider, self.sweep.seed + point.seed))
+            results.append(self._result(setting, case, items, decider, self.sweep.seed + point.seed))
         return results
 
     def describe(self, batch: Sequence[Point]) -> str:
