@@ -11,6 +11,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from hdrl.errors import MAX_SHOWN_PATH, HdrlError, readable
+from hdrl.launcher.collecting import rare_collections
 from hdrl.launcher.stopping import Terminated, heeding_signals
 
 MAX_LINE = 1000
@@ -89,7 +90,7 @@ class CleanErrors(click.Command):
         OneLine
             If what the user gave is wrong, or the user interrupted the command.
         """
-        with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals():
+        with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
             return super().invoke(ctx)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import gc
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,31 +22,6 @@ if TYPE_CHECKING:
 
 TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entropy", "steps_per_s": "steps/s"}
 """Numbers of a training that are shown while it runs, and what they are called then."""
-
-
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Search for unreachable cycles rarely, and not when the process ends: nearly all that is made here stays.
-
-    The compiler brings so many objects that the searches would take a fifth of a short run.
-    """
-    usual = gc.get_threshold()
-    gc.set_threshold(100_000, *usual[1:])
-    atexit.register(end_quickly)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
-def end_quickly() -> None:
-    """Spare the last search of a short run; a long one that loaded torch ends as Python wants it.
-
-    Extensions made with nanobind, which torch brings along, take what was not collected for their own leaks and
-    print a line for each.
-    """
-    if "torch" not in sys.modules:
-        gc.freeze()
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,7 +47,6 @@ def end_quickly() -> None:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
 @click.version_option(VERSION, prog_name="hdrl-launch")
-@_rare_collections()
 def launch(
     arguments: tuple[str, ...],
     agent: str | None,

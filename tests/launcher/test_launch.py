@@ -10,7 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.launcher.launch import end_quickly, launch, left_out
+from hdrl.launcher.collecting import end_quickly, rare_collections
+from hdrl.launcher.launch import launch, left_out
 from hdrl.launcher.main import COMMANDS, cli
 
 SMALL_JOBS = Path(__file__).parents[2] / "workloads" / "learning.json"
@@ -210,6 +211,16 @@ def test_options_check_says_what_launch_says(mistake: str, small_world: Path, tm
 def test_options_without_a_workload_are_good_with_one(small_world: Path):
     words = ["options", "check", str(small_world), "--set", "workload_file_path=", "-cw", str(SMALL_JOBS)]
     assert CliRunner().invoke(cli, words).stdout == f"{small_world}: good\n"
+
+
+def test_what_a_command_has_made_is_not_searched_when_it_ends():
+    usual = gc.get_threshold()
+    with rare_collections():
+        assert gc.get_threshold()[0] > usual[0]
+        kept: list[list[object]] = [[] for _ in range(10_000)]
+    old = {id(one) for one in gc.get_objects(generation=2)}
+    assert gc.get_threshold() == usual
+    assert all(id(one) in old for one in kept)
 
 
 def test_objects_of_torch_are_not_kept_from_the_collector(monkeypatch: pytest.MonkeyPatch):

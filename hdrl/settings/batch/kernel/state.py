@@ -71,6 +71,9 @@ N_TIMER_SLOTS = 256
 MOST_TIMEOUTS = 8
 """Times without a job after which nodes are switched off, of which a decision system may choose one or the other."""
 
+LOGGED_PER_JOB = 16
+"""Rows that logs have room for at first: few simulations need more, and what is never written takes no memory."""
+
 _LEAST_BLOCK = 64
 """Events that a block of a plan has place for, at least."""
 
@@ -236,7 +239,7 @@ def sizes_of(
     n_switchable = platform.n_nodes if n_sleep_states else 0
     n_switched_cores = n_cores if n_switchable else 0
     n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
-    n_log = 4 * n_jobs + 64 if logging else 0
+    n_log = LOGGED_PER_JOB * n_jobs + 64 if logging else 0
     # Without memory any free cores will do, and counting them is enough.
     n_places = int(workload.jobs["cores"].sum(dtype=np.int64))
     plans_nodes = bool(np.any(workload.jobs["memory_mib"] > 0))
@@ -289,7 +292,7 @@ def sizes_of(
         "n_twister": N_TWISTER,
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,
-        "n_logged_cores": 2 * n_cores + n_switched_cores + n_log if logging and energy else 0,
+        "n_logged_cores": 2 * (n_cores + n_places) + n_switched_cores + n_log if logging and energy else 0,
     }
 
 
