@@ -6,8 +6,6 @@ import colorsys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import Trace
 
@@ -109,7 +107,9 @@ class ScheduleTrace:
 
 def format_schedule_trace(trace: Trace) -> str:
     """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job."""
-    # the exact engine, which needs but the lines above, starts sooner without the Trace
+    # the exact engine, which needs but the lines above, starts sooner without the Trace and NumPy
+    import numpy as np
+
     from hdrl.settings.batch.simulation.trace import JobState
 
     killed_states = (JobState.COMPLETED_WALLTIME_REACHED, JobState.COMPLETED_KILLED)

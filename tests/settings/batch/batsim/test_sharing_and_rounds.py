@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.batsim.exact.actors import Kernel
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
-from hdrl.settings.batch.batsim.exact.engine import Engine, Timer
+from hdrl.settings.batch.batsim.exact.engine import Engine
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
+from hdrl.settings.batch.batsim.exact.rows import Timer
 from hdrl.settings.batch.batsim.exact.sharing import Network, share_out
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hdrl.settings.batch.batsim.exact.actors import Actor, Kernel
-from hdrl.settings.batch.batsim.exact.engine import Timer
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Work
+from hdrl.settings.batch.batsim.exact.rows import Timer
 
 
 class TimedOut(Exception):

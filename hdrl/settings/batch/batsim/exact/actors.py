@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
 
-from hdrl.settings.batch.batsim.exact.engine import Engine, Timer
+from hdrl.settings.batch.batsim.exact.engine import Engine
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow
+from hdrl.settings.batch.batsim.exact.rows import Timer
 
 T = TypeVar("T")
 Steps = Generator["Call", Any, T]

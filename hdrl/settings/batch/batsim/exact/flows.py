@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
 from hdrl.settings.batch.batsim.exact.zones import Link
 
@@ -47,8 +45,13 @@ class Resource:
 
     def load(self) -> float:
         """Return what its flows take of it, in the unit of its capacity."""
+        users = self.users
+        if len(users) == 1:
+            ((flow, weights),) = users.items()
+            if len(weights) == 1:
+                return weights[0] * flow.rate
         total = 0.0
-        for flow, weights in reversed(self.users.items()):
+        for flow, weights in reversed(users.items()):
             for weight in reversed(weights):
                 total += weight * flow.rate
         return total
@@ -249,5 +252,4 @@ class Flow:
 
 def transfers_of_matrix(n: int, sizes: Sequence[float]) -> list[tuple[int, int, float]]:
     """Return ``(from, to, bytes)`` of an ``n x n`` matrix, row by row, without the zeros."""
-    matrix = np.asarray(sizes, dtype=np.float64)
-    return [(int(k) // n, int(k) % n, float(matrix[k])) for k in np.flatnonzero(matrix > 0)]
+    return [(k // n, k % n, float(size)) for k, size in enumerate(sizes) if size > 0]

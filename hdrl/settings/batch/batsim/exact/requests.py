@@ -229,7 +229,7 @@ class Requests:
     def _query(self, data: dict[str, Any], where: str) -> Steps[None]:  # noqa: ARG002 - asks for energy, always
         self._need_energy(where)
         total_j = yield from self._context.read_energy()
-        self._emit("ANSWER", {"consumed_energy": float(total_j)})
+        self._emit("ANSWER", {"consumed_energy": total_j[0]})
 
     def _set_metadata(self, data: dict[str, Any], where: str) -> None:
         self._context.job(data["job_id"], where).metadata = data["metadata"]
