@@ -48,6 +48,8 @@ class Actor:
     ----------
     dead
         Whether it has ended or was killed.
+    result, news
+        The answer to its last call, or what is thrown into it instead.
     timer, execution
         The sleep or the execution that it is waiting for.
     """
@@ -62,18 +64,6 @@ class Actor:
         self.news: Exception | None = None
         self.timer: Timer | None = None
         self.execution: Waited | None = None
-
-    def run(self) -> Call | None:
-        """Run until the next call; ``None`` when the actor ends."""
-        try:
-            if self.news is not None:
-                news, self.news = self.news, None
-                return self.steps.throw(news)
-            result, self.result = self.result, None
-            return self.steps.send(result)
-        except StopIteration:
-            self.dead = True
-            return None
 
 
 class Kernel:
@@ -110,8 +100,7 @@ class Kernel:
     def wake(self, actor: Actor, result: object = None, news: Exception | None = None) -> None:
         """Answer the call of an actor, with a result or with news to throw into it."""
         if not actor.dead:
-            actor.result = result
-            actor.news = news
+            actor.result, actor.news = result, news
             self._ready.append(actor)
 
     def kill(self, actor: Actor) -> None:
@@ -137,15 +126,20 @@ class Kernel:
 
     def _round(self) -> None:
         running, self._ready = self._ready, []
-        self.n_running = len(running)
-        self.all_sweeping = self.n_sweeping == len(running) or len(running) == 1
+        n = self.n_running = len(running)
+        self.all_sweeping = n == 1 or self.n_sweeping == n
         self.n_sweeping = 0
         calls = []
         for actor in running:
-            if not actor.dead:
-                call = actor.run()
-                if call is not None:
-                    calls.append((actor, call))
+            if actor.dead:
+                continue
+            news = actor.news
+            try:
+                call = actor.steps.send(actor.result) if news is None else actor.steps.throw(news)
+            except StopIteration:
+                actor.dead = True
+            else:
+                calls.append((actor, call))
         for actor, call in calls:
             if not actor.dead:
                 call.serve(self, actor)

@@ -14,7 +14,7 @@ from hdrl.settings.batch.batsim.exact.ptasks import amounts, check_computation
 _STOP = "Batsim would stop here"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JobIo:
     """The profile of what is transferred, and the machines that take part, ascending."""
 

@@ -44,13 +44,15 @@ class _Lists:
         self.power_w = [0.0] * n
         self.near_idle_w = near_idle_w
 
-    def advance(self, now_s: float) -> None:
-        """Bring all machines up to date."""
-        self.total_j[:] = [
-            total_j + power_w * (now_s - last_s)
-            for total_j, power_w, last_s in zip(self.total_j, self.power_w, self.last_s, strict=True)
-        ]
-        self.last_s[:] = [now_s] * len(self.last_s)
+    def advance(self, now_s: float, since_s: float, apart: Iterable[int]) -> None:
+        """Bring all machines up to date: some one by one, all others from the same date on."""
+        before_j, power_w, last_s = self.total_j, self.power_w, self.last_s
+        elapsed_s = now_s - since_s
+        after_j = [total_j + watts * elapsed_s for total_j, watts in zip(before_j, power_w, strict=True)]
+        for machine in apart:
+            after_j[machine] = before_j[machine] + power_w[machine] * (now_s - last_s[machine])
+        before_j[:] = after_j
+        last_s[:] = [now_s] * len(last_s)
 
     def first_before(self, now_s: float) -> int:
         """Return the first machine whose last update was before a date, or -1."""
@@ -81,7 +83,7 @@ class _Arrays:
             for values in (self._total_j, self._last_s, self._power_w, self._near_idle_w)
         )
 
-    def advance(self, now_s: float) -> None:
+    def advance(self, now_s: float, since_s: float, apart: Iterable[int]) -> None:  # noqa: ARG002 - as for lists
         self._total_j += self._power_w * (now_s - self._last_s)
         self._last_s[:] = now_s
 
@@ -126,6 +128,7 @@ class EnergyMeter:
         self._stale = set(range(n))
         self._epsilon_w: Extended | None = None
         self._updated_s = 0.0  # when all machines were up to date for the last time
+        self._apart: list[int] = []  # those that were brought up to date since then
 
     def load_changes(self, machines: Iterable[int]) -> None:
         """Note that the power of machines is no longer what it was."""
@@ -141,23 +144,26 @@ class EnergyMeter:
 
     def touch(self, machines: Iterable[int], now_s: float) -> None:
         """Bring machines up to date that are not."""
-        if self.on:
-            last_s = self._last_s
-            for machine in machines:
-                if last_s[machine] < now_s:
-                    self.update(machine, now_s)
+        if not self.on:
+            return
+        last_s, power_w, total_j, stale = self._last_s, self._power_w, self._total_j, self._stale
+        for machine in machines:
+            before_s = last_s[machine]
+            if before_s < now_s:
+                if machine in stale:
+                    power_w[machine] = self._power_now_w(machine)
+                    stale.discard(machine)
+                total_j[machine] += power_w[machine] * (now_s - before_s)
+                last_s[machine] = now_s
+                self._apart.append(machine)
+                if self._pstate[machine] != self._cpus[machine].pstate:
+                    self._believe(machine)
 
     def update(self, machine: int, now_s: float) -> None:
         """Bring a machine up to date and believe in its P-state."""
         if not self.on:
             return
-        last_s = self._last_s[machine]
-        if last_s < now_s:
-            if machine in self._stale:
-                self._power_w[machine] = self._power_now_w(machine)
-                self._stale.discard(machine)
-            self._total_j[machine] += self._power_w[machine] * (now_s - last_s)
-            self._last_s[machine] = now_s
+        self.touch((machine,), now_s)
         if self._pstate[machine] != self._cpus[machine].pstate:
             self._believe(machine)
 
@@ -179,7 +185,8 @@ class EnergyMeter:
                     stale.discard(machine)
                     if self._pstate[machine] != self._cpus[machine].pstate:
                         self._believe(machine)
-        self._all.advance(now_s)
+        self._all.advance(now_s, self._updated_s, self._apart)
+        self._apart.clear()
         self._updated_s = now_s
 
     def first_outdated(self, machines: Iterable[int] | None, now_s: float) -> int:
@@ -190,6 +197,7 @@ class EnergyMeter:
             first = self._all.first_before(now_s) if self._cpus else -1
             if first < 0:
                 self._updated_s = now_s
+                self._apart.clear()
             return first
         for machine in machines:
             if self._last_s[machine] < now_s:
@@ -211,11 +219,15 @@ class EnergyMeter:
 
     def _power_now_w(self, machine: int) -> float:
         cpu, pstate = self._cpus[machine], self._pstate[machine]
+        spec = cpu.spec
         idle_w, epsilon_w, full_w = self._watts[machine][pstate]
-        speed = cpu.spec.speeds_flops[pstate]
-        if not cpu.users and speed > 0:
-            return idle_w
-        load = 1.0 if speed <= 0 else min(1.0, cpu.load() / speed / cpu.spec.cores)
+        speed, load = spec.speeds_flops[pstate], 1.0
+        if speed > 0:
+            if not cpu.users:
+                return idle_w
+            load = cpu.load() / speed / spec.cores
+            if load > 1.0:
+                load = 1.0
         return epsilon_w + load * (full_w - epsilon_w) if load > 0 else idle_w
 
     def _believe(self, machine: int) -> None:

@@ -71,7 +71,9 @@ class Engine:
             if resource.users:
                 self.start_flow(Flow(work, owner))
                 return
-        self._message, self._message_owner, self._message_serial = work, owner, self._next_serial()
+        self.n_actions += 1
+        self._n_created += 1
+        self._message, self._message_owner, self._message_serial = work, owner, self._n_created
 
     def start_timer(self, timer: Timer, duration_s: float) -> None:
         """Let a timer begin."""
@@ -106,7 +108,7 @@ class Engine:
         if self.network.dirty:
             self._set_rates()
         if self._message is not None:
-            if self._arrives(self._message):
+            if not self._paying and self._arrives(self._message):
                 return True
             self._make_flow_of_message()
             self._set_rates()
@@ -146,10 +148,10 @@ class Engine:
 
     def _arrives(self, work: Work) -> bool:
         """Do the step in which the message that has just begun arrives, if it is sure to be the next to end."""
-        rows, owner = self._rows, self._message_owner
-        if self._paying or not work.rate_alone or owner is None:
+        rows, owner, rate = self._rows, self._message_owner, work.rate_alone
+        if owner is None or not rate:
             return False
-        duration_s = 1.0 / work.rate_alone
+        duration_s = 1.0 / rate
         if duration_s >= rows.sure_s and duration_s >= rows.left_s():
             return False
         machines = work.machines

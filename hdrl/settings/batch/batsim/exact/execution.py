@@ -33,7 +33,7 @@ _STATES = {0: SUCCEEDED, TIMED_OUT: WALLTIME_REACHED, CANCELLED: KILLED}
 _RANK_END_BYTES = 4.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JobRun:
     """A job that is running.
 

@@ -73,24 +73,25 @@ class Cpu(Resource):
     ----------
     spec
         The host.
-    pstate
-        Its P-state.
+    pstate, speed_flops
+        Its P-state, and the speed of one core in it, flop/s.
     machine
         The id of Batsim's machine on this host, or -1.
     """
 
-    __slots__ = ("machine", "pstate", "spec")
+    __slots__ = ("machine", "pstate", "spec", "speed_flops")
 
     def __init__(self, host: HostSpec) -> None:
         self.spec = host
         self.machine = -1
-        self.pstate = host.pstate
-        super().__init__(host.cores * host.speeds_flops[host.pstate])
+        super().__init__(0.0)
+        self.set_pstate(host.pstate)
 
-    @property
-    def speed_flops(self) -> float:
-        """Speed of one core, flop/s."""
-        return self.spec.speeds_flops[self.pstate]
+    def set_pstate(self, pstate: int) -> None:
+        """Change the P-state, and the speed with it."""
+        self.pstate = pstate
+        self.speed_flops = self.spec.speeds_flops[pstate]
+        self.capacity = self.spec.cores * self.speed_flops
 
 
 class Links(Protocol):
@@ -170,10 +171,13 @@ class Work:
     def limit(self) -> float:
         """Return the largest rate of the flow if it were alone on shared resources."""
         if self._speed_limit is None:
-            self._speed_limit = math.inf
+            lowest = math.inf
             for cpu, flops in zip(self.cpus, self.flops, strict=True):
                 if flops > 0:
-                    self._speed_limit = min(self._speed_limit, cpu.speed_flops / flops)
+                    limit = cpu.speed_flops / flops
+                    if limit < lowest:
+                        lowest = limit
+            self._speed_limit = lowest
         return min(self._speed_limit, self.latency_limit)
 
     def _cross(self, network: Links, transfers: Iterable[tuple[int, int, float]]) -> int:

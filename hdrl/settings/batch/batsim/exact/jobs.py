@@ -109,7 +109,7 @@ class Job:
         From the description; ``walltime_s`` -1 if there is none.
     state
         One of Batsim's states.
-    start_s, run_s, end_s, energy_j, return_code, allocation
+    start_s, run_s, end_s, energy_j, return_code, allocation, allocation_text
         What became of it; -1 and empty before.
     before_j
         The energy of its machines when it started.
@@ -144,6 +144,7 @@ class Job:
         self.before_j: Extended = (-1.0, 0.0)
         self.return_code = -1
         self.allocation: list[int] = []
+        self.allocation_text = ""
         self.metadata = ""
         self.messages: list[str] = []
         self.kill_requested = False

@@ -77,7 +77,7 @@ class BatsimMachine:
         return self.kinds[self.cpu.pstate]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Switch:
     """A request to change the P-state of machines that is not finished yet."""
 
@@ -170,12 +170,16 @@ class Machines:
     def set_state(self, machines: Iterable[BatsimMachine], state: str, now_s: float) -> None:
         """Change the state of some machines."""
         counts, now = self.counts, self._in_units(now_s)
+        since, stay = now, 0
         for machine in machines:
             if self.ledger is not None:
                 self.ledger.leave(machine, now_s)
             before = machine.state
-            # in 80 bits, as the sum is: the difference of two doubles may need them
-            machine.spent[before] = rounded(machine.spent[before] + rounded(now - machine.since))
+            if machine.since != since:
+                since = machine.since
+                # in 80 bits, as the sum is: the difference of two doubles may need them
+                stay = rounded(now - since)
+            machine.spent[before] = rounded(machine.spent[before] + stay)
             counts[before] -= 1
             counts[state] += 1
             machine.state = state

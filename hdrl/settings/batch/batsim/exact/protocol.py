@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
@@ -36,15 +37,15 @@ def dump(value: Any) -> str:
         return _text(value)
     if kind is float:
         return _double(value)
+    if kind is int and -(2**63) <= value < 2**64:
+        return str(value)
     if isinstance(value, dict):
-        members = [f"{_text(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
+        members = [f"{_name(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
         return "{" + ",".join(members) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(dump, value)) + "]"
     if value is None or isinstance(value, bool):
         return "null" if value is None else "true" if value else "false"
-    if isinstance(value, int) and -(2**63) <= value < 2**64:
-        return str(value)
     return _double(value)
 
 
@@ -70,10 +71,17 @@ def dump_job(description: Mapping[str, Any], job_id: str) -> str:
             text = dump(_with_id(reread(value), job_id))
         elif key == "id":
             text = _text(job_id)
+        elif kind is int or kind is str:
+            text = dump(value)
         else:
-            text = dump(reread(value)) if kind is float else dump(value)
-        members.append(f"{_text(key)}:{text}")
+            text = dump(reread(value))
+        members.append(f"{_name(key)}:{text}")
     return "{" + ",".join(members) + "}"
+
+
+@lru_cache(maxsize=1000)
+def _name(key: str) -> str:
+    return _text(key)
 
 
 def _text(value: str) -> str:
@@ -289,7 +297,7 @@ def parse_storage_mapping(where: str, mapping: Any) -> dict[str, int]:
     return dict(mapping)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddedIo:
     """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``).
 

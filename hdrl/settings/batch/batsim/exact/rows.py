@@ -86,8 +86,11 @@ class Rows(abc.ABC):
         """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
 
     def _note(self, remains: float, rate: float, precision: float) -> None:
-        self.sure_s = min(self.sure_s, remains / rate)
-        self._slack_s = max(self._slack_s, 2.0 * precision / rate)
+        left_s, slack_s = remains / rate, 2.0 * precision / rate
+        if left_s < self.sure_s:
+            self.sure_s = left_s
+        if slack_s > self._slack_s:
+            self._slack_s = slack_s
 
 
 class ListRows(Rows):
