@@ -153,11 +153,11 @@ class EnergyMeter:
                 if machine in stale:
                     power_w[machine] = self._power_now_w(machine)
                     stale.discard(machine)
+                    if self._pstate[machine] != self._cpus[machine].pstate:
+                        self._believe(machine)
                 total_j[machine] += power_w[machine] * (now_s - before_s)
                 last_s[machine] = now_s
                 self._apart.append(machine)
-                if self._pstate[machine] != self._cpus[machine].pstate:
-                    self._believe(machine)
 
     def update(self, machine: int, now_s: float) -> None:
         """Bring a machine up to date and believe in its P-state."""

@@ -169,11 +169,11 @@ class Machines:
 
     def set_state(self, machines: Iterable[BatsimMachine], state: str, now_s: float) -> None:
         """Change the state of some machines."""
-        counts, now = self.counts, self._in_units(now_s)
+        counts, ledger, now = self.counts, self.ledger, self._in_units(now_s)
         since, stay = now, 0
         for machine in machines:
-            if self.ledger is not None:
-                self.ledger.leave(machine, now_s)
+            if ledger is not None:
+                ledger.leave(machine, now_s)
             before = machine.state
             if machine.since != since:
                 since = machine.since

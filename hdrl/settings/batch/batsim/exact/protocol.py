@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -32,21 +32,26 @@ def dump(value: Any) -> str:
     BatsimError
         If a number needs more characters than Batsim has room for.
     """
-    kind = type(value)
-    if kind is str:
-        return _text(value)
-    if kind is float:
-        return _double(value)
-    if kind is int and -(2**63) <= value < 2**64:
-        return str(value)
-    if isinstance(value, dict):
-        members = [f"{_name(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(dump, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "true" if value else "false"
-    return _double(value)
+    return _WRITERS.get(type(value), _write_other)(value)
+
+
+def _write_other(value: Any) -> str:
+    """Write a value of another type than `json.loads` gives."""
+    return next((write for kind, write in _WRITERS.items() if isinstance(value, kind)), _double)(value)
+
+
+def _object(value: Mapping[str, Any]) -> str:
+    get = _WRITERS.get
+    members = [f"{_name(key)}:{get(type(item), _write_other)(item)}" for key, item in value.items()]
+    return "{" + ",".join(members) + "}"
+
+
+def _array(value: Iterable[Any]) -> str:
+    return "[" + ",".join(map(dump, value)) + "]"
+
+
+def _integer(value: int) -> str:
+    return str(value) if -(2**63) <= value < 2**64 else _double(value)
 
 
 def dump_job(description: Mapping[str, Any], job_id: str) -> str:
@@ -71,10 +76,8 @@ def dump_job(description: Mapping[str, Any], job_id: str) -> str:
             text = dump(_with_id(reread(value), job_id))
         elif key == "id":
             text = _text(job_id)
-        elif kind is int or kind is str:
-            text = dump(value)
         else:
-            text = dump(reread(value))
+            text = dump(value if kind is int or kind is str else reread(value))
         members.append(f"{_name(key)}:{text}")
     return "{" + ",".join(members) + "}"
 
@@ -100,6 +103,19 @@ def _double(value: float) -> str:
     if len(text) > _LONGEST_DOUBLE:
         raise BatsimError(f"{text[:12]}... has {len(text)} characters with six decimals: Batsim would stop here")
     return text
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    str: _text,
+    float: _double,
+    bool: lambda value: "true" if value else "false",
+    int: _integer,
+    dict: _object,
+    list: _array,
+    tuple: _array,
+    type(None): lambda _: "null",
+}
+"""What writes a JSON value, by its type."""
 
 
 def with_id(description: Mapping[str, Any], job_id: str) -> dict[str, Any]:
