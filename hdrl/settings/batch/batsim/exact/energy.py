@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_MOST_IN_LISTS = 128
+MOST_IN_LISTS = 128
 """With more machines NumPy's arrays are faster than lists, by more than it takes to load NumPy."""
 
 
@@ -121,7 +121,7 @@ class EnergyMeter:
         n = len(cpus)
         self._watts = [cpu.spec.watts or ((0.0, 0.0, 0.0),) * len(cpu.spec.speeds_flops) for cpu in cpus]
         near_idle_w = [self._watts[k][cpu.pstate][1] if on else 0.0 for k, cpu in enumerate(cpus)]
-        self._all = (_Arrays if n > _MOST_IN_LISTS else _Lists)(near_idle_w)
+        self._all = (_Arrays if n > MOST_IN_LISTS else _Lists)(near_idle_w)
         self._total_j, self._last_s, self._power_w = self._all.total_j, self._all.last_s, self._all.power_w
         # the plugin believes in P-state 0 until its first update, whatever the platform file says
         self._pstate = [0] * n
