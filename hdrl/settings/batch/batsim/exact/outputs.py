@@ -103,10 +103,11 @@ class Totals:
         mean = math.fsum(values) / self.n_jobs
         error = 1e6 * math.fsum(map(abs, values)) / self.n_jobs * (_DOUBTFUL + len(values) * 2.0**-63)
         if not is_sure(mean * 1e6, error):
-            total: Fraction | int = 0
-            for exact in self._exact():
-                total = rounded_fraction(total + of(exact))
-            mean = float(rounded_fraction(total / self.n_jobs)) if total else 0.0
+            first, *others = map(of, self._exact())
+            total = first
+            for one in others:
+                total = rounded_fraction(total + one)
+            mean = float(rounded_fraction(total * type(total)(1, self.n_jobs)))
         return f"{mean:f}"
 
     def _exact(self) -> Iterator[ExactTimes]:

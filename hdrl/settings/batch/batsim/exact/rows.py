@@ -222,12 +222,10 @@ class ArrayRows(Rows):
         return [action for action in ended if action is not None]
 
     def _grow(self, capacity: int) -> None:
-        np, n = self._np, len(self.actions)
+        append, n = self._np.append, len(self.actions)
         self._free = list(range(capacity - 1, n - 1, -1))
         self.actions += [None] * (capacity - n)
-        self._remains = np.append(self._remains, np.full(capacity - n, math.inf))
-        self._rates, self._precisions = (
-            np.append(column, np.ones(capacity - n)) for column in (self._rates, self._precisions)
-        )
-        self._seconds: NDArray[np.float64] = np.zeros(capacity)
-        self._low: NDArray[np.bool_] = np.zeros(capacity, dtype=bool)
+        self._remains = append(self._remains, [math.inf] * (capacity - n))
+        self._rates, self._precisions = (append(c, [1.0] * (capacity - n)) for c in (self._rates, self._precisions))
+        self._seconds: NDArray[np.float64] = self._np.zeros(capacity)
+        self._low: NDArray[np.bool_] = self._np.zeros(capacity, dtype=bool)
