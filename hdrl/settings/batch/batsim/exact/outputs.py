@@ -221,7 +221,7 @@ class Outputs:
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
         """Add a line of how many machines are in which state."""
-        columns = "%d,%d,%d,%d,%d" % tuple(counts.values())[:5]  # noqa: UP031 - half the time of an f-string
+        columns = ",".join([str(counts[state]) for state in STATES[:5]])
         self.machine_states.append(f"{now_s:g},{columns}")
 
     def add_pstate_change(self, now_s: float, machines: list[int], pstate: int) -> None:
