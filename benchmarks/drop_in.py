@@ -22,7 +22,8 @@ SCHEDULER = "easyBackfill"
 PARTS = ("start-up, imports included", "platform and workload", "simulation with its texts", "files")
 
 IN_PARTS = """\
-import json, sys, time
+import gc, json, sys, time
+gc.set_threshold(100_000)  # as the command does
 import hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection
 from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
 ends_s = [time.process_time()]

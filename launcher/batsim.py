@@ -176,6 +176,7 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> N
     result.outputs.write(
         given["export"], result.schedule, machine_states=states, trace=result.trace, hosts=result.hosts
     )
+    gc.freeze()  # all the rest goes with the process: to look for garbage in it first takes a twentieth of the time
     if result.deadlocked:
         raise OneLine("hdrl-batsim", result.deadlock(), exit_code=1)
     if not quiet:

@@ -1,10 +1,14 @@
 """Run folders: complete or absent, the same bytes again, with what is needed to repeat them."""
 
+import fcntl
 import json
+import os
 import shutil
 import stat
+import tempfile
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -372,3 +376,29 @@ def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
         assert running_is_there
         shutil.rmtree(tmp_path / "out")
     assert other.is_dir()
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_run_whose_folder_another_removes_before_it_is_locked_makes_one_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_over: bool
+) -> None:
+    """The other one takes it for what a killed run left; it has just removed it, or is about to."""
+    make = tempfile.mkdtemp
+    taken: dict[str, int] = {}
+
+    def make_and_be_taken_over(**given: Any) -> str:
+        name: str = make(**given)
+        if not taken:
+            taken[name] = os.open(name, os.O_RDONLY)
+            fcntl.flock(taken[name], fcntl.LOCK_EX)
+            if is_over:
+                shutil.rmtree(name)
+        return name
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_be_taken_over)
+    with new_folder(tmp_path / "out") as running:
+        (running / "done").write_text("x")
+        for name, lock in taken.items():
+            shutil.rmtree(name, ignore_errors=True)
+            os.close(lock)
+    assert (tmp_path / "out" / "done").read_text() == "x"

@@ -74,8 +74,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(folder)
-            temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-            lock = _lock(temporary)
+            temporary, lock = _locked_folder(folder)
         except OSError as error:
             raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
         yield temporary
@@ -103,11 +102,37 @@ def default_folder(options_sha256: str, now: datetime) -> Path:
     return Path("runs") / f"{now:%Y%m%d-%H%M%S}-{options_sha256[:8]}"
 
 
+def _locked_folder(folder: Path) -> tuple[Path, int]:
+    """Make a hidden folder next to another; return it with what holds its lock, -1 in a file system without locks.
+
+    Until it is locked, a run that begins meanwhile takes it for one that was left, and removes it: then one more is
+    made.
+    """
+    while True:
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            lock = _lock(temporary)
+            if lock < 0 or temporary.exists():
+                return temporary, lock
+            os.close(lock)
+
+
 def _lock(folder: Path) -> int:
-    """Lock a folder for as long as this process lives, and return what holds the lock; -1 if somebody else has it."""
+    """Lock a folder for as long as this process lives; return what holds the lock, -1 in a file system without locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If somebody else has it.
+    FileNotFoundError
+        If it is gone.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise
     except OSError:
         os.close(handle)
         return -1
@@ -123,10 +148,11 @@ def _remove_abandoned(folder: Path) -> None:
     for left in folder.parent.glob(_ANY_DATED if is_dated else f".{glob.escape(folder.name)}.????????"):
         is_ours = not is_dated or _DATED.fullmatch(left.name[1:].rpartition(".")[0]) is not None
         if is_ours and left.is_dir() and not left.is_symlink():
-            lock = _lock(left)
-            if lock >= 0:
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(lock)
+            with contextlib.suppress(OSError):  # another run has it, or has just removed it
+                lock = _lock(left)
+                if lock >= 0:
+                    shutil.rmtree(left, ignore_errors=True)
+                    os.close(lock)
 
 
 def _publish(temporary: Path, folder: Path) -> None:

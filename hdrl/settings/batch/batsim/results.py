@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hdrl.errors import ReadError, suggest
 from hdrl.files import atomic_write, read_text
 from hdrl.settings.batch.batsim.decision_system import DecisionSystem
+from hdrl.settings.batch.batsim.exact.extended import Extended
 from hdrl.settings.batch.batsim.exact.idsets import parse_ids
 from hdrl.settings.batch.batsim.exact.jobs import Job
 from hdrl.settings.batch.batsim.exact.machines import STATES
@@ -88,7 +89,7 @@ class NotedOutputs(Outputs):
     def add_job(self, job: Job) -> None:
         """Add the row of a job that has ended or was rejected."""
         super().add_job(job)
-        self.log.ends.append((job.id, int(JobState[job.state]), job.start_s, float(job.run_s), float(job.energy_j)))
+        self.log.ends.append((job.id, int(JobState[job.state]), job.start_s, job.run_s, job.energy_j))
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
         """Add a line of how many machines are in which state."""
@@ -100,10 +101,10 @@ class NotedOutputs(Outputs):
         super().add_pstate_change(now_s, machines, pstate)
         self.log.pstates.append((now_s, sorted(machines), pstate))
 
-    def add_energy(self, now_s: float, total_j: np.longdouble, event: str, epsilon_w: np.longdouble) -> None:
+    def add_energy(self, now_s: float, total_j: Extended, event: str, epsilon_w: Extended) -> None:
         """Add a line of the energy of the platform since date 0."""
         super().add_energy(now_s, total_j, event, epsilon_w)
-        self.log.energy.append((now_s, float(total_j), event, float(epsilon_w)))
+        self.log.energy.append((now_s, total_j[0], event, epsilon_w[0]))
 
 
 def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:

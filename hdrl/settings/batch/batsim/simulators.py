@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hdrl.errors import BatsimError, OutputError, SimulationError
 from hdrl.settings.batch.batsim.decision_system import DecisionSystem
 from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
+from hdrl.settings.batch.batsim.exact.extended import difference
 from hdrl.settings.batch.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
 from hdrl.settings.batch.batsim.turned import TurnedEngine
 from hdrl.settings.batch.kernel import codes
@@ -337,10 +338,10 @@ class ExactSimulator(ProtocolSimulator):
         """Return what the engine noted, with its sums."""
         log, machines = self._outputs.log, self._simulation.context.machines
         start_j = result.outputs.first_submission_j
-        log.consumed_j = float(result.outputs.last_end_j - start_j) if start_j is not None else 0.0
+        log.consumed_j = 0.0 if start_j is None else difference(result.outputs.last_end_j, start_j)
         log.end_s = result.end_s
         log.n_grouped_switches, log.n_machine_switches = machines.n_grouped_switches, machines.n_machine_switches
-        log.time_in_state_s = {state: float(spent_s) for state, spent_s in machines.time_in_states_s().items()}
+        log.time_in_state_s = machines.time_in_states_s()
         meter = self._simulation.context.meter
         if self._energy:
             log.host_energy_j = np.array([meter.peek_j(machine.id, result.end_s) for machine in machines.all])

@@ -17,6 +17,8 @@ _MECHANISM = slice(12, 32)
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _DELIMITER = bytes((_MORE, 0))
 _LONGEST_SHORT = 255
+_SHORT_REPLY = _DELIMITER + b"\0"
+_SHORT_HEAD_BYTES = 4
 _PING_HEAD = b"\x04PING" + b"\0\0"  # the two bytes are a time to live
 _ANSWERING_TYPES = (b"REP", b"ROUTER")
 
@@ -81,6 +83,12 @@ class RequestSocket:
             if timeout_s is not None:
                 stream.settimeout(self._left_s())
             stream.sendall(_DELIMITER + _frame(request))
+            if not self._unread:
+                data = self._received(stream)
+                # nearly always a short reply, which has come as a whole
+                if data.startswith(_SHORT_REPLY) and len(data) == _SHORT_HEAD_BYTES + data[_SHORT_HEAD_BYTES - 1]:
+                    return [data[_SHORT_HEAD_BYTES:]]
+                self._unread += data
             delimiter, *parts = self._message()
             if delimiter:
                 raise ConnectionError("a reply without an empty delimiter in front")
@@ -150,15 +158,18 @@ class RequestSocket:
         while len(unread) < n_bytes:
             if stream is None:
                 raise ConnectionError("not connected")
-            data = stream.recv(_CHUNK_BYTES)
-            if not data:
-                raise ConnectionError("closed by the other side")
-            unread += data
+            unread += self._received(stream)
             if self._deadline_s is not None and len(unread) < n_bytes:
                 stream.settimeout(self._left_s())
         taken = bytes(unread[:n_bytes])
         del unread[:n_bytes]
         return taken
+
+    def _received(self, stream: socket.socket) -> bytes:
+        data = stream.recv(_CHUNK_BYTES)
+        if not data:
+            raise ConnectionError("closed by the other side")
+        return data
 
     def _left_s(self) -> float | None:
         """Return the seconds until the deadline, `None` if there is none; raise `TimeoutError` if there are none."""

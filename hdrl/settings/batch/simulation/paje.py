@@ -6,8 +6,6 @@ import colorsys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import Trace
 
@@ -69,6 +67,7 @@ class ScheduleTrace:
 
     def __init__(self, machine_names: Sequence[str]) -> None:
         self._names = machine_names
+        self._machines = [f" machine_state m{k} " for k in range(len(machine_names))]
         self._lines = [f"6 0.000000 machine_state m{k} w" for k in range(len(machine_names))]
         self._n_jobs = 0
 
@@ -78,8 +77,8 @@ class ScheduleTrace:
         red, green, blue = colorsys.hsv_to_rgb(self._n_jobs * _GOLDEN_RATIO % 1.0, 1.0, 1.0)
         self._n_jobs += 1
         self._lines.append(f'5 j{job_id} machine_state "{job_id}" "{red:f} {green:f} {blue:f}"')
-        date = f"{now_s:f}"
-        self._lines += [f"6 {date} machine_state m{k} j{job_id}" for k in machines]
+        event, state, places = f"6 {now_s:f}", f"j{job_id}", self._machines
+        self._lines += [event + places[k] + state for k in machines]
 
     def end_job(self, job_id: str, machines: Sequence[int], now_s: float, *, killed: bool) -> None:
         """Note the end of a job, by itself or not."""
@@ -87,7 +86,8 @@ class ScheduleTrace:
         if killed:
             self._lines.append(f'8 {date} kk k "{job_id}"')
             self._lines += [f'8 {date} km m{k} "{job_id}"' for k in machines]
-        self._lines += [f"6 {date} machine_state m{k} w" for k in machines]
+        event, places = f"6 {date}", self._machines
+        self._lines += [event + places[k] + "w" for k in machines]
 
     def text(self, end_s: float) -> str:
         """Return the trace.
@@ -109,7 +109,9 @@ class ScheduleTrace:
 
 def format_schedule_trace(trace: Trace) -> str:
     """Return the text of out_schedule.trace. Of what happens at one date, ends come first, then starts by job."""
-    # the exact engine, which needs but the lines above, starts sooner without the Trace
+    # the exact engine, which needs but the lines above, starts sooner without the Trace and NumPy
+    import numpy as np
+
     from hdrl.settings.batch.simulation.trace import JobState
 
     killed_states = (JobState.COMPLETED_WALLTIME_REACHED, JobState.COMPLETED_KILLED)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.batsim.exact.actors import Kernel
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
-from hdrl.settings.batch.batsim.exact.engine import Engine, Timer
+from hdrl.settings.batch.batsim.exact.engine import Engine
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
 from hdrl.settings.batch.batsim.exact.platform import SimGridPlatform
+from hdrl.settings.batch.batsim.exact.rows import Timer
 from hdrl.settings.batch.batsim.exact.sharing import Network, share_out
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
@@ -158,7 +159,7 @@ def plain_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Kernel, name, property(value, _ignore), raising=False)
 
 
-def _crowd(folder: Path) -> BatsimOptions:
+def crowd(folder: Path) -> BatsimOptions:
     """Make a world in which many jobs begin and end at the same dates."""
     hosts = "".join(
         f'<host id="h{k}" speed="100Mf"><prop id="wattage_per_state" value="{k + 1}:{k + 90}.5"/></host>'
@@ -183,7 +184,7 @@ def _crowd(folder: Path) -> BatsimOptions:
 
 
 def test_many_rounds_at_once_give_what_single_rounds_give(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    options = _crowd(tmp_path)
+    options = crowd(tmp_path)
     at_once = ExactBatsim(options).run(FirstComeFirstServed()).outputs
     request.getfixturevalue("plain_rounds")
     singly = ExactBatsim(options).run(FirstComeFirstServed()).outputs

@@ -1,6 +1,8 @@
 """Small worlds, solved by hand."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,23 @@ def test_jobs_that_wait_for_a_message_that_nobody_sends(tmp_path: Path) -> None:
         job["walltime"] = 30.0
     result = ExactBatsim(_world(tmp_path, jobs, profiles)).run(FirstComeFirstServed())
     assert _column(result.outputs.jobs, 7) == ["COMPLETED_WALLTIME_REACHED"] * 2
+
+
+_WITHOUT_NUMPY = """\
+import sys
+from pathlib import Path
+import hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection
+from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+class Nobody:
+    def exchange(self, message):
+        now = message[message.index(":") + 1:message.index(",")]
+        return '{"now":' + now + ',"events":[]}'
+files = dict(platform=Path(sys.argv[1], "platform.xml"), workloads=(Path(sys.argv[1], "workload.json"),))
+ExactBatsim(BatsimOptions(**files, energy=True, schedule_trace=True)).run(Nobody())
+print("numpy" in sys.modules)
+"""
+
+
+def test_a_small_simulation_loads_no_numpy() -> None:
+    command = [sys.executable, "-c", _WITHOUT_NUMPY, str(WORLDS / "speed_change")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "False\n"

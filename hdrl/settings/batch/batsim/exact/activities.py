@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hdrl.settings.batch.batsim.exact.actors import Actor, Kernel
-from hdrl.settings.batch.batsim.exact.engine import Timer
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Work
+from hdrl.settings.batch.batsim.exact.rows import Timer
 
 
 class TimedOut(Exception):
@@ -22,35 +22,29 @@ class Transfer:
     ----------
     kernel
         The kernel.
-    n_bytes
-        Its size.
 
     Attributes
     ----------
+    source, target, message
+        Who sends, who receives, and what; ``None`` while it is not known.
     waiting
         Who waits for it, in the order in which they began to.
     """
 
-    __slots__ = ("_kernel", "_n_bytes", "message", "source", "target", "waiting")
+    __slots__ = ("_kernel", "message", "source", "target", "waiting")
 
-    def __init__(self, kernel: Kernel, n_bytes: float) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._n_bytes = n_bytes
         self.waiting: list[Actor] = []
         self.message: object = None
         self.source: Cpu | None = None
         self.target: Cpu | None = None
 
-    def start_when_complete(self) -> None:
-        """Start the transfer if both sides are known."""
-        if self.source is not None and self.target is not None:
-            engine = self._kernel.engine
-            engine.send(engine.network.message(self.source, self.target, self._n_bytes), self)
-
     def end(self) -> None:
         """Wake both sides, in the order in which they began to wait."""
+        wake, message = self._kernel.wake, self.message
         for actor in self.waiting:
-            self._kernel.wake(actor, self.message)
+            wake(actor, message)
 
 
 class Mailbox:
@@ -76,32 +70,34 @@ class Mailbox:
         """Whether nobody waits for the other side."""
         return not self._pending
 
-    def put(self, source: Cpu, message: object) -> Meeting:
+    def put(self, source: Cpu, message: object) -> Put:
         """Return the call that sends a message and waits until it has arrived."""
-        return Meeting(self, source, message, None)
+        return Put(self, source, message)
 
-    def get(self, target: Cpu) -> Meeting:
-        """Return the call that waits for a message; it is answered with it."""
-        return Meeting(self, None, None, target)
+    def get(self, target: Cpu) -> Get:
+        """Return the call that waits for a message, and may be used again; it is answered with the message."""
+        return Get(self, target)
 
-    def meet(self, source: Cpu | None, message: object, target: Cpu | None) -> Transfer:
-        """Return the transfer of a sender with its message, or of a receiver: begun if the other side is there."""
+    def enter(self, actor: Actor, source: Cpu | None, message: object, target: Cpu | None) -> None:
+        """Let a sender with its message, or a receiver, take part in a transfer: it begins if the other side waits."""
         pending = self._pending
-        if pending and ((pending[0].source is None) if target is None else (pending[0].target is None)):
+        if pending and (pending[0].source is None) == (target is None):
             transfer = pending.pop(0)
         else:
-            transfer = Transfer(self._kernel, self._n_bytes)
+            transfer = Transfer(self._kernel)
             pending.append(transfer)
+        transfer.waiting.append(actor)
         if target is None:
             transfer.source, transfer.message = source, message
         else:
             transfer.target = target
-        transfer.start_when_complete()
-        return transfer
+        if transfer.source is not None and transfer.target is not None:
+            engine = self._kernel.engine
+            engine.send(engine.network.message(transfer.source, transfer.target, self._n_bytes), transfer)
 
 
-class Meeting:
-    """A call to send or to receive, answered with the message when it has arrived.
+class Put:
+    """A call to send, answered when the message has arrived.
 
     In SimGrid these are two calls, one that begins and one that waits, a round each. The second changes nothing but
     who waits, in the order of the first ones, and nothing arrives before it: so one call does for both.
@@ -111,22 +107,41 @@ class Meeting:
     mailbox
         Where.
     source, message
-        Who sends what, if it is the sender who calls.
-    target
-        Who receives, if it is the receiver.
+        Who sends what.
     """
 
-    __slots__ = ("_mailbox", "_message", "_source", "_target")
+    __slots__ = ("_mailbox", "_message", "_source")
 
-    def __init__(self, mailbox: Mailbox, source: Cpu | None, message: object, target: Cpu | None) -> None:
+    def __init__(self, mailbox: Mailbox, source: Cpu, message: object) -> None:
         self._mailbox = mailbox
         self._source = source
         self._message = message
+
+    def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
+        """Begin, and wait."""
+        self._mailbox.enter(actor, self._source, self._message, None)
+
+
+class Get:
+    """A call to receive, answered with the message when it has arrived; one call as `Put` is.
+
+    Parameters
+    ----------
+    mailbox
+        Where.
+    target
+        Who receives.
+    """
+
+    __slots__ = ("_mailbox", "_target")
+
+    def __init__(self, mailbox: Mailbox, target: Cpu) -> None:
+        self._mailbox = mailbox
         self._target = target
 
     def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
         """Begin, and wait."""
-        self._mailbox.meet(self._source, self._message, self._target).waiting.append(actor)
+        self._mailbox.enter(actor, None, None, self._target)
 
 
 class Execution:

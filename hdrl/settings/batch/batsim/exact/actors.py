@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
 
-from hdrl.settings.batch.batsim.exact.engine import Engine, Timer
+from hdrl.settings.batch.batsim.exact.engine import Engine
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow
+from hdrl.settings.batch.batsim.exact.rows import Timer
 
 T = TypeVar("T")
 Steps = Generator["Call", Any, T]
@@ -47,6 +48,8 @@ class Actor:
     ----------
     dead
         Whether it has ended or was killed.
+    result, news
+        The answer to its last call, or what is thrown into it instead.
     timer, execution
         The sleep or the execution that it is waiting for.
     """
@@ -64,12 +67,9 @@ class Actor:
 
     def run(self) -> Call | None:
         """Run until the next call; ``None`` when the actor ends."""
+        news = self.news
         try:
-            if self.news is not None:
-                news, self.news = self.news, None
-                return self.steps.throw(news)
-            result, self.result = self.result, None
-            return self.steps.send(result)
+            return self.steps.send(self.result) if news is None else self.steps.throw(news)
         except StopIteration:
             self.dead = True
             return None
@@ -109,8 +109,7 @@ class Kernel:
     def wake(self, actor: Actor, result: object = None, news: Exception | None = None) -> None:
         """Answer the call of an actor, with a result or with news to throw into it."""
         if not actor.dead:
-            actor.result = result
-            actor.news = news
+            actor.result, actor.news = result, news
             self._ready.append(actor)
 
     def kill(self, actor: Actor) -> None:
@@ -136,18 +135,19 @@ class Kernel:
 
     def _round(self) -> None:
         running, self._ready = self._ready, []
-        self.n_running = len(running)
-        self.all_sweeping = self.n_sweeping == len(running) or len(running) == 1
+        n = self.n_running = len(running)
+        self.all_sweeping = n == 1 or self.n_sweeping == n
         self.n_sweeping = 0
-        calls = []
-        for actor in running:
-            if not actor.dead:
-                call = actor.run()
-                if call is not None:
-                    calls.append((actor, call))
-        for actor, call in calls:
-            if not actor.dead:
+        if n == 1:
+            (actor,) = running
+            call = None if actor.dead else actor.run()
+            if call is not None and not actor.dead:
                 call.serve(self, actor)
+        else:
+            calls = [(actor, actor.run()) for actor in running if not actor.dead]
+            for actor, call in calls:
+                if call is not None and not actor.dead:
+                    call.serve(self, actor)
         if self._cancelled:
             ended, self._cancelled = self._cancelled, []
             for execution in ended:

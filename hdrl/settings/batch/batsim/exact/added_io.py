@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.context import Context
 from hdrl.settings.batch.batsim.exact.flows import Work, transfers_of_matrix
@@ -16,7 +14,7 @@ from hdrl.settings.batch.batsim.exact.ptasks import amounts, check_computation
 _STOP = "Batsim would stop here"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JobIo:
     """The profile of what is transferred, and the machines that take part, ascending."""
 
@@ -67,7 +65,7 @@ def task_with_io(context: Context, job: Job, profile: Profile, io: Profile, io_m
     machines = sorted({*job.allocation, *io_machines})
     place = {machine: k for k, machine in enumerate(machines)}
     n = len(machines)
-    flops, sizes = np.zeros(n), np.zeros((n, n))
+    flops, sizes = [0.0] * n, [0.0] * n**2
     for part, part_machines in ((profile, job.allocation), (io, io_machines)):
         if not isinstance(part, Parallel | Homogeneous):
             raise BatsimError(
@@ -77,10 +75,11 @@ def task_with_io(context: Context, job: Job, profile: Profile, io: Profile, io_m
             )
         at = [place[machine] for machine in part_machines]
         part_flops, transfers = amounts(job, part, len(at))
-        flops[at] += part_flops
+        for k, amount in zip(at, part_flops, strict=True):
+            flops[k] += amount
         for source, target, size in transfers:
-            sizes[at[source], at[target]] += size
-    check_computation(context, job, machines, flops.tolist())
+            sizes[at[source] * n + at[target]] += size
+    check_computation(context, job, machines, flops)
     cpus = [context.machines[machine].cpu for machine in machines]
-    between = transfers_of_matrix(n, sizes.ravel().tolist()) if n > 1 else []
-    return Work(context.network, cpus, flops.tolist(), between)
+    between = transfers_of_matrix(n, sizes) if n > 1 else []
+    return Work(context.network, cpus, flops, between)

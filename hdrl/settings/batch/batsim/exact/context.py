@@ -12,6 +12,7 @@ from hdrl.settings.batch.batsim.exact.activities import Mailbox
 from hdrl.settings.batch.batsim.exact.actors import Kernel, Steps, Update
 from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
 from hdrl.settings.batch.batsim.exact.engine import Engine
+from hdrl.settings.batch.batsim.exact.extended import Extended
 from hdrl.settings.batch.batsim.exact.jobs import Job, Workload
 from hdrl.settings.batch.batsim.exact.machines import Machines
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
@@ -20,8 +21,6 @@ from hdrl.settings.batch.batsim.exact.sharing import Network
 from hdrl.settings.batch.simulation.paje import ScheduleTrace
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from hdrl.settings.batch.batsim.exact.flows import Cpu
 
 
@@ -171,7 +170,7 @@ class Context:
         """Tell whether nothing is going on but jobs that poll for ever."""
         return self.kernel.engine.n_actions + self.kernel.n_running == self.n_polling
 
-    def read_energy(self, machines: Sequence[int] | None = None) -> Steps[np.longdouble]:
+    def read_energy(self, machines: Sequence[int] | None = None) -> Steps[Extended]:
         """Return the energy of machines (of all, if ``None``); each one that is out of date takes a round."""
         meter, kernel = self.meter, self.kernel
         while True:
@@ -180,14 +179,14 @@ class Context:
                 meter.update_all(self.now_s)
                 return meter.sum_j()
             if machines is not None and kernel.n_running == 1:
-                meter.touch(machines, self.now_s)
+                meter.update_all(self.now_s)  # who reads the energy of some machines reads that of all at once
                 return meter.sum_j(machines)
             machine = meter.first_outdated(machines, self.now_s)
             if machine < 0:
                 return meter.sum_j(machines)
             yield Update(machine, of_all=machines is None)
 
-    def note_energy(self, event: str) -> Steps[np.longdouble]:
+    def note_energy(self, event: str) -> Steps[Extended]:
         """Write a line of the energy file; return the energy of all machines."""
         total_j = yield from self.read_energy()
         self.outputs.add_energy(self.now_s, total_j, event, self.meter.epsilon_w())

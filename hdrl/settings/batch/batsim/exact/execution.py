@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from hdrl.errors import BatsimError
 from hdrl.settings.batch.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut
 from hdrl.settings.batch.batsim.exact.actors import Actor, Do, Sleep, Spawn, Steps
 from hdrl.settings.batch.batsim.exact.added_io import JobIo, task_with_io
 from hdrl.settings.batch.batsim.exact.context import Context
+from hdrl.settings.batch.batsim.exact.extended import difference
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Work
-from hdrl.settings.batch.batsim.exact.jobs import FAILED, KILLED, RUNNING, SUCCEEDED, WALLTIME_REACHED, Job, Task
+from hdrl.settings.batch.batsim.exact.jobs import (
+    FAILED,
+    KILLED,
+    RUNNING,
+    SHORTEST_RUN_S,
+    SUCCEEDED,
+    WALLTIME_REACHED,
+    Job,
+    Task,
+)
 from hdrl.settings.batch.batsim.exact.messages import Completed, FromJob, Killed
 from hdrl.settings.batch.batsim.exact.profiles import Composed, Delay, Receive, Send, UsageTrace
 from hdrl.settings.batch.batsim.exact.ptasks import parallel_task
@@ -22,14 +30,10 @@ TIMED_OUT, CANCELLED = -1, -2
 """Return codes of a job that reached its walltime, and of one that was killed."""
 
 _STATES = {0: SUCCEEDED, TIMED_OUT: WALLTIME_REACHED, CANCELLED: KILLED}
-_ZERO_S = np.longdouble(0.0)
-_SHORTEST_RUN_S = np.longdouble("1e-5")
-"""In 80 bits, as in Batsim: the nearest double would change the last digits of a stretch."""
-
 _RANK_END_BYTES = 4.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JobRun:
     """A job that is running.
 
@@ -67,7 +71,7 @@ def run_job(
     here = context.machines[job.allocation[0]].cpu
     run = JobRun(context, job, cpus, storage_mapping, job.walltime_s, here, io)
     if context.options.energy:
-        job.energy_j = yield from context.read_energy(job.allocation)
+        job.before_j = yield from context.read_energy(job.allocation)
         yield from context.note_energy("s")
     context.machines.begin_job(job, context.now_s)
     if context.trace is not None:
@@ -89,10 +93,11 @@ def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
     if context.trace is not None:
         context.trace.end_job(job.id, job.allocation, context.now_s, killed=state in (WALLTIME_REACHED, KILLED))
     context.note_machine_states()
-    job.run_s = _ZERO_S + context.now_s - job.start_s or _SHORTEST_RUN_S
+    job.end_s = context.now_s
+    job.run_s = difference((job.end_s, 0.0), (job.start_s, 0.0)) or SHORTEST_RUN_S
     if context.options.energy:
         after_j = yield from context.read_energy(job.allocation)
-        job.energy_j = after_j - job.energy_j
+        job.energy_j = difference(after_j, job.before_j)
         context.outputs.last_end_j = yield from context.note_energy("e")
 
 

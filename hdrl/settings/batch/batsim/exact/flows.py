@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
 from hdrl.settings.batch.batsim.exact.zones import Link
 
@@ -47,8 +45,13 @@ class Resource:
 
     def load(self) -> float:
         """Return what its flows take of it, in the unit of its capacity."""
+        users = self.users
+        if len(users) == 1:
+            ((flow, weights),) = users.items()
+            if len(weights) == 1:
+                return weights[0] * flow.rate
         total = 0.0
-        for flow, weights in reversed(self.users.items()):
+        for flow, weights in reversed(users.items()):
             for weight in reversed(weights):
                 total += weight * flow.rate
         return total
@@ -70,24 +73,25 @@ class Cpu(Resource):
     ----------
     spec
         The host.
-    pstate
-        Its P-state.
+    pstate, speed_flops
+        Its P-state, and the speed of one core in it, flop/s.
     machine
         The id of Batsim's machine on this host, or -1.
     """
 
-    __slots__ = ("machine", "pstate", "spec")
+    __slots__ = ("machine", "pstate", "spec", "speed_flops")
 
     def __init__(self, host: HostSpec) -> None:
         self.spec = host
         self.machine = -1
-        self.pstate = host.pstate
-        super().__init__(host.cores * host.speeds_flops[host.pstate])
+        super().__init__(0.0)
+        self.set_pstate(host.pstate)
 
-    @property
-    def speed_flops(self) -> float:
-        """Speed of one core, flop/s."""
-        return self.spec.speeds_flops[self.pstate]
+    def set_pstate(self, pstate: int) -> None:
+        """Change the P-state, and the speed with it."""
+        self.pstate = pstate
+        self.speed_flops = self.spec.speeds_flops[pstate]
+        self.capacity = self.spec.cores * self.speed_flops
 
 
 class Links(Protocol):
@@ -167,10 +171,13 @@ class Work:
     def limit(self) -> float:
         """Return the largest rate of the flow if it were alone on shared resources."""
         if self._speed_limit is None:
-            self._speed_limit = math.inf
+            lowest = math.inf
             for cpu, flops in zip(self.cpus, self.flops, strict=True):
                 if flops > 0:
-                    self._speed_limit = min(self._speed_limit, cpu.speed_flops / flops)
+                    limit = cpu.speed_flops / flops
+                    if limit < lowest:
+                        lowest = limit
+            self._speed_limit = lowest
         return min(self._speed_limit, self.latency_limit)
 
     def _cross(self, network: Links, transfers: Iterable[tuple[int, int, float]]) -> int:
@@ -249,5 +256,4 @@ class Flow:
 
 def transfers_of_matrix(n: int, sizes: Sequence[float]) -> list[tuple[int, int, float]]:
     """Return ``(from, to, bytes)`` of an ``n x n`` matrix, row by row, without the zeros."""
-    matrix = np.asarray(sizes, dtype=np.float64)
-    return [(int(k) // n, int(k) % n, float(matrix[k])) for k in np.flatnonzero(matrix > 0)]
+    return [(k // n, k % n, float(size)) for k, size in enumerate(sizes) if size > 0]

@@ -23,8 +23,13 @@ def parse_ids(text: str, n_machines: int) -> list[int]:
     ValueError
         If it is no such set, is empty, or holds an id that does not exist.
     """
+    parts = text.split()
+    if text.isascii() and "".join(parts).isdecimal() and max(map(len, parts)) < 10:
+        single = sorted({*map(int, parts)})
+        if single[-1] < n_machines:
+            return single
     ids: set[int] = set()
-    for part in text.split():
+    for part in parts:
         if part.isdecimal() and len(part) < 10:
             first = last = int(part)
         else:

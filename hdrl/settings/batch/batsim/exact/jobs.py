@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hdrl.errors import WorkloadError, suggest
 from hdrl.files import read_json
+from hdrl.settings.batch.batsim.exact.extended import Extended
 from hdrl.settings.batch.batsim.exact.hashing import hash_order
 from hdrl.settings.batch.batsim.exact.profiles import Composed, Profile, parse_profile
 from hdrl.settings.batch.batsim.exact.rapidjson import read_double, reread
@@ -28,6 +27,9 @@ FAILED = "COMPLETED_FAILED"
 WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
 KILLED = "COMPLETED_KILLED"
 REJECTED = "REJECTED"
+
+SHORTEST_RUN_S = 1e-5
+"""What is told of a job that took no time; Batsim has the number in 80 bits."""
 
 _DEEPEST_COMPOSITION = 100
 
@@ -107,8 +109,10 @@ class Job:
         From the description; ``walltime_s`` -1 if there is none.
     state
         One of Batsim's states.
-    start_s, run_s, energy_j, return_code, allocation
+    start_s, run_s, end_s, energy_j, return_code, allocation, allocation_text
         What became of it; -1 and empty before.
+    before_j
+        The energy of its machines when it started.
     metadata
         A text attached by the scheduler.
     messages
@@ -134,10 +138,13 @@ class Job:
         self.n_requested = int(description["res"])
         self.state = NOT_SUBMITTED
         self.start_s = -1.0
-        self.run_s = np.longdouble(-1.0)
-        self.energy_j: float | np.longdouble = -1.0
+        self.run_s = -1.0
+        self.end_s = -1.0
+        self.energy_j = -1.0
+        self.before_j: Extended = (-1.0, 0.0)
         self.return_code = -1
         self.allocation: list[int] = []
+        self.allocation_text = ""
         self.metadata = ""
         self.messages: list[str] = []
         self.kill_requested = False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hdrl.errors import PlatformError
+from hdrl.settings.batch.batsim.exact.extended import rounded
 from hdrl.settings.batch.batsim.exact.flows import Cpu
 from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
 from hdrl.settings.batch.batsim.exact.sharing import Network
@@ -23,7 +23,7 @@ STATES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "una
 COMPUTATION, SLEEP, VIRTUAL = "computation", "sleep", "virtual"
 """Kinds of P-states; a virtual one is that of a machine on its way to or from a sleep state."""
 
-_ZERO_S = np.longdouble(0.0)
+_DOUBLE_BITS = 53
 
 _ROLES = {"": "compute", "compute_node": "compute", "storage": "storage", "master": "master"}
 
@@ -41,6 +41,11 @@ class BatsimMachine:
         Whether it is a storage host.
     sleep_pstates
         For each sleep P-state, those of the ways to it and back from it.
+
+    Attributes
+    ----------
+    since, spent
+        When its state changed for the last time, and how long it has been in each state; `Machines` knows the unit.
     """
 
     def __init__(
@@ -53,8 +58,8 @@ class BatsimMachine:
         self.state = "idle"
         self.jobs: list[Job] = []
         self.sleep_pstates = sleep_pstates
-        self.since_s = 0.0
-        self.spent_s = dict.fromkeys(STATES, _ZERO_S)
+        self.since = 0
+        self.spent = dict.fromkeys(STATES, 0)
         virtual = {pstate for pair in sleep_pstates.values() for pstate in pair}
         self.kinds = [
             SLEEP if pstate in sleep_pstates else VIRTUAL if pstate in virtual else COMPUTATION
@@ -72,7 +77,7 @@ class BatsimMachine:
         return self.kinds[self.cpu.pstate]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Switch:
     """A request to change the P-state of machines that is not finished yet."""
 
@@ -147,6 +152,7 @@ class Machines:
         self.n_machine_switches = 0
         self.ledger: HostLedger | None = None
         """Who notes what each machine does, if anybody wants to know."""
+        self._units_per_s = 0  # of dates in `BatsimMachine`
 
     def __len__(self) -> int:
         """Return the number of machines, storage hosts included."""
@@ -163,17 +169,28 @@ class Machines:
 
     def set_state(self, machines: Iterable[BatsimMachine], state: str, now_s: float) -> None:
         """Change the state of some machines."""
-        counts, now_in_80_bits_s = self.counts, _ZERO_S + now_s
+        counts, ledger, now = self.counts, self.ledger, self._in_units(now_s)
+        since, stay = now, 0
         for machine in machines:
-            if self.ledger is not None:
-                self.ledger.leave(machine, now_s)
+            if ledger is not None:
+                ledger.leave(machine, now_s)
             before = machine.state
-            # in 80 bits, as the sum is: the difference of two doubles may need them
-            machine.spent_s[before] += now_in_80_bits_s - machine.since_s
+            if machine.since != since:
+                since = machine.since
+                # in 80 bits, as the sum is: the difference of two doubles may need them
+                stay = rounded(now - since)
+            machine.spent[before] = rounded(machine.spent[before] + stay)
             counts[before] -= 1
             counts[state] += 1
             machine.state = state
-            machine.since_s = now_s
+            machine.since = now
+
+    def _in_units(self, now_s: float) -> int:
+        """Return a date as a whole number of units: all later ones are multiples of what the first needs."""
+        if not self._units_per_s and now_s > 0:
+            self._units_per_s = 1 << max(0, _DOUBLE_BITS - math.frexp(now_s)[1])
+        numerator, denominator = now_s.as_integer_ratio()
+        return numerator * (self._units_per_s // denominator)
 
     def begin_job(self, job: Job, now_s: float) -> None:
         """Note that a job has started on its machines."""
@@ -209,13 +226,13 @@ class Machines:
                 return switch.machines
         return None
 
-    def time_in_states_s(self) -> dict[str, np.longdouble]:
+    def time_in_states_s(self) -> dict[str, float]:
         """Return the seconds that all machines spent in each state, until the last change of each machine."""
-        total = dict.fromkeys(STATES, np.longdouble(0.0))
+        total = dict.fromkeys(STATES, 0)
         for machine in self.all:
             for state in STATES:
-                total[state] += machine.spent_s[state]
-        return total
+                total[state] = rounded(total[state] + machine.spent[state])
+        return {state: spent / (self._units_per_s or 1) for state, spent in total.items()}
 
     def _role(self, host: HostSpec) -> str:
         role = self.roles[host.name]

@@ -40,7 +40,7 @@ _DEEPEST_ZONE = 50
 _MOST_CORES = 1_000_000
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HostSpec:
     """A host as the platform file describes it.
 

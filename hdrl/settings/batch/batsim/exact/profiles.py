@@ -16,7 +16,7 @@ _SMALLEST_AMOUNT = 1e-200
 """Less than this is done at a rate beyond what a double can hold; the simulation would never end."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Profile:
     """A profile.
 
@@ -35,14 +35,14 @@ class Profile:
     return_code: int = 0
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Delay(Profile):
     """Sleeps for ``delay_s`` seconds."""
 
     delay_s: float
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Parallel(Profile):
     """One parallel task: flop of each executor, and a matrix of bytes between them, row by row."""
 
@@ -50,7 +50,7 @@ class Parallel(Profile):
     transfer_bytes: tuple[float, ...]
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Homogeneous(Profile):
     """One parallel task with equal executors; with ``total`` the amounts are shared out between them."""
 
@@ -59,7 +59,7 @@ class Homogeneous(Profile):
     total: bool
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Composed(Profile):
     """Other profiles (by name), one after the other, ``repeat`` times."""
 
@@ -67,7 +67,7 @@ class Composed(Profile):
     repeat: int
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class ParallelStorage(Profile):
     """Each executor reads from a storage host and writes to it (parallel_homogeneous_pfs)."""
 
@@ -76,7 +76,7 @@ class ParallelStorage(Profile):
     write_bytes: float
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class DataStaging(Profile):
     """Bytes from one storage host to another."""
 
@@ -85,7 +85,7 @@ class DataStaging(Profile):
     n_bytes: float
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Send(Profile):
     """Sends a message (any JSON value) to the scheduler, then sleeps."""
 
@@ -93,7 +93,7 @@ class Send(Profile):
     sleep_s: float
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Receive(Profile):
     """Waits for a message of the scheduler, and goes on with one of three profiles (``""`` for none)."""
 
@@ -104,7 +104,7 @@ class Receive(Profile):
     poll_s: float
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class UsageTrace(Profile):
     """Per rank, phases of ``(usage, flops)``: as many executors as the usage of the host's cores says."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
@@ -31,21 +32,26 @@ def dump(value: Any) -> str:
     BatsimError
         If a number needs more characters than Batsim has room for.
     """
-    kind = type(value)
-    if kind is str:
-        return _text(value)
-    if kind is float:
-        return _double(value)
-    if isinstance(value, dict):
-        members = [f"{_text(key)}:{_text(item) if type(item) is str else dump(item)}" for key, item in value.items()]
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(dump, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "true" if value else "false"
-    if isinstance(value, int) and -(2**63) <= value < 2**64:
-        return str(value)
-    return _double(value)
+    return _WRITERS.get(type(value), _write_other)(value)
+
+
+def _write_other(value: Any) -> str:
+    """Write a value of another type than `json.loads` gives."""
+    return next((write for kind, write in _WRITERS.items() if isinstance(value, kind)), _double)(value)
+
+
+def _object(value: Mapping[str, Any]) -> str:
+    get = _WRITERS.get
+    members = [f"{_name(key)}:{get(type(item), _write_other)(item)}" for key, item in value.items()]
+    return "{" + ",".join(members) + "}"
+
+
+def _array(value: Iterable[Any]) -> str:
+    return "[" + ",".join(map(dump, value)) + "]"
+
+
+def _integer(value: int) -> str:
+    return str(value) if -(2**63) <= value < 2**64 else _double(value)
 
 
 def dump_job(description: Mapping[str, Any], job_id: str) -> str:
@@ -71,9 +77,14 @@ def dump_job(description: Mapping[str, Any], job_id: str) -> str:
         elif key == "id":
             text = _text(job_id)
         else:
-            text = dump(reread(value)) if kind is float else dump(value)
-        members.append(f"{_text(key)}:{text}")
+            text = dump(value if kind is int or kind is str else reread(value))
+        members.append(f"{_name(key)}:{text}")
     return "{" + ",".join(members) + "}"
+
+
+@lru_cache(maxsize=1000)
+def _name(key: str) -> str:
+    return _text(key)
 
 
 def _text(value: str) -> str:
@@ -92,6 +103,19 @@ def _double(value: float) -> str:
     if len(text) > _LONGEST_DOUBLE:
         raise BatsimError(f"{text[:12]}... has {len(text)} characters with six decimals: Batsim would stop here")
     return text
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    str: _text,
+    float: _double,
+    bool: lambda value: "true" if value else "false",
+    int: _integer,
+    dict: _object,
+    list: _array,
+    tuple: _array,
+    type(None): lambda _: "null",
+}
+"""What writes a JSON value, by its type."""
 
 
 def with_id(description: Mapping[str, Any], job_id: str) -> dict[str, Any]:
@@ -289,7 +313,7 @@ def parse_storage_mapping(where: str, mapping: Any) -> dict[str, int]:
     return dict(mapping)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddedIo:
     """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``).
 

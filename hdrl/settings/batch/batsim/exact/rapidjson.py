@@ -124,4 +124,9 @@ _DECODER = json.JSONDecoder(parse_float=read_double, parse_int=read_integer, par
 
 def loads(text: str) -> Any:
     """Return a JSON value; raise `ValueError` if it is none."""
-    return _DECODER.decode(text)
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except ValueError:
+        value, end = None, -1
+    # with blanks around it, or no JSON value at all: what takes longer says which
+    return value if end == len(text) else _DECODER.decode(text)

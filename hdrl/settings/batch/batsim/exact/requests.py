@@ -31,7 +31,7 @@ from hdrl.settings.batch.batsim.exact.submission import call_later
 _STOP = "Batsim would stop here"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Unfinished:
     """What has to come to an end before the simulation does."""
 
@@ -154,8 +154,11 @@ class Requests:
         if job.state != SUBMITTED:
             raise BatsimError(f"{where} cannot start, it is {job.state}: {_STOP}")
         ids = self._machines(data["alloc"], where)
+        machines = context.machines.all
         for machine_id in ids:
-            self._check_free(context.machines[machine_id], where)
+            machine = machines[machine_id]
+            if machine.state != "idle" or machine.jobs or machine.sleep_pstates:
+                self._check_free(machine, where)
         places = parse_mapping(where, data["mapping"], len(ids)) if "mapping" in data else list(range(len(ids)))
         if len(places) != job.n_requested and not _fits_any_number(job):
             raise BatsimError(
@@ -164,10 +167,10 @@ class Requests:
         storage = parse_storage_mapping(where, data.get("storage_mapping", {}))
         io = self._io(data, job, where)
         job.state = RUNNING
-        job.allocation = ids
+        job.allocation, job.allocation_text = ids, format_ids(ids)
         self._counts.running += 1
-        cpus = [context.machines[ids[place]].cpu for place in places]
-        actor = yield Spawn(run_job(context, job, cpus, storage, io), context.machines[ids[0]].cpu)
+        cpus = [machines[ids[place]].cpu for place in places]
+        actor = yield Spawn(run_job(context, job, cpus, storage, io), machines[ids[0]].cpu)
         job.actors.append(actor)
 
     def _io(self, data: dict[str, Any], job: Job, where: str) -> JobIo | None:
@@ -229,7 +232,7 @@ class Requests:
     def _query(self, data: dict[str, Any], where: str) -> Steps[None]:  # noqa: ARG002 - asks for energy, always
         self._need_energy(where)
         total_j = yield from self._context.read_energy()
-        self._emit("ANSWER", {"consumed_energy": float(total_j)})
+        self._emit("ANSWER", {"consumed_energy": total_j[0]})
 
     def _set_metadata(self, data: dict[str, Any], where: str) -> None:
         self._context.job(data["job_id"], where).metadata = data["metadata"]

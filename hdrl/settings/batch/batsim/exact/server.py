@@ -62,21 +62,30 @@ class Server:
         self._ready = False
         self._ending = False
         self._told: list[Job] = []
+        self._told_s, self._told_date = -1.0, ""
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         """Note an event for the scheduler, at the present date."""
         self._emit_text(kind, dump(data))
 
     def _emit_text(self, kind: str, data: str) -> None:
-        self._pending.append(f'{{"timestamp":{dump(self.context.now_s)},"type":"{kind}","data":{data}}}')
+        self._pending.append(f'{{"timestamp":{self._date()},"type":"{kind}","data":{data}}}')
+
+    def _date(self) -> str:
+        """Return the present date as it is told: most dates are told several times."""
+        now_s = self.context.now_s
+        if now_s != self._told_s:
+            self._told_s, self._told_date = now_s, dump(now_s)
+        return self._told_date
 
     def run(self, begins: dict[str, Any]) -> Steps[None]:
         """Be the server, from SIMULATION_BEGINS until the reply to SIMULATION_ENDS has been applied."""
         self.emit("SIMULATION_BEGINS", begins)
         yield from self._send()
-        mailbox, master = self.context.server, self.context.master
+        mailbox = self.context.server
+        receive = mailbox.get(self.context.master)
         while not self.finished:
-            message = yield mailbox.get(master)
+            message = yield receive
             steps = self._handle(message)
             if steps is not None:
                 yield from steps
@@ -103,7 +112,7 @@ class Server:
 
     def _send(self) -> Steps[None]:
         """Send everything that is pending; whatever jobs have been told to be complete is then forgotten."""
-        text = f'{{"now":{dump(self.context.now_s)},"events":[{",".join(self._pending)}]}}'
+        text = f'{{"now":{self._date()},"events":[{",".join(self._pending)}]}}'
         self._pending = []
         self._ready = False
         yield Spawn(self._exchange(text), self.context.master)
@@ -180,7 +189,7 @@ class Server:
         self.counts.completed += 1
         self._told.append(job)
         data = f'"job_id":{dump(job.id)},"job_state":"{job.state}","return_code":{job.return_code}'
-        self._emit_text("JOB_COMPLETED", f'{{{data},"alloc":"{format_ids(job.allocation)}"}}')
+        self._emit_text("JOB_COMPLETED", f'{{{data},"alloc":"{job.allocation_text}"}}')
         self.context.outputs.add_job(job)
 
     def _killed(self, message: Killed) -> None:

@@ -77,14 +77,14 @@ class Network:
         """Take a flow out; those that shared something with it are solved again."""
         self.dirty.pop(flow, None)
         for resource, _ in flow.demands:
-            resource.users.pop(flow, None)
-            for other in resource.users:
+            users = resource.users
+            users.pop(flow, None)
+            for other in users:
                 self.dirty[other] = None
 
     def set_pstate(self, cpu: Cpu, pstate: int) -> None:
         """Change the speed of a host; the work already done is kept."""
-        cpu.pstate = pstate
-        cpu.capacity = cpu.spec.cores * cpu.speed_flops
+        cpu.set_pstate(pstate)
         for flow in cpu.users:
             flow.work.forget_speeds()
             self.dirty[flow] = None
@@ -140,10 +140,10 @@ def _rate_after_one_round(work: Work) -> float | None:
             rate = share
     if not work.demands:
         return 1.0
-    is_final = rate == limit or any(
-        resource.capacity - weights[0] * rate < USAGE_PRECISION for resource, weights in work.demands
-    )
-    return rate if is_final else None
+    if rate == limit:
+        return rate
+    is_used_up = (resource.capacity - weights[0] * rate < USAGE_PRECISION for resource, weights in work.demands)
+    return rate if any(is_used_up) else None
 
 
 def share_out(flows: Iterable[Flow]) -> None:

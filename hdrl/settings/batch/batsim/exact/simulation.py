@@ -17,7 +17,7 @@ from hdrl.settings.batch.batsim.exact.server import Server
 from hdrl.settings.batch.batsim.exact.submission import read_events, submit_events, submit_jobs
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Result:
     """What a simulation gives.
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Link:
     """A link, or one direction of a split-duplex link.
 
@@ -26,7 +26,7 @@ class Link:
     fatpipe: bool = False
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Route:
     """The links between two hosts, and the sum of their latencies in seconds."""
 
@@ -34,7 +34,7 @@ class Route:
     latency_s: float
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Zone:
     """A routing zone: routes between its own points, and between its child zones through gateways.
 
@@ -76,7 +76,7 @@ class Zone:
         return 0.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ClusterZone(Zone):
     """A cluster: each host has a link, and all share a backbone.
 
@@ -103,7 +103,7 @@ class ClusterZone(Zone):
         return tuple(dict.fromkeys(link for link in crossed if link is not None))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class VivaldiZone(Zone):
     """Hosts in a space: latencies are distances, and no link is crossed.
 
