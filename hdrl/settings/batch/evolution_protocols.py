@@ -1,4 +1,4 @@
-"""Evolved policies on the last 30 % of three real logs: windows, padded windows, whole runs, and both opponents.
+"""Evolved policies on the last 30 % of real logs: windows, padded windows, whole runs, and both opponents.
 
 The opponents are chosen by windows of the first 60 % of each log, which is also what policies are trained on: the best
 priority x order of EASY by requested times, and the best of the same by the predictions that the policy sees. Ratios
@@ -31,9 +31,20 @@ LOGS = {
 }
 """The logs, and how many processors their machines have."""
 
+UNSEEN = {"LLNL-Atlas": ("LLNL-Atlas-2006-2.1-cln.swf.gz", 9216)}
+"""The same of a machine on which jobs hardly ever wait, and which nothing was evolved on."""
+
+SHIPPED = ("es-generalist", "es-unguarded")
+
+N_CHANGED, CHANGE = 4, 0.02
+"""How often whole runs are repeated with other weights, and the standard deviation of what is added to each."""
+
 LENGTH, WARM_UP, FOLLOW_UP = 1024, 384, 640
 TRAINED_UNTIL, JUDGED_FROM = 0.6, 0.7
 N_RESAMPLES = 10_000
+
+_PROTOCOLS = ("windows", "padded", "continuous")
+_OPPONENTS = ("requests", "predictions")
 
 Table = dict[str, NDArray[np.float64]]
 """By log: logarithms of ratios, shape ``(n_windows, n_policies)``."""
@@ -51,30 +62,106 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
         Models of JobIndex, one for each seed; their mean is judged, and each of them by windows.
     """
     results: dict[Place, float] = {}
-    to_requests: dict[str, Table] = {"windows": {}, "padded": {}, "continuous": {}}
-    to_predictions: dict[str, Table] = {"windows": {}, "padded": {}, "continuous": {}}
+    tables: dict[str, Table] = {}
+    policies = _policies(models)
     for name, (file, n_procs) in LOGS.items():
         log, opponents = judged_log(traces[file], n_procs)
-        policies = _policies(models)
-        for protocol in to_requests:
+        for protocol in _PROTOCOLS:
             # Whole runs take long: of the mean of all trainings alone.
             chosen = policies if protocol == "windows" else policies[:1]
             outcomes = outcomes_of(log, protocol, [*opponents, *chosen])
-            values = np.log([[one.value for one in row] for row in outcomes])
-            to_requests[protocol][name] = values[:, 2:] - values[:, :1]
-            to_predictions[protocol][name] = values[:, 2:] - values[:, 1:2]
-            results[name, f"{protocol}, to requests"] = float(np.exp(to_requests[protocol][name][:, 0].mean()))
-            results[name, f"{protocol}, to predictions"] = float(np.exp(to_predictions[protocol][name][:, 0].mean()))
-            if protocol == "continuous":
-                longest = [one.longest_s for one in outcomes[0]]
-                results[name, "longest wait, to requests"] = longest[2] / longest[0]
-                results[name, "99th percentile of waits, to requests"] = outcomes[0][2].tail_s / outcomes[0][0].tail_s
-    for words, tables in (("requests", to_requests), ("predictions", to_predictions)):
-        for protocol, table in tables.items():
-            results |= pooled(table, f"{protocol}, to {words}")
-    each = np.mean([table.mean(axis=0) for table in to_requests["windows"].values()], axis=0)
+            results |= {(name, column): value for column, value in _compared(outcomes, protocol, tables, name).items()}
+    results |= _all_logs(tables)
+    each = np.mean([table.mean(axis=0) for table in tables["windows, to requests"].values()], axis=0)
     for number, value in enumerate(np.exp(each[1:]), start=1):
         results[f"training {number}", "windows, to requests"] = float(value)
+    return results
+
+
+@PROTOCOLS.register("es-generalist")
+def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+    """Return how the shipped generalist does on the last parts of four logs, and the same weights without its guard.
+
+    A whole run is one number, and a few wide jobs that wait for months make it. So it is repeated with weights that are
+    changed a little: geometric means over all of these, the least and the largest are reported, too.
+
+    Parameters
+    ----------
+    traces
+        Holds the logs of `LOGS`, whose first parts it knows, and of `UNSEEN`, which are in no mean over logs.
+    models
+        Not used: a protocol of shipped policies.
+    """
+    from hdrl.settings.batch.policies.indexed import changed_index
+    from hdrl.settings.batch.policies.pairs import read_pair
+
+    del models
+    results: dict[Place, float] = {}
+    tables: dict[str, dict[str, Table]] = {policy: {} for policy in SHIPPED}
+    for name, (file, n_procs) in (LOGS | UNSEEN).items():
+        log, opponents = judged_log(traces[file], n_procs)
+        for policy, table in tables.items():
+            known = table if name in LOGS else {}
+            changed = [changed_index(policy, CHANGE, number) for number in range(N_CHANGED)]
+            for protocol in _PROTOCOLS:
+                chosen = [read_pair(policy), *changed] if protocol == "continuous" else [read_pair(policy)]
+                found = _compared(outcomes_of(log, protocol, [*opponents, *chosen]), protocol, known, name)
+                results |= {(f"{policy}, {name}", column): value for column, value in found.items()}
+    for policy, table in tables.items():
+        results |= {(f"{policy}, {row}", column): value for (row, column), value in _all_logs(table).items()}
+    return results
+
+
+def _compared(
+    outcomes: Sequence[Sequence[WindowOutcome]], protocol: str, tables: dict[str, Table], log: str
+) -> dict[str, float]:
+    """Return what a policy comes to on a log by a protocol; add all ratios to the tables.
+
+    Parameters
+    ----------
+    outcomes
+        Of each window: of the two opponents, of the policy, and of others that are in the tables alone.
+    protocol, log
+        The two.
+    tables
+        By protocol and opponent.
+    """
+    found: dict[str, float] = {}
+    values = np.log([[one.value for one in row] for row in outcomes])
+    for place, opponent in enumerate(_OPPONENTS):
+        column = f"{protocol}, to {opponent}"
+        ratios = values[:, 2:] - values[:, place : place + 1]
+        tables.setdefault(column, {})[log] = ratios
+        found[column] = float(np.exp(ratios[:, 0].mean()))
+    if protocol == "continuous":
+        to_requests, _, policy, *others = outcomes[0]
+        found["longest wait, to requests"] = policy.longest_s / to_requests.longest_s
+        found["99th percentile of waits, to requests"] = policy.tail_s / to_requests.tail_s
+        if others:
+            found |= _over_changes(outcomes[0])
+    return found
+
+
+def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, float]:
+    """Return what a whole run comes to over several policies that hardly differ, after the two opponents."""
+    found: dict[str, float] = {}
+    for place, opponent in enumerate(_OPPONENTS):
+        ratios = np.array([one.value / run[place].value for one in run[2:]])
+        column = f"continuous, to {opponent}, weights changed"
+        mean = float(np.exp(np.log(ratios).mean()))
+        found |= {column: mean, f"{column}, least": float(ratios.min()), f"{column}, largest": float(ratios.max())}
+        longest = np.log([one.longest_s / run[place].longest_s for one in run[2:]])
+        found[f"longest wait, to {opponent}, weights changed"] = float(np.exp(longest.mean()))
+    return found
+
+
+def _all_logs(tables: Mapping[str, Table]) -> dict[Place, float]:
+    """Return the pooled ratios of all tables."""
+    results: dict[Place, float] = {}
+    for opponent in _OPPONENTS:
+        for protocol in _PROTOCOLS:
+            column = f"{protocol}, to {opponent}"
+            results |= pooled(tables[column], column)
     return results
 
 

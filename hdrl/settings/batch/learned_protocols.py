@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GENERALIST = "es-generalist"
+_UNGUARDED = "es-unguarded"
+"""The generalist as it is judged beside PPO: the same weights without the guard, which windows hardly show."""
 
 _TRAINED_ALONE = ("more_logs", "reward", "reference")
 """Arguments that concern trainings alone."""
@@ -59,7 +61,7 @@ def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) ->
     for name, (file, n_procs) in LOGS.items():
         log, opponents = judged_log(traces[file], n_procs)
         for protocol, (warm_up, follow_up) in _PROTOCOLS.items():
-            kernel = outcomes_of(log, protocol, [*opponents, read_pair(GENERALIST)])
+            kernel = outcomes_of(log, protocol, [*opponents, read_pair(_UNGUARDED)])
             others = np.log([[one.value for one in row] for row in kernel])
             starts = side_by_side((round(JUDGED_FROM * log.workload.n_jobs), log.workload.n_jobs - follow_up), LENGTH)
             own = np.log([values_of(model, log, starts, warm_up, follow_up) for model in models]).T

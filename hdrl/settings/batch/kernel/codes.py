@@ -153,8 +153,9 @@ PREDICTORS = tuple(range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
 INDEX_LINEAR = 0
 INDEX_ADDITIVE = 1
 INDEX_NETWORK = 2  # linear, and what a small network adds
+INDEX_GUARDED = 3  # additive, with a gate that is open where all jobs find room, and a guard against starvation
 
-INDEX_FORMS = (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK)
+INDEX_FORMS = (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK, INDEX_GUARDED)
 
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0

@@ -10,6 +10,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, engine, mail, senders
 from hdrl.settings.batch.kernel.backfill import choose_overtaking, forget_end, gather_candidates, is_held, reserve
 from hdrl.settings.batch.kernel.cluster import add_pstate_ops, lock, release, unlock
+from hdrl.settings.batch.kernel.groups import share_without_room
 from hdrl.settings.batch.kernel.index import backlog_of, weigh
 from hdrl.settings.batch.kernel.node_rules import manage_nodes
 from hdrl.settings.batch.kernel.onoff import hear_call, hear_node
@@ -18,6 +19,7 @@ from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
 from hdrl.settings.batch.kernel.starting import note_failure, start_job
 from hdrl.settings.batch.kernel.waiting import enqueue, find, peek, sort_by_priority
+from hdrl.settings.batch.workload.history import ALL_LEVEL
 
 
 @jit
@@ -160,12 +162,15 @@ def _start_at(state, place, core_key):
 def _weigh_all(state):
     """Work out the index of all waiting jobs, and which of them the gate may hold."""
     s, work_s = state.scalars[0], 0.0
+    if s.n_queue == 0:
+        return
     for i in range(s.n_queue):
         job = state.queue[i]
         work_s += state.predictions[job].length_s * state.jobs[job].n_requested
     backlog = backlog_of(work_s, len(state.cores))
+    without_room = share_without_room(state.sums[state.job_groups[state.queue[0], ALL_LEVEL]])
     for i in range(s.n_queue):
-        weigh(state, state.queue[i], backlog)
+        weigh(state, state.queue[i], backlog, without_room)
 
 
 @jit

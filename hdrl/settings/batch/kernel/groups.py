@@ -35,10 +35,13 @@ SUMS_DTYPE = record_dtype(
         ("n_ended", np.int64),
         ("n_here", np.int64),
         ("n_waiting", np.int64),
+        ("n_came", np.float64),
+        ("n_without_room", np.float64),
     ]
 )
 """A group of jobs. Faded sums over its ended jobs: their number, log(run / request), 10 / max(run, 10), the run time,
-its logarithm and the square of that. Then the last two run times, how many have ended, are here, and wait."""
+its logarithm and the square of that. Then the last two run times, how many have ended, are here, and wait. Of the
+group of all jobs, where `note_room` is called: faded, how many came, and how many of these found no room."""
 
 N_LEVELS = len(LEVELS)
 DECAYS = (0.999, 0.99, 0.95, 0.85, 0.8)
@@ -50,6 +53,10 @@ SHRINKAGES = (1.0, 3.0, 3.0, 1.0, 1.0)
 FIRST_LOG_RATIO = -0.9
 FIRST_INVERSE = 0.05
 SHORT_S = 10.0
+
+ROOM_DECAY = 0.99
+"""What a job that comes leaves of how many found no room before it: some hundred jobs count."""
+
 _USER_DECAY = DECAYS[USER_LEVEL]
 
 
@@ -72,6 +79,22 @@ def end_in(sums, groups, run_s, requested_s):
         group.before_last_s = group.last_s
         group.last_s = run_s
         group.n_ended += 1
+
+
+@jit
+def note_room(everybody, has_room):
+    """Note that a job has come, in the group of all jobs, and whether all jobs that wait could start at once then.
+
+    Jobs that a gate holds wait, too, so that what is noted does not depend on whether it had to hold them.
+    """
+    everybody.n_came = everybody.n_came * ROOM_DECAY + 1.0
+    everybody.n_without_room = everybody.n_without_room * ROOM_DECAY + (0.0 if has_room else 1.0)
+
+
+@jit
+def share_without_room(everybody):
+    """Return which share of the jobs that came lately found no room; 0 before the first one."""
+    return 0.0 if everybody.n_came == 0.0 else everybody.n_without_room / everybody.n_came
 
 
 @jit

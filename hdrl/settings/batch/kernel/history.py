@@ -13,9 +13,9 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.groups import SHORT_S, end_in, last_two_s, of_user, shrunk
+from hdrl.settings.batch.kernel.groups import SHORT_S, end_in, last_two_s, note_room, of_user, shrunk
 from hdrl.settings.batch.kernel.network import learned
-from hdrl.settings.batch.workload.history import USER_LEVEL
+from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 PREDICTION_DTYPE = record_dtype(
     [
@@ -80,6 +80,16 @@ def note_submission(state, job):
     user.n_here += 1
     user.n_waiting += 1
     predict(state, job)
+    if state.scalars[0].index_form == codes.INDEX_GUARDED:
+        _note_room(state, job)
+
+
+@jit
+def _note_room(state, job):
+    s, n_wanted = state.scalars[0], 0
+    for i in range(s.n_queue):
+        n_wanted += state.jobs[state.queue[i]].n_requested
+    note_room(state.sums[state.job_groups[job, ALL_LEVEL]], n_wanted <= s.n_free_cores)
 
 
 @jit

@@ -2,10 +2,14 @@
 
 The *index* is a weighted sum of 13 features of a job, its user and the machine; the lowest is served first. *Additive*,
 it is what the weighted features say of the job's worth, less a reward for each hour waited. As a *network*, it is the
-linear one plus what 8 neurons (tanh) make of the same features. The *gate* keeps a share of the machine free for what
+linear one plus what 8 neurons (tanh) make of the same features. *Guarded*, it is the additive one, but that whoever has
+waited for 60 days is first, in the order of arrival.
+
+The *gate* keeps a share of the machine free for what
 may come: a job is held, and then neither first of the queue nor a candidate for backfilling, if less than that share
-would be left. The longer it waits, the smaller the share, and on an empty machine nothing is held. What they look at is
-as it was when the scheduler was asked; whether a job is held is looked at after every start.
+would be left. The longer it waits, the smaller the share, and on an empty machine nothing is held. With the guarded
+index, the gate is open while all jobs find room as they come: there is nobody to keep cores free for. What they look at
+is as it was when the scheduler was asked; whether a job is held is looked at after every start.
 
 References
 ----------
@@ -36,6 +40,15 @@ N_WEIGHTS_OF_NETWORK = N_WEIGHTS + N_HIDDEN * (N_FEATURES + 2)
 LARGEST_RESERVE = 0.6
 SMALLEST_RESERVE = 0.004
 _DAY_S = 86400.0
+
+GUARD_S = 60.0 * _DAY_S
+"""After how long the guarded index lets a job be first, in seconds."""
+
+WHOLE_GATE_AT = 0.1
+"""At which share of jobs that find no room the gate of the guarded index is as its weights say; below it, less."""
+
+_FIRST_OF_ALL = 1e10
+"""More than an additive index and the seconds of centuries come to."""
 
 
 @jit
@@ -93,7 +106,7 @@ def describe(x, row, prediction, user, waited_s, fits):
 
 
 @jit
-def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog):
+def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog, without_room):
     """Work out the index of a waiting job from its features ``x``, and which share of the machine must stay free.
 
     Parameters
@@ -108,9 +121,12 @@ def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog
         How many jobs of the user's have ended, faded.
     waited_s
         How long the job has waited, in seconds.
-    backlog
+    backlog, without_room
         See `weigh`.
     """
+    if form == codes.INDEX_GUARDED and waited_s > GUARD_S:
+        prediction.index, prediction.reserve = -_FIRST_OF_ALL - waited_s, 0.0
+        return
     waiting = w[5] * x[5] + w[6] * x[6] + w[7] * x[7]
     fixed = w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3] + w[4] * x[4]
     fixed = fixed + w[8] * n_known / (n_known + 2.0) + w[9] * x[9] + w[10] * x[10] + w[11] * x[11] + w[12] * x[12]
@@ -122,11 +138,13 @@ def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog
     z = w[g] + w[g + 1] * x[2] + w[g + 2] * x[3] + w[g + 3] * x[1] + w[g + 4] * x[5] + w[g + 5] * x[6]
     z += w[g + 6] * backlog + w[g + 7] * x[10] + w[g + 8] * x[9]
     reserve = LARGEST_RESERVE * _sigmoid(z) * max(0.0, 1.0 - waited_s / (_DAY_S * math.exp(w[g + 9])))
+    if form == codes.INDEX_GUARDED:
+        reserve *= min(1.0, without_room / WHOLE_GATE_AT)
     prediction.reserve = reserve if reserve >= SMALLEST_RESERVE else 0.0
 
 
 @jit
-def weigh(state, job, backlog):
+def weigh(state, job, backlog, without_room):
     """Work out the index of a waiting job, and which share of the machine must stay free for it to start.
 
     Parameters
@@ -137,12 +155,15 @@ def weigh(state, job, backlog):
         The job.
     backlog
         (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
+    without_room
+        Which share of the jobs that came lately found no room.
     """
     s, row, prediction = state.scalars[0], state.jobs[job], state.predictions[job]
     user = state.sums[state.job_groups[job, USER_LEVEL]]
     waited_s = max(0.0, s.message_s - row.submit_s)
     describe(state.features, row, prediction, user, waited_s, row.n_requested <= s.n_free_cores)
-    weigh_described(state.weights, state.features, s.index_form, s.has_gate, prediction, user.n, waited_s, backlog)
+    form, gate = s.index_form, s.has_gate
+    weigh_described(state.weights, state.features, form, gate, prediction, user.n, waited_s, backlog, without_room)
 
 
 @jit

@@ -13,11 +13,12 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.groups import share_without_room
 from hdrl.settings.batch.kernel.index import holds, weigh_described
 from hdrl.settings.batch.kernel.keys import job_key
 from hdrl.settings.batch.order.codes import OVER, OVERTAKE
 from hdrl.settings.batch.order.history import backlog, describe_waiting
-from hdrl.settings.batch.workload.history import USER_LEVEL
+from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 NOBODY = -1
 
@@ -55,13 +56,13 @@ def _weigh_waiting(state):
     if s.is_weighed == 1:
         return
     s.is_weighed = 1
-    work = backlog(state)
+    work, without_room = backlog(state), share_without_room(state.sums[state.groups[0, ALL_LEVEL]])
     for place in range(s.n_waiting):
         own = state.waiting[place] - s.first_job
         waited_s = describe_waiting(state, place)
         n_known = state.sums[state.groups[own, USER_LEVEL]].n
         form, gate, prediction = settings.guide_form, settings.guide_gate, state.predictions[own]
-        weigh_described(state.weights, state.features, form, gate, prediction, n_known, waited_s, work)
+        weigh_described(state.weights, state.features, form, gate, prediction, n_known, waited_s, work, without_room)
 
 
 @jit

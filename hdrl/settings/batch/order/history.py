@@ -10,10 +10,10 @@ import math
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.groups import end_in
+from hdrl.settings.batch.kernel.groups import end_in, note_room
 from hdrl.settings.batch.kernel.history import predict_into
 from hdrl.settings.batch.kernel.index import backlog_of, describe
-from hdrl.settings.batch.workload.history import USER_LEVEL
+from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 
 @jit
@@ -38,6 +38,10 @@ def note_submission(state, job):
     user.n_here += 1
     user.n_waiting += 1
     _predict(state, place)
+    n_wanted = 0  # whoever is asked for its choices later may have a guarded gate
+    for i in range(s.n_waiting):
+        n_wanted += state.jobs[state.waiting[i]].n_requested
+    note_room(state.sums[state.groups[place, ALL_LEVEL]], n_wanted <= s.n_free)
 
 
 @jit

@@ -13,18 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName
+from hdrl.seeding import stream
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE
 from hdrl.settings.batch.kernel.rule import Rule, n_weights_of
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
-FORMS = {"linear": codes.INDEX_LINEAR, "additive": codes.INDEX_ADDITIVE, "network": codes.INDEX_NETWORK}
+FORMS = {
+    "linear": codes.INDEX_LINEAR,
+    "additive": codes.INDEX_ADDITIVE,
+    "network": codes.INDEX_NETWORK,
+    "guarded": codes.INDEX_GUARDED,
+}
 """What the weights of an index mean: see `kernel.index`."""
 
 _FIRST = {
     "linear": {1: 1.0, 2: 1.0, 5: -0.5},
     "additive": {1: 2.0, 2: 1.0, AGING: -3.5},
+    "guarded": {1: 2.0, 2: 1.0, AGING: -3.5},
     "network": {1: 1.0, 2: 1.0, 5: -0.5},
 }
 _FIRST_GATE = {FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}
@@ -40,7 +47,7 @@ class IndexKind:
     Attributes
     ----------
     form
-        ``"linear"``, ``"additive"`` or ``"network"``.
+        A name of `FORMS`.
     gate
         Whether it holds jobs back.
     predictor
@@ -137,6 +144,24 @@ def shipped_index(name: str) -> PolicyPair:
     """
     data = _data(name)
     return IndexKind(**data["kind"]).policy(data["offsets"], name)
+
+
+def changed_index(name: str, deviation: float, seed: int) -> PolicyPair:
+    """Return a policy that is shipped, with other weights that hardly differ.
+
+    Parameters
+    ----------
+    name
+        One of `shipped_indices`.
+    deviation
+        Standard deviation of what is added to each weight.
+    seed
+        What that is drawn by; policies of the same form get the same.
+    """
+    data = _data(name)
+    offsets = np.asarray(data["offsets"], dtype=np.float64)
+    added = deviation * stream(seed, "changed weights").standard_normal(len(offsets))
+    return IndexKind(**data["kind"]).policy(offsets + added, name)
 
 
 def logs_of(name: str) -> Mapping[str, float]:

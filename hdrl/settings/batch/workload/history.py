@@ -23,6 +23,7 @@ Ints = NDArray[np.int32]
 LEVELS = ("all", "request", "user", "user and request", "user, request and cores")
 """What jobs of one group have in common, coarse to fine."""
 
+ALL_LEVEL = LEVELS.index("all")
 USER_LEVEL = LEVELS.index("user")
 
 

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.compiled.lend import Lent
 from hdrl.errors import HdrlError
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
+from hdrl.settings.batch.kernel import entries
+from hdrl.settings.batch.kernel.state import new_state
+from hdrl.settings.batch.policies.pairs import read_pair
 
 from .test_job_pick_history import log, world
 
@@ -65,6 +69,24 @@ def test_choices_are_the_kernels_while_the_agent_sees_every_waiting_job() -> Non
     assert np.allclose(kernel, seen, atol=1e-3)
     kernel, hidden, _ = guided_starts("f4+easy_priority", ASKS)
     assert not np.allclose(kernel, hidden, atol=1e-3)
+
+
+def test_the_gate_of_a_guide_knows_who_found_no_room_as_the_kernel_does() -> None:
+    platform, window = world(log(2, n_jobs=120), n_jobs=60)
+    policy = read_pair("es-generalist")
+    unused = np.zeros(625, dtype=np.uint32)
+    kernel = new_state(platform, window, twister=unused, energy=False, logging=False, rule=policy.rule)
+    lent = Lent(kernel)
+    entries.begin(lent)
+    entries.run_pair(lent, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
+    arguments: dict[str, Any] = ASKS | {"may_hold": True, "skip": True, "guide": "es-generalist"}
+    envs = JobPickVectorEnv(1, platform=platform, workload=window, n_jobs="all", autoreset_mode="Disabled", **arguments)
+    envs.reset(seed=0)
+    while not envs.step(envs.guide_actions())[2][0]:
+        pass
+    for name in ("n_came", "n_without_room"):
+        assert envs._pool.sums[name].max() == pytest.approx(kernel.sums[name].max())
+    assert 1 < kernel.sums["n_without_room"].max() < kernel.sums["n_came"].max() - 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hdrl.settings.batch.simulation.view import News
 
 DECAYS = (0.999, 0.99, 0.95, 0.85, 0.8)
 SHRINKAGES = (1, 3, 3, 1, 1)
+SIXTY_DAYS_S = 60 * 86400
 
 
 class Oracle:
@@ -105,10 +106,23 @@ class Oracle:
 class PredictedEasy(Easy):
     """EASY that goes by predictions, or by an index with weights, and may hold jobs."""
 
-    def __init__(self, workload, n_cores, predictor, *, key=None, order="fcfs", weights=None, gate=False, past=()):
+    def __init__(
+        self,
+        workload,
+        n_cores,
+        predictor,
+        *,
+        key=None,
+        order="fcfs",
+        weights=None,
+        gate=False,
+        guarded=False,
+        past=(),
+    ):
         super().__init__(order=order)
         self.jobs, self.n_cores, self.predictor, self.key = workload.jobs, n_cores, predictor, key
-        self.weights, self.has_gate = weights, gate
+        self.weights, self.has_gate, self.is_guarded = weights, gate, guarded
+        self.had_no_room = []  # of each job, as it came
         self.priority = lambda job, now_s: self.order_of(job.job, now_s)
         self.oracle = Oracle()
         for one in past:
@@ -125,6 +139,8 @@ class PredictedEasy(Easy):
             if kind == News.JOB_SUBMITTED:
                 self.waits.add(job)
                 self.here.add(job)
+                taken, wanted = (sum(self.facts(j)[1] for j in some) for some in (self.here - self.waits, self.waits))
+                self.had_no_room.append(float(taken + wanted > self.n_cores))
                 self.predicted[job] = self.oracle.predict(self.predictor, *self.facts(job))
             elif kind == News.JOB_COMPLETED:
                 self.here.discard(job)
@@ -175,13 +191,25 @@ class PredictedEasy(Easy):
                 float(cores <= self.n_free),
             ]
             self.index[job] = float(np.dot(features, self.weights[:13]))
+            if self.is_guarded:
+                self.index[job] = self.guarded(features, waited_s)
             for out, bias, *inner in self.weights[24:].reshape(-1, 15):
                 self.index[job] += out * math.tanh(bias + np.dot(features, inner))
             v = self.weights[14:24]
             z = v[0] + v[1] * length + v[2] * harmonic + v[3] * share + v[4] * stretch + v[5] * wait
             z += v[6] * backlog + v[7] * math.log(1 + n_here) + v[8] * (self.oracle.spread(user) - 1)
             rho = 0.6 / (1 + math.exp(-z)) * max(0.0, 1 - waited_s / (86400 * math.exp(v[9])))
+            if self.is_guarded:
+                ages = 0.99 ** np.arange(len(self.had_no_room))[::-1]
+                rho *= min(1.0, 10 * np.dot(ages, self.had_no_room) / ages.sum())
+                rho *= waited_s <= SIXTY_DAYS_S
             self.reserve[job] = rho if self.has_gate and rho >= 0.004 else 0.0
+
+    def guarded(self, features, waited_s):
+        if waited_s > SIXTY_DAYS_S:
+            return -1e10 - waited_s
+        worth = np.dot(features, np.where(np.isin(np.arange(13), (5, 6, 7)), 0, self.weights[:13]))
+        return math.exp(min(20, max(-20, worth))) - math.exp(self.weights[13]) * waited_s / 3600
 
     def is_held(self, machine, job):
         rho, cores = self.reserve.get(job, 0.0), self.facts(job)[1]

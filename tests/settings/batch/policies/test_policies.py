@@ -46,7 +46,8 @@ WORLDS = check_worlds()
 
 def test_names():
     assert len(pair_names()) == 36
-    assert policy_names() == [*pair_names(), VOID, *priority_names(), "min_min", "max_min", "duplex", "es-generalist"]
+    shipped = ["es-generalist", "es-unguarded"]
+    assert policy_names() == [*pair_names(), VOID, *priority_names(), "min_min", "max_min", "duplex", *shipped]
     assert pair_names()[13] == "shortest-high_gflops"
     assert normalise_policy_name("shortest-high_flops") == "shortest-high_gflops"
     assert normalise_policy_name("longest-low_cores") == "ljf-low_cores"

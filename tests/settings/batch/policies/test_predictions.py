@@ -62,7 +62,7 @@ def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize(("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network")])
+@pytest.mark.parametrize(("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network"), (1, "guarded")])
 def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     draw = np.random.default_rng(seed)
     made = random_world(seed, max_jobs=40, **WORLDS[world])
@@ -74,7 +74,8 @@ def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     offsets = draw.normal(0, 0.7, IndexKind(form).n_weights)
     offsets[14] = 4.0  # so that jobs are held now and then
     weights = first_weights(form) + offsets
-    oracle = PredictedEasy(workload, platform.n_cores, "geo", order="priority", weights=weights, gate=True)
+    kind = {"order": "priority", "weights": weights, "gate": True, "guarded": form == "guarded"}
+    oracle = PredictedEasy(workload, platform.n_cores, "geo", **kind)
     assert schedule(platform, workload, IndexKind(form).policy(offsets)) == schedule(platform, workload, oracle)
 
 
@@ -206,6 +207,36 @@ def test_a_gate_holds_nothing_on_an_empty_machine():
     offsets[14], offsets[23] = 40.0, 40.0  # the largest reserve, for ever
     trace = hdrl.simulate(platform, workload, IndexKind().policy(offsets), energy=False)
     assert (trace.records["start_s"] >= 0).all()
+
+
+def test_a_guarded_gate_is_open_while_all_jobs_find_room():
+    platform = machine(12)
+    offsets = np.zeros(24)
+    offsets[14] = 40.0  # whoever may be held is
+
+    def last_starts_s(cores, form, *, gate=True):
+        jobs = [Job(10.0 * i, n, 1000, requested_time_s=1000) for i, n in enumerate(cores)]
+        policy = IndexKind(form, gate=gate).policy(offsets)
+        return hdrl.simulate(platform, small_workload(*jobs), policy, energy=False).records["start_s"][-1]
+
+    finds_room, finds_none = (6, 4), (6, 8, 3)  # the last one could start in either case
+    assert last_starts_s(finds_room, "additive") > 900
+    assert last_starts_s(finds_room, "guarded") < 20
+    assert last_starts_s(finds_none, "guarded") > 900
+    assert last_starts_s(finds_none, "guarded", gate=False) < 30
+
+
+@pytest.mark.parametrize(("form", "waits_days"), [("additive", 78), ("guarded", 61)])
+def test_a_guard_lets_nobody_wait_for_ever(form, waits_days):
+    """There is always a small job that waits, so that the wide one is never first of the queue by its size."""
+    day_s = 86400.0
+    jobs = [Job(0.45 * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
+    workload = small_workload(*jobs, Job(70.0, 2, 3 * day_s, requested_time_s=3 * day_s))
+    offsets = np.zeros(24)
+    offsets[13] = -20.0  # waiting counts for nothing
+    trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)
+    starts_s = trace.records["start_s"][workload.jobs["cores"] == 2]
+    assert starts_s / day_s == pytest.approx(waits_days, abs=2)
 
 
 def test_the_exact_engine_plays_it_alike():
