@@ -26,7 +26,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, expected_run_s
-from hdrl.settings.batch.kernel.blocks import add_hidden, fold, hide, hold_until, show, slot_of, unfold, withdraw
+from hdrl.settings.batch.kernel.blocks import fold, slot_of, unfold
 from hdrl.settings.batch.kernel.bounds import (
     begin_asking,
     begin_bounds,
@@ -39,7 +39,14 @@ from hdrl.settings.batch.kernel.bounds import (
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end, fastest_gflops, length_s
-from hdrl.settings.batch.kernel.plan_nodes import nodes_have_place, nodes_stay_free, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, show, withdraw
+from hdrl.settings.batch.kernel.plan_nodes import (
+    memory_binds,
+    nodes_have_place,
+    nodes_stay_free,
+    plan_chosen_nodes,
+    plan_cores_of,
+)
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
 from hdrl.settings.batch.kernel.starting import note_failure, start_job
@@ -144,6 +151,7 @@ def _begin_plan(state):
         n_places += row.n_requested
         if row.memory_mib > 0.0:
             s.plans_nodes = 1
+    s.memory_binds = memory_binds(state)
     for i in range(s.n_expected):
         job = state.expected[i]
         row = state.jobs[job]

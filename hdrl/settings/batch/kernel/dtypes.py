@@ -99,12 +99,14 @@ SCALAR_DTYPE = record_dtype(
         ("has_gate", np.int8),
         ("index_form", np.int8),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
-        # has not been offered to anybody, until when what jobs leave that have ended was expected to be held
+        # has not been offered to anybody, until when what jobs leave that have ended was expected to be held,
+        # whether it is made by nodes, whether a node may lack memory for a job while it has free cores
         ("n_plan", np.int64),
         ("has_plan", np.int8),
         ("freed_s", np.float64),
         ("vacated_s", np.float64),
         ("plans_nodes", np.int8),
+        ("memory_binds", np.int8),
         # the same during a decision: blocks of events and places in each; reservations made and times that something
         # was given back so far; cells, widths of jobs, what the longest job takes, length of a bucket, longest group of
         # close events, whether one begins now
@@ -276,12 +278,11 @@ BLOCK_DTYPE = record_dtype(
     [
         ("n", np.int64),
         ("free", np.int64),
-        ("least", np.int64),
-        ("most", np.int64),
+        ("peak", np.int64),
         ("free_after", np.int64),
     ]
 )
-"""A block of events: how many, free cores before the first, the least and most behind one, those behind the last."""
+"""A block of events: how many, free cores before the first, the most behind one, those behind the last."""
 
 CELL_DTYPE = record_dtype(
     [

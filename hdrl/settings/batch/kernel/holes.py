@@ -22,6 +22,7 @@ from hdrl.settings.batch.kernel.blocks import (
 )
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
 from hdrl.settings.batch.kernel.plan_nodes import choose_nodes, look_at_nodes_of, nodes_have_place
+from hdrl.settings.batch.kernel.scanning import first_below, first_from
 
 
 @jit
@@ -30,37 +31,35 @@ def stays_free(state, n, until_s):
     block, i, free = place_after(state, state.scalars[0].message_s)
     if free < n:
         return False
-    _, _, _, stays = _walk(state, block, i, free, n, until_s - ROUNDING_S)
+    _, _, stays = _walk(state, block, i, n, until_s - ROUNDING_S)
     return stays
 
 
 @jit
-def _walk(state, block, i, free, n, end_s):
+def _walk(state, block, i, n, end_s):
     """Go on to the first event at which fewer than ``n`` cores are free, if there is one before a date.
 
     Returns
     -------
     tuple
-        The place behind that event, how many cores are free there, and whether there is none.
+        The place behind that event, and whether there is none.
     """
-    s = state.scalars[0]
-    while block < s.n_blocks:
-        if i == 0:
-            row = state.blocks[state.block_order[block]]
-            if row.least >= n and last_date_s(state, block) < end_s:
-                free = row.free_after
-                block += 1
-                continue
-        slot = slot_of(state, block, i)
-        date_s = state.slot_s[slot]
-        if not date_s < end_s:
+    while block < state.scalars[0].n_blocks:
+        row = state.blocks[state.block_order[block]]
+        first = slot_of(state, block, 0)
+        slot = first_below(state.slot_free, first + i, first + row.n, n - row.free)
+        while slot < first + row.n:
+            date_s = state.slot_s[slot]
+            if not date_s < end_s:
+                return block, i, True
+            later, k = following(state, block, slot - first)
+            if state.slot_change[slot] != 0 and is_settled(state, later, k, date_s):
+                return later, k, False
+            slot = first_below(state.slot_free, slot + 1, first + row.n, n - row.free)
+        if not last_date_s(state, block) < end_s:
             break
-        change = state.slot_change[slot]
-        free += change
-        block, i = following(state, block, i)
-        if free < n and change != 0 and is_settled(state, block, i, date_s):
-            return block, i, free, False
-    return block, i, free, True
+        block, i = first_below(state.block_least, block + 1, state.scalars[0].n_blocks, n), 0
+    return block, i, True
 
 
 @jit
@@ -71,38 +70,35 @@ def _next_hole(state, block, i, free, date_s, n, duration_s, limit_s):
     none; the place and the cores then are returned with it.
     """
     while date_s < limit_s:
-        behind, k, left, is_free = block, i, free, free >= n
+        behind, k, is_free = block, i, free >= n
         if is_free:
-            behind, k, left, is_free = _walk(state, block, i, free, n, date_s + duration_s - ROUNDING_S)
+            behind, k, is_free = _walk(state, block, i, n, date_s + duration_s - ROUNDING_S)
         if is_free:
             return date_s, block, i, free
         # Nothing that contains the event that was in the way will do: go on behind it.
-        date_s, block, i, free = _next_date(state, behind, k, left, n)
+        date_s, block, i, free = _next_date(state, behind, k, n)
         if date_s == NOT_FOUND:
             break
     return NOT_FOUND, block, i, free
 
 
 @jit
-def _next_date(state, block, i, free, n):
-    """Go on to the next date at which ``n`` cores are free; return it, the place behind it, and the cores."""
-    s = state.scalars[0]
-    date_s, has_settled = NOT_FOUND, False
-    while block < s.n_blocks and (free < n or not has_settled):
-        if i == 0:
-            row = state.blocks[state.block_order[block]]
-            if row.most < n:
-                free = row.free_after
-                block += 1
-                continue
-        slot = slot_of(state, block, i)
-        change = state.slot_change[slot]
-        block, i = following(state, block, i)
-        if change != 0:
-            date_s = state.slot_s[slot]
-            free += change
-            has_settled = is_settled(state, block, i, date_s)
-    return date_s if free >= n else NOT_FOUND, block, i, free
+def _next_date(state, block, i, n):
+    """Go on to the next date at which ``n`` cores are free; return it, the place behind it, and the cores.
+
+    The date is ``NOT_FOUND`` if there is none.
+    """
+    while block < state.scalars[0].n_blocks:
+        row = state.blocks[state.block_order[block]]
+        first = slot_of(state, block, 0)
+        slot = first_from(state.slot_free, first + i, first + row.n, n - row.free)
+        while slot < first + row.n:
+            later, k = following(state, block, slot - first)
+            if state.slot_change[slot] != 0 and is_settled(state, later, k, state.slot_s[slot]):
+                return state.slot_s[slot], later, k, row.free + state.slot_free[slot]
+            slot = first_from(state.slot_free, slot + 1, first + row.n, n - row.free)
+        block, i = first_from(state.block_most, block + 1, state.scalars[0].n_blocks, n), 0
+    return NOT_FOUND, block, i, np.int64(0)
 
 
 @jit
@@ -120,7 +116,7 @@ def most_free_between(state, start_s, end_s):
     while block < state.scalars[0].n_blocks:
         row = state.blocks[state.block_order[block]]
         if i == 0 and last_date_s(state, block) <= end_s:
-            most, free = max(most, row.most), row.free_after
+            most, free = max(most, row.peak), row.free_after
             block += 1
             continue
         slot = slot_of(state, block, i)
@@ -154,8 +150,8 @@ def _first_date(state, from_s, n):
     if from_s <= now_s:
         block, i, free = place_after(state, now_s)
         return now_s, block, i, free
-    block, i, free = place_before(state, from_s)
-    return _next_date(state, block, i, free, n)
+    block, i, _ = place_before(state, from_s)
+    return _next_date(state, block, i, n)
 
 
 @jit
@@ -193,10 +189,10 @@ def find_hole(state, n, requested_time_s, memory_mib, core_key, from_s, limit_s)
         if date_s == NOT_FOUND or not judged:
             return date_s, date_s + duration_s
         known, n_known = _look_at_nodes_at(state, block, i, known, n_known)
-        planned_s = choose_nodes(state, n, requested_time_s, memory_mib, core_key, date_s, block, i)
+        planned_s, block, i = choose_nodes(state, n, requested_time_s, memory_mib, core_key, date_s, block, i)
         if planned_s != NOT_FOUND:
             return date_s, date_s + planned_s
-        date_s, block, i, free = _next_date(state, block, i, free, n)
+        date_s, block, i, free = _next_date(state, block, i, n)
         if date_s == NOT_FOUND:
             return NOT_FOUND, NOT_FOUND
 
@@ -235,7 +231,7 @@ def is_hole(state, job, date_s, end_s):
     if free < row.n_requested:
         return False
     if not judged:
-        _, _, _, stays = _walk(state, block, i, free, row.n_requested, end_s - ROUNDING_S)
+        _, _, stays = _walk(state, block, i, row.n_requested, end_s - ROUNDING_S)
         return stays
     look_at_nodes_of(state, row, block, i)
     if not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib):

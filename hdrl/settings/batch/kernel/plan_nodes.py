@@ -12,6 +12,7 @@ from hdrl.settings.batch.kernel.blocks import (
     apply_event,
     begins_settled,
     following,
+    is_apart,
     is_settled,
     last_date_s,
     look_at_nodes,
@@ -22,10 +23,54 @@ from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, job_of, lengt
 
 
 @jit
+def memory_binds(state):
+    """Tell whether a node may lack memory for a job while it has free cores for it.
+
+    Where none may, rooms are counted in cores alone: 2,000 jobs at once on gaia take 10.0 instead of 11.9 s.
+    """
+    most_mib = 0.0
+    for job in range(len(state.jobs)):
+        most_mib = max(most_mib, state.jobs[job].memory_mib)
+    for i in range(len(state.nodes)):
+        node = state.nodes[i]
+        first = state.processors[node.first_processor].first_core
+        n_cores = state.processors[node.end_processor - 1].end_core - first
+        if not n_cores * most_mib * (1.0 + 1e-6) < node.memory_mib:
+            return 1
+    return 0
+
+
+@jit
+def _apply_later(state, slot, sign):
+    """Let an event come in ``later_cores`` and ``later_memory_mib``, or, with the sign -1, take it back."""
+    change = sign * state.slot_change[slot]
+    if change == 0:
+        return
+    sign = 1 if change > 0 else -1
+    row = state.jobs[job_of(state.slot_event[slot])]
+    last = row.first_planned + row.n_planned
+    if state.scalars[0].memory_binds == 0:
+        for k in range(row.first_planned, last):
+            state.later_cores[state.planned_nodes[k]] += sign * state.planned_cores[k]
+        return
+    for k in range(row.first_planned, last):
+        n_cores = sign * state.planned_cores[k]
+        state.later_cores[state.planned_nodes[k]] += n_cores
+        state.later_memory_mib[state.planned_nodes[k]] += n_cores * row.memory_mib
+
+
+@jit
 def _keep_least(state, slot, memory_mib):
     """Keep the least that was free on the nodes that an event has changed; return how much room that leaves less."""
     row = state.jobs[job_of(state.slot_event[slot])]
     n_less = np.int64(0)
+    if state.scalars[0].memory_binds == 0:
+        for k in range(row.first_planned, row.first_planned + row.n_planned):
+            node = state.planned_nodes[k]
+            room = min(state.room[node], max(state.later_cores[node], np.int32(0)))
+            n_less += state.room[node] - room
+            state.room[node] = room
+        return n_less
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.planned_nodes[k]
         cores, free_mib = state.later_cores[node], state.later_memory_mib[node]
@@ -49,12 +94,22 @@ def _room(state, node, memory_mib):
 
 
 @jit
-def _begin_rooms(state, memory_mib):
-    """Find how much room there is on each node at the date that is looked at; return how much on all."""
+def _begin_rooms(state, memory_mib, cores, free_memory_mib, first):
+    """Find how much room there is on each node by what is free there from now on; return how much on all.
+
+    ``cores`` and ``free_memory_mib`` hold what is free on the nodes from their place ``first`` on.
+    """
     total = np.int64(0)
+    if state.scalars[0].memory_binds == 0:
+        for node in range(len(state.nodes)):
+            free = cores[first + node]
+            state.later_cores[node] = free
+            state.room[node] = max(free, np.int32(0))
+            total += state.room[node]
+        return total
     for node in range(len(state.nodes)):
-        state.later_cores[node] = state.least_cores[node] = state.plan_cores[node]
-        state.later_memory_mib[node] = state.least_memory_mib[node] = state.plan_memory_mib[node]
+        state.later_cores[node] = state.least_cores[node] = cores[first + node]
+        state.later_memory_mib[node] = state.least_memory_mib[node] = free_memory_mib[first + node]
         room = _room(state, node, memory_mib)
         state.room[node] = room
         total += room
@@ -69,6 +124,12 @@ def _keep_least_of_block(state, block, memory_mib):
     """
     first = state.block_order[block] * len(state.nodes)
     total = np.int64(0)
+    if state.scalars[0].memory_binds == 0:
+        for node in range(len(state.nodes)):
+            room = min(state.room[node], max(state.block_cores[first + node], np.int32(0)))
+            state.room[node] = room
+            total += room
+        return total
     for node in range(len(state.nodes)):
         state.least_cores[node] = min(state.least_cores[node], state.block_cores[first + node])
         state.least_memory_mib[node] = min(state.least_memory_mib[node], state.block_memory_mib[first + node])
@@ -112,34 +173,102 @@ def choose_nodes(state, n, requested_time_s, memory_mib, core_key, date_s, block
     ``plan_cores`` and ``plan_memory_mib`` hold what is free on the nodes then, by the events before a place. The
     fastest nodes need to be free for the shortest time: they are tried alone first, then with the next slower ones, and
     so on.
+
+    Returns
+    -------
+    tuple
+        How long, and the place from which on the next date is to be looked for if there are no such nodes.
     """
-    total = _begin_rooms(state, memory_mib)
+    begin, k = block, i
+    total = _begin_rooms(state, memory_mib, state.plan_cores, state.plan_memory_mib, 0)
     end_s = date_s + length_at(state, requested_time_s, state.node_gflops[0]) - ROUNDING_S
-    later = block + 1
-    while total >= n and later < state.scalars[0].n_blocks and last_date_s(state, later - 1) < end_s:
-        if begins_settled(state, later):
-            total = _keep_least_of_block(state, later, memory_mib)
-        later += 1
-    first, k = block, i  # what has not settled yet
+    if total < n:
+        return NOT_FOUND, begin, k
+    later, total = _block_with_lack(state, n, memory_mib, total, block, end_s)
+    if total < n:
+        own = state.block_order[later] * len(state.nodes)
+        total = _begin_rooms(state, memory_mib, state.block_cores, state.block_memory_mib, own)
+        begin, k = _last_with_lack(state, n, memory_mib, total, later, 0, begin, k)
+        return NOT_FOUND, begin, k
+    first, first_i = block, i  # what has not settled yet
     for speed in range(len(state.node_gflops)):
         duration_s = length_at(state, requested_time_s, state.node_gflops[speed])
+        end_s = date_s + duration_s - ROUNDING_S
         while total >= n and block < state.scalars[0].n_blocks:
             slot = slot_of(state, block, i)
             at_s = state.slot_s[slot]
-            if not at_s < date_s + duration_s - ROUNDING_S:
+            if not at_s < end_s:
                 break
-            apply_event(state, slot, state.later_cores, state.later_memory_mib)
+            _apply_later(state, slot, 1)
             block, i = following(state, block, i)
             if state.slot_change[slot] != 0 and is_settled(state, block, i, at_s):
-                while first != block or k != i:
-                    total -= _keep_least(state, slot_of(state, first, k), memory_mib)
-                    first, k = following(state, first, k)
+                total -= _keep_least_between(state, first, first_i, block, i, memory_mib, -1)
+                first, first_i = block, i
         if total < n:  # more nodes would be needed for even longer
-            return NOT_FOUND
+            if speed == 0:  # else the fastest may do later, which need not be free until here
+                total = _begin_rooms(state, memory_mib, state.later_cores, state.later_memory_mib, 0)
+                begin, k = _last_with_lack(state, n, memory_mib, total, block, i, begin, k)
+            break
         if _room_on(state, speed) >= n:
             _take_nodes(state, n, core_key, speed)
-            return duration_s
-    return NOT_FOUND
+            return duration_s, block, i
+    return NOT_FOUND, begin, k
+
+
+@jit
+def _block_with_lack(state, n, memory_mib, total, block, end_s):
+    """Keep the least that is free where later blocks begin, up to a date; return the last one, and the room then.
+
+    The last one is the first with which there is too little room for ``n`` cores, if there is any.
+    """
+    block += 1
+    while total >= n and block < state.scalars[0].n_blocks and last_date_s(state, block - 1) < end_s:
+        if begins_settled(state, block):
+            total = _keep_least_of_block(state, block, memory_mib)
+        block += 1
+    return block - 1, total
+
+
+@jit
+def _keep_least_between(state, block, i, end, end_i, memory_mib, sign):
+    """Keep the least that was free on the nodes from which events between two places have taken something.
+
+    With the sign 1, the events have been taken back: those that give something back take it. Return how much room that
+    leaves less.
+    """
+    n_less = np.int64(0)
+    while block != end or i != end_i:
+        slot = slot_of(state, block, i)
+        if sign * state.slot_change[slot] > 0:
+            n_less += _keep_least(state, slot, memory_mib)
+        block, i = following(state, block, i)
+    return n_less
+
+
+@jit
+def _last_with_lack(state, n, memory_mib, total, block, i, begin, begin_i):
+    """Return the last place from which on there is too little room until another place: no hole begins before it.
+
+    What is between them would be in every hole that begins there. To pass over all such dates, instead of trying each,
+    saves 7.9 of 12.5 million choices of nodes where 2,000 jobs that ask for memory wait at once on gaia.
+
+    ``later_cores``, ``later_memory_mib`` and the ``total`` room are those at the other place. From the place
+    (``begin``, ``begin_i``) on there is too little room.
+    """
+    last, k = block, i  # what has not settled yet
+    while block != begin or i != begin_i:
+        if i == 0:
+            block -= 1
+            i = state.blocks[state.block_order[block]].n
+        i -= 1
+        slot = slot_of(state, block, i)
+        _apply_later(state, slot, -1)
+        if state.slot_change[slot] != 0 and is_apart(state, block, i, state.slot_s[slot]):
+            total -= _keep_least_between(state, block, i, last, k, memory_mib, 1)
+            last, k = block, i
+            if total < n:
+                break
+    return block, i
 
 
 @jit

@@ -71,11 +71,16 @@ N_TIMER_SLOTS = 256
 MOST_TIMEOUTS = 8
 """Times without a job after which nodes are switched off, of which a decision system may choose one or the other."""
 
+<<<<<<< HEAD
 LOGGED_PER_JOB = 16
 """Rows that logs have room for at first: few simulations need more, and what is never written takes no memory."""
 
 _LEAST_BLOCK = 64
 """Events that a block of a plan has place for, at least."""
+=======
+_LEAST_BLOCK = 16
+"""Events that a block of a plan has place for, at least (64 take a tenth longer where jobs ask for memory)."""
+>>>>>>> cons
 
 _MOST_FULL_BLOCKS = 256
 """Blocks that all events would fill, at most: what is free on each node is kept for each."""
@@ -172,9 +177,12 @@ class State(NamedTuple):
     # on each node where they begin
     blocks: Annotated[Rows, scratch(BLOCK_DTYPE, "n_blocks")]
     block_order: Annotated[Ints, scratch(np.int32, "n_blocks")]
+    block_least: Annotated[Ints, scratch(np.int32, "n_blocks")]
+    block_most: Annotated[Ints, scratch(np.int32, "n_blocks")]
     slot_s: Annotated[Floats, scratch(np.float64, "n_slots_of_plan")]
     slot_event: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
     slot_change: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
+    slot_free: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
     block_cores: Annotated[Ints, scratch(np.int32, "n_block_nodes")]
     block_memory_mib: Annotated[Floats, scratch(np.float64, "n_block_nodes")]
     cell_of_kind: Annotated[Ints, scratch(np.int32, "n_kinds")]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel.blocks import following, is_settled, last_date_s, place_before, slot_of
-from hdrl.settings.batch.kernel.plan import ROUNDING_S
+from hdrl.settings.batch.kernel.blocks import following, is_apart, is_settled, last_date_s, place_before, slot_of
 
 
 @jit
@@ -31,8 +30,8 @@ def find_stretches(state, start_s, end_s):
     while block < s.n_blocks:
         if i == 0:
             row = state.blocks[state.block_order[block]]
-            none_ends = n_open == 0 or row.least >= widths[n_open - 1].n_requested
-            none_begins = n_open == s.n_widths or row.most < widths[n_open].n_requested
+            none_ends = n_open == 0 or state.block_least[block] >= widths[n_open - 1].n_requested
+            none_begins = n_open == s.n_widths or state.block_most[block] < widths[n_open].n_requested
             if none_ends and none_begins and last_date_s(state, block) <= end_s:
                 free = row.free_after
                 block += 1
@@ -74,7 +73,7 @@ def _look_back(state, block, i, free, n_open, start_s):
             block -= 1
             row = state.blocks[state.block_order[block]]
             i = row.n
-            if row.least >= widths[n_open - 1].n_requested:
+            if state.block_least[block] >= widths[n_open - 1].n_requested:
                 free, i = row.free, 0
                 if start_s - state.slot_s[slot_of(state, block, 0)] > s.longest_s:
                     break
@@ -85,7 +84,7 @@ def _look_back(state, block, i, free, n_open, start_s):
         if start_s - at_s > s.longest_s:
             break
         free -= state.slot_change[slot]
-        if free < widths[n_open - 1].n_requested and _is_apart(state, block, i, at_s):
+        if free < widths[n_open - 1].n_requested and is_apart(state, block, i, at_s):
             while n_open > 0 and free < widths[n_open - 1].n_requested:
                 n_open -= 1
                 widths[n_open].since_s = at_s
@@ -110,7 +109,7 @@ def _look_ahead(state, block, i, free, n_open):
     while block < s.n_blocks and n_open > 0:
         if i == 0:
             row = state.blocks[state.block_order[block]]
-            if row.least >= widths[n_open - 1].n_requested:
+            if state.block_least[block] >= widths[n_open - 1].n_requested:
                 if last_date_s(state, block) - widths[n_open - 1].since_s > s.longest_s:
                     break
                 free = row.free_after
@@ -126,13 +125,3 @@ def _look_ahead(state, block, i, free, n_open):
             n_open = _end(state, n_open, free, at_s)
     for w in range(n_open):
         widths[w].stretch_s = np.inf
-
-
-@jit
-def _is_apart(state, block, i, date_s):
-    """Tell whether the event before a place is at another date than the one at the place, which is at ``date_s``."""
-    if i == 0:
-        if block == 0:
-            return True
-        return last_date_s(state, block - 1) + ROUNDING_S < date_s
-    return state.slot_s[slot_of(state, block, i - 1)] + ROUNDING_S < date_s

@@ -153,6 +153,21 @@ def test_jobs_that_come_at_once_are_planned_as_others(kind):
         np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
 
 
+@pytest.mark.parametrize("share", [0.02, 1.0], ids=["never short", "short"])
+def test_memory_that_is_never_short_is_not_looked_at(share):
+    """Nodes are planned by cores alone then; as long as memory is short somewhere, by both."""
+    for seed in (2, 5):
+        world = random_world(seed, memory=True, max_jobs=60, nodes=8, factors=(1.0, 3.0, 10.0))
+        jobs = world.workload.jobs.copy()
+        jobs["submit_s"] = 0.0
+        jobs["memory_mib"] *= share
+        jobs.flags.writeable = False
+        workload = replace(world.workload, jobs=jobs)
+        compiled = simulate(world.platform, workload, "fcfs+conservative", energy=False)
+        plain = simulate(world.platform, workload, Conservative(), energy=False)
+        np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
+
+
 def reservations(world, policy):
     """Simulate; yield the date and the reservations of the waiting jobs after each decision, and at last the starts."""
     pair = read_pair(policy)
