@@ -71,16 +71,11 @@ N_TIMER_SLOTS = 256
 MOST_TIMEOUTS = 8
 """Times without a job after which nodes are switched off, of which a decision system may choose one or the other."""
 
-<<<<<<< HEAD
 LOGGED_PER_JOB = 16
 """Rows that logs have room for at first: few simulations need more, and what is never written takes no memory."""
 
-_LEAST_BLOCK = 64
-"""Events that a block of a plan has place for, at least."""
-=======
 _LEAST_BLOCK = 16
 """Events that a block of a plan has place for, at least (64 take a tenth longer where jobs ask for memory)."""
->>>>>>> cons
 
 _MOST_FULL_BLOCKS = 256
 """Blocks that all events would fill, at most: what is free on each node is kept for each."""
