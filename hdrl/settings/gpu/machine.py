@@ -29,6 +29,9 @@ MAX_TYPES = 32
 MAX_GPUS = 1_000_000
 """The most GPUs that a cluster may have."""
 
+MOST_TIMES_FASTER = 1e6
+"""How many times as fast as another type of the same cluster a GPU may be."""
+
 PLENTY = 1 << 40
 """Cores (in thousandths) and memory of nodes whose file says nothing about them."""
 
@@ -81,6 +84,12 @@ class Cluster:
         for one in self.types:
             if not (one.flops > 0 and np.isfinite(one.flops)):
                 raise PlatformError(f"{self.name}: type {one.name!r} has flops {one.flops}, expected more than 0")
+        slowest, fastest = (pick(self.types, key=lambda one: one.flops) for pick in (min, max))
+        if fastest.flops > MOST_TIMES_FASTER * slowest.flops:
+            raise PlatformError(
+                f"{self.name}: type {slowest.name!r} has flops {slowest.flops:g}, expected at least a millionth of "
+                f"those of {fastest.name!r}, {fastest.flops:g}"
+            )
 
     @property
     def n_units(self) -> int:

@@ -142,6 +142,11 @@ def test_wrong_files_are_told_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"types": {"a": {}}, "nodes": [{"type": "b"}]}')
     with pytest.raises(ReadError, match="type is 'b'"):
         read_cluster(str(tmp_path / "c.json"))
+    (tmp_path / "c.json").write_text(
+        '{"types": {"a": {"flops": 1e13}, "b": {"flops": 1e-20}}, "nodes": [{"type": "a"}, {"type": "b"}]}'
+    )
+    with pytest.raises(PlatformError, match="type 'b' has flops 1e-20, expected at least a millionth of those of 'a'"):
+        read_cluster(str(tmp_path / "c.json"))
 
 
 @needs_traces
