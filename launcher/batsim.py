@@ -162,9 +162,6 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> N
     from hdrl.settings.batch.batsim.connection import RemoteScheduler
     from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
 
-    # a simulation leaves some kilobytes of garbage with a job, and looking for it takes a tenth of the time as often
-    # as Python does
-    gc.set_threshold(100_000)
     simulation = ExactBatsim(options)
     gc.freeze()  # platform and jobs stay to the end, or nearly so
     folder = Path(given["export"]).parent
@@ -176,7 +173,6 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> N
     result.outputs.write(
         given["export"], result.schedule, machine_states=states, trace=result.trace, hosts=result.hosts
     )
-    gc.freeze()  # all the rest goes with the process: to look for garbage in it first takes a twentieth of the time
     if result.deadlocked:
         raise OneLine("hdrl-batsim", result.deadlock(), exit_code=1)
     if not quiet:
