@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.recognition import KNOWN_SHARE, Marks, Runs, known_share, runs_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
+
+_Part: TypeAlias = Mapping[str, Any]
+"""What a model file says of jobs of one load."""
+
+_Test: TypeAlias = Callable[[Case, _Part], bool]
+"""Tells whether a case holds jobs of a part."""
 
 
 def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
@@ -93,14 +99,14 @@ class JudgingWindows:
         parts = [record, *record.get("further", ())]
         if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
             return "jobs that its file does not tell: nobody knows whether they are in these windows"
-        same = self._that(lambda case: any(self._is_same(case, one) for one in parts))
+        same = self._that(parts, self._is_same)
         if same:
             return f"jobs of {self._counted(same)}: it knows them"
-        alike = self._that(lambda case: any(self._is_alike(case, one, environment) for one in parts))
+        alike = self._that(parts, self._likeness(environment))
         if alike:
             return f"jobs of at least {self._counted(alike)}, with other dates or in another file: it knows them"
         # The same log with other run times has other hashes, but its jobs have the same places.
-        namesakes = self._that(lambda case: any(self._is_namesake(case, one) for one in parts))
+        namesakes = self._that(parts, self._is_namesake)
         if namesakes:
             names, n = _names(namesakes), len(namesakes)
             return f"{names}, made otherwise: probably jobs of {n} of the {len(self.cases)} windows that judge it"
@@ -117,14 +123,15 @@ class JudgingWindows:
             The environment of the training.
         """
         part = record.get("chosen_by")
-        if not part:
-            return ""
-        tests = self._is_same, lambda case, one: self._is_alike(case, one, environment), self._is_namesake
-        known = self._that(lambda case: any(is_known(case, part) for is_known in tests))
+        known = self._that([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
         return f"jobs of {self._counted(known)}" if known else ""
 
-    def _that(self, is_so: Callable[[Case], bool]) -> list[Case]:
-        return [case for case in self.cases if is_so(case)]
+    def _that(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
+        """Return the cases of which one of the tests says that they hold jobs of one of the parts."""
+        return [case for case in self.cases if any(test(case, part) for part in parts for test in tests)]
+
+    def _likeness(self, environment: EnvironmentSpec | None) -> _Test:
+        return lambda case, part: self._is_alike(case, part, environment)
 
     def _counted(self, those: Sequence[Case]) -> str:
         return f"{len(those)} of the {len(self.cases)} windows that judge it ({_names(those)})"
@@ -185,14 +192,14 @@ def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: Judg
     windows
         The windows that judge them.
     """
+    trained = {name: [known for one in those if (known := one.knows()).is_trained] for name, those in deciders.items()}
     found = []
     for kind, verb, words_of in (
         ("trained-on", "was trained on", windows.words),
         ("chosen-by", "was chosen by its results on", windows.words_of_choice),
     ):
-        for name, those in deciders.items():
-            known = [one.knows() for one in those]
-            words = {words_of(one.trained_on, one.environment) for one in known if one.is_trained} - {""}
+        for name, those in trained.items():
+            words = {words_of(one.trained_on, one.environment) for one in those} - {""}
             found += [(kind, f"{name} {verb} {one}") for one in sorted(words)[:1]]
     return found
 

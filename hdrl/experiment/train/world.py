@@ -14,7 +14,7 @@ from hdrl.experiment.train.environments import environment_of
 from hdrl.experiment.train.learning import asked_for
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Load, LoadPart, Machine, find_setting
+from hdrl.setting import Load, Machine, find_setting
 from hdrl.windows import Places, range_of_shares
 
 Share = tuple[int, int]
@@ -201,27 +201,29 @@ class World:
         first, last = part_of(self._options, "train", self.load)
         shares = first / self.load.n_items, last / self.load.n_items
         further = self.spec.further_parts(shares)
-        record = self._record((self.machine, self.load, (first, last)))
+        chosen = [part_of(self._options, "validation", self.load)] if is_validated else []
+        record, *of_choice = self._records(self.machine, self.load, (first, last), *chosen)
         if further:
-            record["further"] = [self._record(one) for one in further]
-        if is_validated:
-            chosen = part_of(self._options, "validation", self.load)
-            record["chosen_by"] = self._record((self.machine, self.load, chosen))
+            record["further"] = [one for machine, load, part in further for one in self._records(machine, load, part)]
+        if of_choice:
+            (record["chosen_by"],) = of_choice
         return record
 
-    def _record(self, part: LoadPart) -> dict[str, Any]:
-        """Return what a model file says of a part that is learned from."""
-        machine, load, (first, last) = part
-        marks = self.spec.spec.marks(machine, load)
-        return {
-            "workload": load.name,
-            "workload_sha256": load.sha256(),
-            "n_jobs": load.n_items,
-            "first_job": first,
-            "last_job": last - 1,
-            "platform": machine.name,
-            **({} if marks is None else {"sketch": sketch_of(marks[first:last])}),
-        }
+    def _records(self, machine: Machine, load: Load, *parts: Places) -> list[dict[str, Any]]:
+        """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
+        marks, sha256 = self.spec.spec.marks(machine, load), load.sha256()
+        return [
+            {
+                "workload": load.name,
+                "workload_sha256": sha256,
+                "n_jobs": load.n_items,
+                "first_job": first,
+                "last_job": last - 1,
+                "platform": machine.name,
+                **({} if marks is None else {"sketch": sketch_of(marks[first:last])}),
+            }
+            for first, last in parts
+        ]
 
     def score(self, episodes: list[EpisodeRow]) -> float:
         """Return how good a validation was, the more the better."""
