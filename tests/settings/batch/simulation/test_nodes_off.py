@@ -160,6 +160,10 @@ def test_where_nodes_are_always_on():
         ("fcfs+easy~offf", "off is 'f', expected seconds"),
         ("fcfs+easy~on1.5", "on is '1.5', expected a share of the nodes, 0 to 1"),
         ("fcfs+easy~of60", "did you mean"),
+        ("fcfs+easy~sleep1", "sleep without ~off or ~on"),
+        ("fcfs+easy~off60~sleep", "sleep is '', expected a number"),
+        ("fcfs+easy~off60~sleep0.5", "sleep is '0.5', expected a number"),
+        ("fcfs+easy~off60~slep1", "did you mean"),
     ],
 )
 def test_wrong_names_are_told(name, told):

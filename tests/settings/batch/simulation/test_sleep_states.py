@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from hdrl.envs import PolicyPairEnv
-from hdrl.errors import DecisionError, HdrlError, PlatformError, SimulationError
+from hdrl.errors import DecisionError, PlatformError, SimulationError
 from hdrl.launcher.main import cli
 from hdrl.platform import NodePower, SuspendPower, pstate_rules, read_platform, write_simgrid
-from hdrl.policies import read_pair, simulate
+from hdrl.policies import simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.simulation import CallAt, News, SetPState, Start, SwitchOff, SwitchOn
@@ -86,20 +86,6 @@ def test_decisions_choose_the_state():
 def test_a_state_that_there_is_not(sleep_state):
     with pytest.raises(DecisionError, match=r"there is no sleep state .* \(0 to 1\)"):
         simulate(_two_nodes(), two_nodes().workload, lambda view: [SwitchOff([0], sleep_state)])
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("fcfs+easy~sleep1", "sleep without ~off or ~on"),
-        ("fcfs+easy~off60~sleep", "sleep is '', expected a number"),
-        ("fcfs+easy~off60~sleep0.5", "sleep is '0.5', expected a number"),
-        ("fcfs+easy~off60~slep1", "did you mean"),
-    ],
-)
-def test_wrong_names_are_told(name, told):
-    with pytest.raises(HdrlError, match=told):
-        read_pair(name)
 
 
 def test_a_policy_on_a_platform_with_fewer_states():
