@@ -5,9 +5,11 @@ import json
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 
 from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
+from hdrl.experiment.run import folder as folder_module
 from hdrl.experiment.run.clean import clean_plans
 from hdrl.experiment.run.folder import new_folder
 from hdrl.experiment.run.inputs import read_options
@@ -376,6 +379,41 @@ def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
         assert running_is_there
         shutil.rmtree(tmp_path / "out")
     assert other.is_dir()
+
+
+def test_a_signal_while_a_folder_is_made_leaves_nothing(tmp_path: Path) -> None:
+    """Whichever line it comes before."""
+
+    def made_with_a_signal_before(number: int) -> bool:
+        left = number
+
+        def trace(frame: FrameType, event: str, given: object) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != folder_module.__file__:
+                return None
+            if event == "line":
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            making = new_folder(tmp_path / "out")
+            making.__enter__()
+        except KeyboardInterrupt:
+            return False
+        finally:
+            sys.settrace(before)
+        making.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        return True
+
+    number = 1
+    while not made_with_a_signal_before(number):
+        assert list(tmp_path.iterdir()) == [], number
+        number += 1
+    assert number > 10
 
 
 @pytest.mark.parametrize("is_over", [True, False])

@@ -68,23 +68,22 @@ def new_folder(folder: Path) -> Iterator[Path]:
         If it cannot be made.
     """
     check_free(folder)
-    temporary: Path | None = None
+    made: list[Path] = []
     lock = -1
     try:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(folder)
-            temporary, lock = _locked_folder(folder)
+            temporary, lock = _locked_folder(folder, made)
         except OSError as error:
             raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
         yield temporary
         check_free(folder)
         write_manifest(temporary)
         _publish(temporary, folder)
-        temporary = None
     finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        for left in made:  # the published one has another name
+            shutil.rmtree(left, ignore_errors=True)
         if lock >= 0:
             os.close(lock)
 
@@ -102,14 +101,15 @@ def default_folder(options_sha256: str, now: datetime) -> Path:
     return Path("runs") / f"{now:%Y%m%d-%H%M%S}-{options_sha256[:8]}"
 
 
-def _locked_folder(folder: Path) -> tuple[Path, int]:
+def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
     """Make a hidden folder next to another; return it with what holds its lock, -1 in a file system without locks.
 
     Until it is locked, a run that begins meanwhile takes it for one that was left, and removes it: then one more is
-    made.
+    made. All are added to ``made`` at once, since a signal may come before this returns.
     """
     while True:
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        made.append(Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.")))
+        temporary = made[-1]
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
             lock = _lock(temporary)
             if lock < 0 or temporary.exists():
