@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+from hdrl.errors import HdrlError
+
 TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """The signals that end a command; Windows knows one of them only."""
 
@@ -31,8 +33,10 @@ class Terminated(KeyboardInterrupt):
         self.number = number
 
 
-def _terminate(number: int, frame: object) -> NoReturn:
-    del frame
+def _stop(number: int) -> NoReturn:
+    """Raise what a signal means to a command."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     raise Terminated(number)
 
 
@@ -81,9 +85,30 @@ def _not_lost() -> Iterator[None]:
 
 @contextlib.contextmanager
 def heeding_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise `Terminated`, so that what has been begun is ended in order; lose no signal."""
-    with _not_lost(), _handlers(dict.fromkeys(TERMINATING, _terminate)):
-        yield
+    """Let SIGTERM and SIGHUP raise `Terminated`, so that what has been begun is ended in order; lose no signal.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After a signal, also where a library has put an error of its own in its place, as pydantic does while it
+        serialises. Errors of ours stay: what a user's file raises is told with its line.
+    """
+    came: list[int] = []
+
+    def stop(number: int, frame: object) -> NoReturn:
+        del frame
+        came.append(number)
+        _stop(number)
+
+    with _not_lost(), _handlers(dict.fromkeys((signal.SIGINT, *TERMINATING), stop)):
+        try:
+            yield
+        except HdrlError:
+            raise
+        except Exception:
+            if came:
+                _stop(came[0])
+            raise
 
 
 class Stop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -21,10 +22,17 @@ class Block(BaseModel):
     @model_serializer(mode="wrap")
     def _without_newer_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         told: dict[str, Any] = handler(self)
-        for name in self.newer_keys:
-            if getattr(self, name) == type(self).model_fields[name].get_default(call_default_factory=True):
+        for name, default in _newer_defaults(type(self)).items():
+            if getattr(self, name) == default:
                 told.pop(name, None)
         return told
+
+
+@functools.cache
+def _newer_defaults(block: type[Block]) -> dict[str, Any]:
+    """Return the defaults of the newer keys of a block, which pydantic takes long to tell."""
+    fields = block.model_fields
+    return {name: fields[name].get_default(call_default_factory=True) for name in block.newer_keys}
 
 
 class PlacedBlock(Block):

@@ -3,8 +3,10 @@
 import ctypes
 import signal
 import time
+from typing import Any
 
 import pytest
+from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer
 
 from hdrl.launcher.stopping import Terminated, heeding_signals
 
@@ -16,3 +18,28 @@ def test_a_signal_while_c_code_calls_python_is_not_lost(number: int, raised: typ
     with pytest.raises(raised), heeding_signals():  # noqa: PT012 - which of the lines it interrupts does not matter
         call()
         time.sleep(10)
+
+
+class Inner(BaseModel):
+    number: int
+
+    @model_serializer
+    def _stops(self) -> dict[str, int]:
+        signal.raise_signal(self.number)
+        return {}
+
+
+class Outer(BaseModel):
+    inner: Inner
+
+    @model_serializer(mode="wrap")
+    def _as_it_is(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return handler(self)
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_a_signal_while_options_are_written_stays_a_signal(number: int, raised: type[BaseException]):
+    """Pydantic raises an error of its own in its place."""
+    options = Outer(inner=Inner(number=number))
+    with pytest.raises(raised), heeding_signals():
+        options.model_dump()
