@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -381,6 +380,20 @@ def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
     assert other.is_dir()
 
 
+def test_a_signal_while_the_folder_is_made_is_heeded_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Path.mkdir
+
+    def make_and_be_stopped(path: Path, **given: Any) -> None:
+        make(path, **given)
+        if path.name.startswith(".out."):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", make_and_be_stopped)
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_signal_while_a_folder_is_made_leaves_nothing(tmp_path: Path) -> None:
     """Whichever line it comes before."""
 
@@ -421,22 +434,22 @@ def test_a_run_whose_folder_another_removes_before_it_is_locked_makes_one_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_over: bool
 ) -> None:
     """The other one takes it for what a killed run left; it has just removed it, or is about to."""
-    make = tempfile.mkdtemp
-    taken: dict[str, int] = {}
+    make = Path.mkdir
+    taken: dict[Path, int] = {}
 
-    def make_and_be_taken_over(**given: Any) -> str:
-        name: str = make(**given)
-        if not taken:
-            taken[name] = os.open(name, os.O_RDONLY)
-            fcntl.flock(taken[name], fcntl.LOCK_EX)
+    def make_and_be_taken_over(path: Path, **given: Any) -> None:
+        make(path, **given)
+        if path.name.startswith(".out.") and not taken:
+            taken[path] = os.open(path, os.O_RDONLY)
+            fcntl.flock(taken[path], fcntl.LOCK_EX)
             if is_over:
-                shutil.rmtree(name)
-        return name
+                shutil.rmtree(path)
 
-    monkeypatch.setattr(tempfile, "mkdtemp", make_and_be_taken_over)
+    monkeypatch.setattr(Path, "mkdir", make_and_be_taken_over)
     with new_folder(tmp_path / "out") as running:
         (running / "done").write_text("x")
-        for name, lock in taken.items():
-            shutil.rmtree(name, ignore_errors=True)
+        assert taken
+        for path, lock in taken.items():
+            shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
     assert (tmp_path / "out" / "done").read_text() == "x"

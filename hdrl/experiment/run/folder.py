@@ -8,7 +8,6 @@ import glob
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -105,11 +104,15 @@ def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
     """Make a hidden folder next to another; return it with what holds its lock, -1 in a file system without locks.
 
     Until it is locked, a run that begins meanwhile takes it for one that was left, and removes it: then one more is
-    made. All are added to ``made`` at once, since a signal may come before this returns.
+    made. All are added to ``made`` before they are there, since a signal that comes while a folder is made is heeded
+    before its name is told.
     """
     while True:
-        made.append(Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.")))
-        temporary = made[-1]
+        temporary = folder.parent / f".{folder.name}.{os.urandom(4).hex()}"
+        if temporary.exists():
+            continue
+        made.append(temporary)
+        temporary.mkdir(mode=0o700)
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
             lock = _lock(temporary)
             if lock < 0 or temporary.exists():
