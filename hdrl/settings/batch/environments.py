@@ -40,13 +40,7 @@ class _BatchEnvironment(PlainEnvironment):
     """What all environments of batch jobs answer alike."""
 
     def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
-        """Return the further logs, on as many identical processors as their headers say, and the same shares of them.
-
-        Parameters
-        ----------
-        arguments, part
-            See `hdrl.setting.EnvironmentSpec.further_parts`.
-        """
+        """Return the further logs, on identical processors as their headers say, and the same shares of them."""
         logs = arguments.get("more_logs") or ()
         if not logs:
             return ()
@@ -61,13 +55,7 @@ class _BatchEnvironment(PlainEnvironment):
         ]
 
     def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
-        """Return the cores and the seconds of each job.
-
-        Parameters
-        ----------
-        machine, load
-            See `hdrl.setting.EnvironmentSpec.marks`.
-        """
+        """Return the cores and the seconds of each job."""
         import numpy as np
 
         from hdrl.settings.batch.workload.statistics import reference_run_times
@@ -195,11 +183,6 @@ class JobPickSpec(_BatchEnvironment):
 
         That is the order by F1 to F4 of dates from the beginning of a log, and columns that are scaled by the largest
         values of the jobs at hand.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
         """
         from hdrl.settings.batch.envs.job_pick_options import LARGEST
 
@@ -242,13 +225,7 @@ class JobPickSpec(_BatchEnvironment):
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
     def warm_up(self, message: Message) -> None:
-        """Compile what plays models.
-
-        Parameters
-        ----------
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile what plays models."""
         from hdrl.settings.batch.picking.compilation import warm_up
 
         warm_up(message)

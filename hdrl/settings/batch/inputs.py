@@ -19,11 +19,6 @@ from hdrl.settings.batch.workload.read import read_workload, shipped_workloads
 def platform_of(options: Options | BatchSweep) -> Platform:
     """Read the platform of an experiment or of a comparison.
 
-    Parameters
-    ----------
-    options
-        The options or the sweep.
-
     Raises
     ------
     OptionsError
@@ -51,13 +46,6 @@ def _node_power(options: Options | BatchSweep) -> NodePower | None:
 
 def workload_of(options: Options, platform: Platform) -> Workload:
     """Read or generate the workload of an experiment, and check that its jobs can run.
-
-    Parameters
-    ----------
-    options
-        The options.
-    platform
-        The platform that it will run on.
 
     Raises
     ------
@@ -122,19 +110,6 @@ def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
 
 def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, load: float, seed: int) -> Workload:
     """Make a workload by the Lublin model.
-
-    Parameters
-    ----------
-    sweep
-        The sweep that says how requested times and bandwidths are made.
-    platform
-        The platform.
-    n_jobs
-        How many jobs.
-    load
-        Its offered load.
-    seed
-        Its seed.
 
     Raises
     ------

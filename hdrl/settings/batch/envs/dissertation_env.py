@@ -264,11 +264,6 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
         Its cores are whole nodes.
 
-        Parameters
-        ----------
-        row
-            Which row.
-
         Raises
         ------
         OptionsError

@@ -172,13 +172,7 @@ def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
 
 
 def whole_nodes(jobs: NodeJobs) -> tuple[Platform, Workload]:
-    """Return the same jobs for simulators of identical processors, each of which stands for a whole node.
-
-    Parameters
-    ----------
-    jobs
-        The jobs.
-    """
+    """Return the same jobs for simulators of identical processors, each of which stands for a whole node."""
     rows = unknown_rows(jobs.n_jobs)
     rows["job_number"], rows["submit_s"], rows["run_s"] = jobs.numbers, jobs.submit_s, jobs.run_s
     rows["requested_processors"], rows["requested_s"] = jobs.nodes, jobs.requested_s

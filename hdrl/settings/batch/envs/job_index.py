@@ -361,13 +361,7 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         return np.zeros(1, dtype=np.float32), {}
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Simulate all jobs with some weights.
-
-        Parameters
-        ----------
-        action
-            As many weights as the form has.
-        """
+        """Simulate all jobs with some weights."""
         policy = self.kind.policy(action)
         self._trace = simulate(self.platform, self.workload, policy, seed=self._seed, energy=self._energy)
         return np.zeros(1, dtype=np.float32), 0.0, True, False, {}

@@ -100,15 +100,6 @@ INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": ke
 def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
     """Return what a name stands for.
 
-    Parameters
-    ----------
-    what
-        Name of the option, for the message.
-    name
-        What was given.
-    numbers
-        What each name stands for.
-
     Raises
     ------
     OptionsError
@@ -177,11 +168,6 @@ class JobPickOptions:
     def priority(self, name: str) -> int:
         """Return the job key of a priority.
 
-        Parameters
-        ----------
-        name
-            Its name.
-
         Raises
         ------
         OptionsError
@@ -191,15 +177,7 @@ class JobPickOptions:
         return int(number_of("priority", name, PRIORITIES | inverted))
 
     def settings(self, n_procs: int, requested_time_s: NDArray[np.float64]) -> NDArray[np.void]:
-        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`.
-
-        Parameters
-        ----------
-        n_procs
-            Processors of the machine.
-        requested_time_s
-            Requested times of all jobs, in seconds.
-        """
+        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`."""
         result = np.zeros(1, dtype=SETTINGS_DTYPE)
         s = result[0]
         s["n_procs"] = n_procs
@@ -220,13 +198,7 @@ class JobPickOptions:
         return result
 
     def templates(self, columns: JobColumns, n_procs: int | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return what does not change in each job's row of the observation, see `order.table.row_templates`.
-
-        Parameters
-        ----------
-        columns, n_procs
-            The jobs, and the processors of the machine or of that of each job.
-        """
+        """Return what does not change in each job's row of the observation, see `order.table.row_templates`."""
         return row_templates(columns, n_procs, is_scaled=self.scaled_columns, by_largest=SCALES[self.scales])
 
 
@@ -308,13 +280,7 @@ def job_pick_options(
 
 
 def names_of_guides(guide: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of the policies that may be imitated.
-
-    Parameters
-    ----------
-    guide
-        One of them, several, or ``None``.
-    """
+    """Return the names of the policies that may be imitated."""
     return (guide,) if isinstance(guide, str) else tuple(guide or ())
 
 
@@ -324,15 +290,7 @@ def _predicts(pair: PolicyPair) -> bool:
 
 
 def guided_settings(settings: NDArray[np.void], pair: PolicyPair) -> NDArray[np.void]:
-    """Return settings of the compiled simulator that tell the choices of a policy.
-
-    Parameters
-    ----------
-    settings
-        What `JobPickOptions.settings` returned.
-    pair
-        The policy.
-    """
+    """Return settings of the compiled simulator that tell the choices of a policy."""
     result = settings.copy()
     s = result[0]
     s["guide_key"], s["guide_order"], s["guide_predicts"] = pair.job_key, pair.backfilling, _predicts(pair)

@@ -52,13 +52,6 @@ class Picture:
     """What an agent sees of a machine that somebody else simulates: the observation of JobPick.
 
     The arrays of a pool are filled with what the scheduler knows, and compiled code makes the observation of them.
-
-    Parameters
-    ----------
-    inputs
-        The machine and the jobs of one workload.
-    options
-        What is seen.
     """
 
     def __init__(self, inputs: PoolInputs, options: JobPickOptions) -> None:
@@ -72,13 +65,7 @@ class Picture:
         self._waiting: dict[int, None] = {}  # by their places, in the order in which they came
 
     def hear(self, view: View) -> None:
-        """Take in a message, if anything is predicted: jobs that have come or ended, in the order of the news.
-
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-        """
+        """Take in a message, if anything is predicted: jobs that have come or ended, in the order of the news."""
         if self._past is None:
             return
         pool = self._pool
@@ -97,13 +84,7 @@ class Picture:
                 entries.note_end_of(self._lent, int(self._place_of[subject]))
 
     def note_starts(self, machine: MachinePicture) -> None:
-        """Take in what has been started by the present answer, if anything is predicted.
-
-        Parameters
-        ----------
-        machine
-            The machine, and what has been started.
-        """
+        """Take in what has been started by the present answer, if anything is predicted."""
         if self._past is None:
             return
         self._pool.scalars[0]["message_s"] = machine.now_s
@@ -114,15 +95,7 @@ class Picture:
                 entries.note_start_of(self._lent, place)
 
     def show(self, rules: PickRules, stage: int) -> tuple[NDArray[np.float32], list[int]]:
-        """Return the observation, and the jobs of its rows.
-
-        Parameters
-        ----------
-        rules
-            What waits, runs and fits.
-        stage
-            What is to be decided.
-        """
+        """Return the observation, and the jobs of its rows."""
         self.note_starts(rules.machine)
         pool, s = self._pool, self._pool.scalars[0]
         fits = dict(zip(rules.queue, rules.fitting().tolist(), strict=True))

@@ -50,11 +50,6 @@ CORE_SELECTION = "high_gflops"
 def check_can_play(compatibility: str | None) -> None:
     """Refuse agents whose decisions cannot be carried out on the kernel.
 
-    Parameters
-    ----------
-    compatibility
-        The compatibility mode in which they were trained.
-
     Raises
     ------
     OptionsError

@@ -79,13 +79,7 @@ class PickRules(Easy):
         return bool(self._running) or self.n_submitted < len(self.machine.jobs)
 
     def see(self, view: View) -> bool:
-        """Take in a message; return whether jobs have arrived or ended.
-
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-        """
+        """Take in a message; return whether jobs have arrived or ended."""
         is_due = False
         for kind, subject in view.news:
             if kind == News.SIMULATION_BEGINS:
@@ -147,13 +141,7 @@ class PickRules(Easy):
             self._reserve_chosen()
 
     def hold(self, job: int) -> None:
-        """Hold a job until jobs arrive or end: it is neither chosen nor may it overtake.
-
-        Parameters
-        ----------
-        job
-            Index of a waiting job that could be picked.
-        """
+        """Hold a job until jobs arrive or end: it is neither chosen nor may it overtake."""
         self.held.add(job)
         self._fits = None
 

@@ -94,13 +94,6 @@ class PoolInputs:
 def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
     """Refuse unknown arguments.
 
-    Parameters
-    ----------
-    choices
-        Names of what is given in addition to the arguments: choices of how logs become jobs.
-    arguments
-        Names of the arguments that could be meant.
-
     Raises
     ------
     OptionsError

@@ -28,13 +28,6 @@ def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
     """Return the jobs of an episode as a workload.
 
     A window that is all of a workload is the workload itself; the first job of any other is submitted at date 0.
-
-    Parameters
-    ----------
-    workloads
-        All workloads.
-    window
-        Which jobs of which.
     """
     workload = workloads[window.workload]
     if window.start == 0 and window.n_jobs == workload.n_jobs:
@@ -47,13 +40,6 @@ class JobTable:
 
     Of each workload there are two sections: its jobs in their own order, for episodes of all of them, and by date, for
     windows.
-
-    Parameters
-    ----------
-    platform
-        The platform.
-    workloads
-        The workloads; they have the same number of sources.
 
     Attributes
     ----------
@@ -86,13 +72,7 @@ class JobTable:
         self._begins = np.cumsum([0, *(len(section.jobs) for section in self._sections)])
 
     def n_allocated(self, plan: EpisodePlan) -> int:
-        """Return how many cores the jobs of a window ask for altogether, at most.
-
-        Parameters
-        ----------
-        plan
-            Which windows there may be.
-        """
+        """Return how many cores the jobs of a window ask for altogether, at most."""
         most = 0
         for section in self._sections:
             cores = np.sort(section.jobs["n_requested"].astype(np.int64))
@@ -100,13 +80,7 @@ class JobTable:
         return most
 
     def origin(self, n_environments: int) -> Origin:
-        """Return what environments with these jobs begin with.
-
-        Parameters
-        ----------
-        n_environments
-            How many there are.
-        """
+        """Return what environments with these jobs begin with."""
         return new_origin(self._sections, n_environments)
 
     def choose(self, origin: Origin, environment: int, window: Window) -> None:
@@ -221,19 +195,7 @@ class PairRows:
         self.lent_origin = Lent(self.origin)
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
-        """Choose what a row begins with: `kernel.episodes.BEGIN` brings it back to date 0.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        window
-            Which jobs.
-        seed
-            Seed of what is random in the policies.
-        has_random
-            Whether anything is; without, no random numbers are seeded.
-        """
+        """Choose what a row begins with: `kernel.episodes.BEGIN` brings it back to date 0."""
         self._jobs.choose(self.origin, row, window)
         self.watches.rows["n_jobs"][row] = window.n_jobs
         if has_random:

@@ -65,17 +65,7 @@ def _lowest_cores(
 
 
 def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> Trace:
-    """Return a Trace with jobs that waited in vain beside those that were run.
-
-    Parameters
-    ----------
-    trace
-        That of the jobs that were run.
-    workload
-        All jobs.
-    was_run
-        Which of them were run, shape ``(n_jobs,)``.
-    """
+    """Return a Trace with jobs that waited in vain beside those that were run."""
     records = np.zeros(workload.n_jobs, dtype=RECORD_DTYPE)
     records["state"] = JobState.SUBMITTED
     records["start_s"] = records["run_s"] = records["energy_j"] = NEVER
@@ -93,21 +83,7 @@ def pool_trace(
     is_killed: NDArray[np.bool_],
     n_decisions: int,
 ) -> Trace:
-    """Return the Trace of jobs that all have been started; each holds the lowest free cores.
-
-    Parameters
-    ----------
-    platform
-        The machine.
-    workload
-        The jobs of the episode.
-    start_s, run_s
-        When each started, and how long it ran, in seconds.
-    is_killed
-        Whether its walltime ended it.
-    n_decisions
-        How many decisions were made.
-    """
+    """Return the Trace of jobs that all have been started; each holds the lowest free cores."""
     cores = workload.jobs["cores"]
     allocations, machine_states = _lowest_cores(start_s, start_s + run_s, cores, platform.n_cores)
     run_s = np.maximum(run_s, SHORTEST_RUN_S)

@@ -246,13 +246,6 @@ GivenObjective: TypeAlias = str | Callable[[Mapping[str, float]], float]
 def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJECTIVES) -> AnyObjective:
     """Return an objective in any form in which it may be given.
 
-    Parameters
-    ----------
-    given
-        See `GivenObjective`.
-    known
-        The objectives that there are.
-
     Raises
     ------
     UnknownName

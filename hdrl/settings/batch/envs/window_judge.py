@@ -267,15 +267,7 @@ def judge(
 
 
 def in_threads(function: Callable[[T], U], tasks: Sequence[T], n_threads: int) -> list[U]:
-    """Return what a function returns of each task, in their order; what is compiled runs at the same time.
-
-    Parameters
-    ----------
-    function, tasks
-        The two.
-    n_threads
-        How many threads.
-    """
+    """Return what a function returns of each task, in their order; what is compiled runs at the same time."""
     if n_threads == 1 or len(tasks) == 1:
         return [function(task) for task in tasks]
     with ThreadPoolExecutor(min(n_threads, len(tasks))) as pool:

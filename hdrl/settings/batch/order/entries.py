@@ -195,15 +195,7 @@ def step_rows(
 def help_rows(
     batch: Lent[OrderState], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]
 ) -> None:
-    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
-
-    Parameters
-    ----------
-    batch, counts, team, chosen
-        Those of the other thread.
-    member
-        The number of who helps.
-    """
+    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while."""
     _call(batch.places, counts.places, team, _STEP, member, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
@@ -234,24 +226,12 @@ def note_submission_of(batch: Lent[OrderState], job: int) -> None:
 
 
 def note_start_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts that a job is being started: see `note_submission_of`.
-
-    Parameters
-    ----------
-    batch, job
-        As there.
-    """
+    """Tell who predicts that a job is being started: see `note_submission_of`."""
     _note(batch, _NOTE_START, job)
 
 
 def note_end_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait.
-
-    Parameters
-    ----------
-    batch, job
-        As there.
-    """
+    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait."""
     _note(batch, _NOTE_END, job)
 
 
@@ -290,15 +270,7 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
 
 
 def guide_rows(batch: Lent[OrderState], n_envs: int) -> NDArray[np.int64]:
-    """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``.
-
-    Parameters
-    ----------
-    batch
-        The arrays.
-    n_envs
-        How many environments there are.
-    """
+    """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``."""
     results, chosen = np.zeros((N_OBJECTIVES, n_envs)), np.ones(n_envs, dtype=np.bool_)
     _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _GUIDE, LEADER, chosen, _NO_NUMBERS, results)
     return results[0].astype(np.int64)
@@ -306,11 +278,6 @@ def guide_rows(batch: Lent[OrderState], n_envs: int) -> NDArray[np.int64]:
 
 def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under the policy of the settings, choice by choice.
-
-    Parameters
-    ----------
-    batch
-        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
 
     Returns
     -------
@@ -325,13 +292,6 @@ def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
 
 def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return all objectives of environments over the jobs that they have started.
-
-    Parameters
-    ----------
-    batch
-        The arrays.
-    chosen
-        Which of all environments.
 
     Returns
     -------

@@ -228,13 +228,6 @@ class PlatformDescription(Block):
 def validated(model: type[M], value: object) -> M:
     """Return a value as a model.
 
-    Parameters
-    ----------
-    model
-        What it should be.
-    value
-        What was read.
-
     Raises
     ------
     ValueError

@@ -83,13 +83,6 @@ def type_library(*, is_hdeeprm_0_1: bool = False) -> TypeLibrary:
 def extended(library: TypeLibrary, own: Types) -> TypeLibrary:
     """Return a library with types added; an own type hides the library's of the same name.
 
-    Parameters
-    ----------
-    library
-        The types known so far.
-    own
-        The types to add.
-
     Raises
     ------
     PlatformError

@@ -56,13 +56,7 @@ class Backfilling(abc.ABC):
         self._begin()
 
     def __call__(self, view: View) -> list[Start]:
-        """Return what to start now.
-
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-        """
+        """Return what to start now."""
         for kind, subject in view.news:
             if kind == News.SIMULATION_BEGINS:
                 self._begin()

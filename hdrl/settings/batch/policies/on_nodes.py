@@ -202,17 +202,7 @@ class NodePolicy(Backfilling):
         return -free if self.node_selection == "high_cores" else free
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
-        """Start a job on so many cores of each node, the free ones with the lowest ids.
-
-        Parameters
-        ----------
-        machine
-            What is free.
-        job
-            Index of the job.
-        counts
-            How many cores of which node.
-        """
+        """Start a job on so many cores of each node, the free ones with the lowest ids."""
         free = np.flatnonzero(machine.free)
         node_of_free = machine.tables.node_of_core[free]
         cores = np.sort(np.concatenate([free[node_of_free == node][:count] for node, count in counts.items()]))
@@ -220,15 +210,6 @@ class NodePolicy(Backfilling):
 
     def check(self, machine: MachinePicture, job: int, n_nodes: int, each: int) -> None:
         """Refuse a job for which there will never be nodes enough.
-
-        Parameters
-        ----------
-        machine
-            What there is.
-        job
-            Index of the job.
-        n_nodes, each
-            How many nodes it wants, and how many cores on each.
 
         Raises
         ------
@@ -264,15 +245,7 @@ class NodeHeuristic(NodePolicy):
 
 
 class NodeEasy(NodePolicy):
-    """IRMaSim's Backfill: a job is kept on one node, and each node backfills by itself.
-
-    Parameters
-    ----------
-    node_selection
-        A name of `NODE_SELECTIONS`.
-    seed
-        Seed of what is drawn.
-    """
+    """IRMaSim's Backfill: a job is kept on one node, and each node backfills by itself."""
 
     def __init__(self, node_selection: str, *, seed: int = 0) -> None:
         super().__init__(BACKFILLING, node_selection, seed=seed)
@@ -329,11 +302,5 @@ class NodeEasy(NodePolicy):
 
 
 def free_cores(machine: MachinePicture) -> NDArray[np.int64]:
-    """Return how many cores of each node are free, shape ``(n_nodes,)``.
-
-    Parameters
-    ----------
-    machine
-        What is free.
-    """
+    """Return how many cores of each node are free, shape ``(n_nodes,)``."""
     return machine.cores_per_node(np.flatnonzero(machine.free))

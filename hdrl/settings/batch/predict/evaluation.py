@@ -150,11 +150,6 @@ def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 
 def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHistory, NDArray[np.int64]]:
     """Return the log behind a workload, and which of its jobs are those of a part of the workload.
 
-    Parameters
-    ----------
-    workload, shares
-        As in `evaluate_predictors`.
-
     Raises
     ------
     WorkloadError

@@ -127,15 +127,6 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
 def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = None) -> list[RunData]:
     """Return runs that know what groups their jobs.
 
-    Parameters
-    ----------
-    runs
-        The runs.
-    by
-        What groups the jobs; what only a workload knows is looked up there.
-    workload
-        As in `with_labels`.
-
     Raises
     ------
     HdrlError

@@ -121,11 +121,6 @@ class RunData:
     def path_of(self, file: str) -> Path:
         """Return the path of a file of the folder.
 
-        Parameters
-        ----------
-        file
-            Its name.
-
         Raises
         ------
         ReadError
@@ -241,15 +236,7 @@ def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
 
 
 def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
-    """Return the run that a Trace tells of; all jobs of the workload have a row.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    name
-        A name for the run; that of the policy by default.
-    """
+    """Return the run that a Trace tells of; all jobs of the workload have a row."""
     from hdrl.settings.batch.metrics import compute_metrics
 
     records, jobs = trace.records, trace.workload.jobs

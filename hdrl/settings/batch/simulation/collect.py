@@ -84,13 +84,7 @@ def _time_in_state_s(state: State) -> dict[str, float]:
 
 
 def overutilization(state: State) -> OverUtilization:
-    """Return when the decision system of an environment could not give what was asked for.
-
-    Parameters
-    ----------
-    state
-        The arrays of the environment.
-    """
+    """Return when the decision system of an environment could not give what was asked for."""
     s = state.scalars[0]
     spans = state.spans[: int(s["n_spans"])]
     return OverUtilization(
@@ -103,17 +97,7 @@ def overutilization(state: State) -> OverUtilization:
 
 
 def collect_trace(platform: Platform, workload: Workload, state: State, compatibility: str | None) -> Trace:
-    """Return what has happened so far in an environment.
-
-    Parameters
-    ----------
-    platform, workload
-        What is simulated.
-    state
-        The arrays of the environment.
-    compatibility
-        The compatibility mode, for the record.
-    """
+    """Return what has happened so far in an environment."""
     s = state.scalars[0]
     pstate_changes, pstate_cores = _pstate_changes(platform, state)
     return Trace(

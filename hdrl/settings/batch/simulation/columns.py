@@ -24,25 +24,11 @@ class Column(Protocol):
     """A column of a table."""
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows.
-
-        Parameters
-        ----------
-        part
-            The rows.
-        """
+        """Return what stands in some rows."""
         ...
 
     def put_in(self, block: _Block, part: slice) -> None:
-        """Put some rows into what is printed together.
-
-        Parameters
-        ----------
-        block
-            It.
-        part
-            The rows.
-        """
+        """Put some rows into what is printed together."""
         ...
 
 

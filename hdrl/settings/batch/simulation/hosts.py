@@ -86,15 +86,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
 
 
 def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
-    """Return what hosts drew between two dates while they were off, in joules.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    begin_s, end_s
-        The dates, in seconds.
-    """
+    """Return what hosts drew between two dates while they were off, in joules."""
     time_s, core, change, pstate = _events(trace)
     length_s, _ = _segments(trace, time_s, core, change)
     clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)

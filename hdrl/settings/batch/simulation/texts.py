@@ -73,13 +73,7 @@ def interval_texts(cores: NDArray[Any], first: NDArray[Any], count: NDArray[Any]
 
 
 def allocation_texts(trace: Trace) -> list[str]:
-    """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started.
-
-    Parameters
-    ----------
-    trace
-        The trace.
-    """
+    """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started."""
     return interval_texts(trace.allocated_cores, trace.records["first_core"], trace.records["n_cores"])
 
 
@@ -88,11 +82,6 @@ def allocation_texts(trace: Trace) -> list[str]:
 
 def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Find runs of equal rows.
-
-    Parameters
-    ----------
-    *columns
-        The columns of the rows, of one length, at least one.
 
     Returns
     -------
@@ -106,11 +95,6 @@ def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
 
 def number_texts(values: NDArray[np.float64]) -> list[str]:
     """Return numbers as JSON has them, with the digits that tell them from all others.
-
-    Parameters
-    ----------
-    values
-        The numbers, one-dimensional.
 
     Raises
     ------

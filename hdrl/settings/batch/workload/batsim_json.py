@@ -141,13 +141,6 @@ def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
 def workload_of_document(document: object, path: Path, source: str) -> Workload:
     """Return the workload that a document of Batsim describes.
 
-    Parameters
-    ----------
-    document
-        What the file holds.
-    path, source
-        As `read_batsim_json` takes them.
-
     Raises
     ------
     ReadError

@@ -39,26 +39,12 @@ Step = tuple[StepKind, float, int]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Tell whether a JSON value is a number (``true`` is none).
-
-    Parameters
-    ----------
-    value
-        What `json.loads` gave.
-    """
+    """Tell whether a JSON value is a number (``true`` is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class ProfileReader:
-    """The profiles of one file, written out into steps on demand.
-
-    Parameters
-    ----------
-    path
-        The file, for messages.
-    described
-        What it holds of each profile, by name.
-    """
+    """The profiles of one file, written out into steps on demand."""
 
     def __init__(self, path: Path, described: dict[str, Any]) -> None:
         self.path = path
@@ -158,13 +144,7 @@ def expected_number(value: object, low: float, high: float) -> str:
 
 
 def plain_number(value: float) -> int | float:
-    """Return a whole number as an integer, as people write it.
-
-    Parameters
-    ----------
-    value
-        A finite number.
-    """
+    """Return a whole number as an integer, as people write it."""
     return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT_INT else value
 
 

@@ -86,13 +86,7 @@ def partial_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def discard(path: Path) -> None:
-    """Remove what has come of a file, and the note beside it.
-
-    Parameters
-    ----------
-    path
-        As given to `partial_file`.
-    """
+    """Remove what has come of a file, and the note beside it."""
     path.unlink(missing_ok=True)
     _note(path).unlink(missing_ok=True)
 

@@ -59,13 +59,7 @@ def _droppable(rows: NDArray[np.void], run_s: FloatArray) -> dict[str, NDArray[n
 
 
 def requested_cores(rows: NDArray[np.void]) -> FloatArray:
-    """Return the processors that each job asks for; those that it got where the log does not say.
-
-    Parameters
-    ----------
-    rows
-        Array of `SWF_DTYPE`.
-    """
+    """Return the processors that each job asks for; those that it got where the log does not say."""
     return np.where(rows["requested_processors"] > 0, rows["requested_processors"], rows["processors"])
 
 
