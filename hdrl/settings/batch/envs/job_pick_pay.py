@@ -22,13 +22,6 @@ RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str,
 class PickPay:
     """The results and the rewards of a batch that compiled code leaves to Python.
 
-    Parameters
-    ----------
-    options
-        What is rewarded, and how.
-    n_rows
-        Rows of the batch.
-
     Attributes
     ----------
     unused
@@ -94,19 +87,7 @@ class PickPay:
         rewards: FloatArray,
         returns: FloatArray,
     ) -> None:
-        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference.
-
-        Parameters
-        ----------
-        rows
-            Which rows have ended.
-        windows
-            The jobs of each of them.
-        run_priorities
-            Simulates the reference.
-        rewards, returns
-            Where to write.
-        """
+        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference."""
         missing = list(dict.fromkeys(window for window in windows if window not in self._references))
         if missing:
             values = run_priorities(self._reference, missing)[self._reference]["objective"]

@@ -12,7 +12,6 @@ from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.order import entries
 from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import OrderState, new_order_state, set_episode
-from hdrl.settings.batch.order.table import job_table
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View
 
@@ -29,19 +28,10 @@ def new_picture_pool(inputs: PoolInputs, options: JobPickOptions, n_sums: int) -
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     """
-    columns, n_procs, n_jobs = inputs.columns, inputs.platform.n_cores, len(inputs.orders[0])
-    pool = new_order_state(
-        1,
-        n_jobs,
-        jobs=job_table(columns),
-        templates=options.templates(columns, n_procs),
-        settings=options.settings(n_procs, columns.requested_time_s),
-        columns=np.array(options.columns, dtype=np.int64),
-        network=options.network,
-        n_sums=n_sums,
-    )
+    n_jobs = len(inputs.orders[0])
+    pool = new_order_state(1, n_jobs, n_sums=n_sums, **options.shared_arrays(inputs.columns, inputs.n_procs))
     set_episode(pool, 0, 0, n_jobs)
-    pool.scalars["first_submit_s"] = columns.submit_s[0]
+    pool.scalars["first_submit_s"] = inputs.columns.submit_s[0]
     return pool
 
 

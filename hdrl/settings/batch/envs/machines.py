@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.episodes import Part
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, PlatformError, suggest
 from hdrl.settings.batch.kernel.curves import MB_PER_GB
@@ -24,6 +25,9 @@ from hdrl.settings.batch.workload.statistics import reference_run_times
 from hdrl.settings.batch.workload.swf_jobs import SwfChoices
 
 WorkloadLike: TypeAlias = Workload | str | Path
+
+_SAME_COLUMNS = ("submit_s", "requested_time_s", "memory_mib", "bandwidth_gbps", "user", "group", "executable")
+"""Columns of the jobs of a workload that a pool takes as they are."""
 
 _HEADER_PROCESSORS = ("MaxProcs", "MaxNodes")
 
@@ -105,6 +109,15 @@ def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
             raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
 
 
+def same_shares(part: Part, n_jobs: int) -> Part:
+    """Return a part of a workload as shares of its jobs, which mean the same of other workloads."""
+    if isinstance(part, str):
+        return part
+    first, last = part
+    is_places = isinstance(first, int) and isinstance(last, int)
+    return (first / n_jobs, last / n_jobs) if is_places else part
+
+
 def pool_inputs(
     workload: WorkloadLike | Sequence[WorkloadLike] | None,
     platform: Platform | str | Path | None,
@@ -160,20 +173,12 @@ def pool_inputs(
     )
     is_killed = (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
     columns = JobColumns(
-        submit_s=jobs["submit_s"],
         run_s=np.where(is_killed, jobs["walltime_s"], run_s),
-        requested_time_s=jobs["requested_time_s"],
         n_requested=jobs["cores"],
-        memory_mib=jobs["memory_mib"],
-        bandwidth_gbps=jobs["bandwidth_gbps"],
-        user=jobs["user"],
-        group=jobs["group"],
-        executable=jobs["executable"],
+        **{name: jobs[name] for name in _SAME_COLUMNS},
     )
-    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return PoolInputs(
-        (machine,) * len(workloads), workloads, orders, tuple(firsts.tolist()), columns, np.asarray(is_killed)
-    )
+    firsts = tuple(np.cumsum([0, *sizes[:-1]]).tolist())
+    return PoolInputs((machine,) * len(workloads), workloads, orders, firsts, columns, np.asarray(is_killed))
 
 
 def _machine(
