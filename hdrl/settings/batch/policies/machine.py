@@ -74,17 +74,10 @@ class CoreTables:
 class MachinePicture:
     """The free cores and memory of a view, and how they change by what is started.
 
-    Parameters
-    ----------
-    view
-        What the scheduler sees.
-    tables
-        Those of its platform.
-
     Attributes
     ----------
     tables
-        As given.
+        What does not change on its platform.
     jobs
         The rows of the workload.
     free
@@ -136,15 +129,7 @@ class MachinePicture:
         return self.now_s + self.duration_s(job, cores)
 
     def duration_s(self, job: int, cores: NDArray[np.int64]) -> float:
-        """Return how long a job is expected to run on some cores, in seconds.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        cores
-            The cores; the slowest sets the pace.
-        """
+        """Return how long a job is expected to run on some cores, of which the slowest sets the pace, in seconds."""
         return self.duration_at(job, float(self.tables.gflops_of_core[cores].min()))
 
     def duration_at(self, job: int, gflops: float) -> float:
