@@ -39,6 +39,10 @@ LONGEST_S = 2.0**SECONDS_BITS - 1.0
 class _BatchEnvironment(PlainEnvironment):
     """What all environments of batch jobs answer alike."""
 
+    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated: all jobs, unless a window is asked for."""
+        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
+
     def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return the further logs, on identical processors as their headers say, and the same shares of them."""
         logs = arguments.get("more_logs") or ()
@@ -146,10 +150,6 @@ class JobPickSpec(_BatchEnvironment):
         """Tell whether it is the environment of the dissertation."""
         return arguments.get("compatibility") == "dissertation"
 
-    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated."""
-        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
-
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
         from hdrl.envs import JobPickVectorEnv
@@ -237,10 +237,6 @@ class JobIndexSpec(_BatchEnvironment):
     id = "hdrl/JobIndex-v0"
     given = GIVEN
     file_arguments = ("more_logs",)
-
-    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated."""
-        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
-from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
@@ -64,12 +65,7 @@ def workload_of(options: Options, platform: Platform) -> Workload:
                 n_jobs=options.nb_jobs,
                 start=choices.start,
                 compatibility=options.compatibility,
-                run_time=choices.run_time,
-                memory=choices.memory,
-                bandwidth=choices.bandwidth,
-                estimates=choices.estimates,
-                walltime=choices.walltime,
-                walltime_factor=choices.walltime_factor,
+                **_models(choices),
                 shift=choices.shift,
                 seed=options.seed,
             )
@@ -86,26 +82,16 @@ def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
     HdrlError
         If one cannot be read, or holds jobs that can never run.
     """
-    choices = sweep.workload
-    return [
-        check_fits(
-            read_workload(
-                sweep.file_or_name(text),
-                platform,
-                n_jobs=sweep.nb_jobs,
-                run_time=choices.run_time,
-                memory=choices.memory,
-                bandwidth=choices.bandwidth,
-                estimates=choices.estimates,
-                walltime=choices.walltime,
-                walltime_factor=choices.walltime_factor,
-                seed=sweep.seed,
-            ),
-            platform,
-            oversized=choices.oversized,
-        )
-        for text in sweep.workloads
-    ]
+    models, oversized = _models(sweep.workload), sweep.workload.oversized
+    files = [sweep.file_or_name(text) for text in sweep.workloads]
+    read = [read_workload(file, platform, n_jobs=sweep.nb_jobs, **models, seed=sweep.seed) for file in files]
+    return [check_fits(one, platform, oversized=oversized) for one in read]
+
+
+def _models(choices: WorkloadOptions) -> dict[str, Any]:
+    """Return the models by which jobs are made of a log."""
+    names = ("run_time", "memory", "bandwidth", "estimates", "walltime", "walltime_factor")
+    return {name: getattr(choices, name) for name in names}
 
 
 def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, load: float, seed: int) -> Workload:

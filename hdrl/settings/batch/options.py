@@ -66,12 +66,7 @@ Objective = Literal[
 
 JOB_SELECTIONS: tuple[JobSelection, ...] = ("random", "first", "shortest", "smallest", "low_mem", "low_mem_bw")
 CORE_SELECTIONS: tuple[CoreSelection, ...] = (
-    "random",
-    "high_gflops",
-    "high_cores",
-    "high_mem",
-    "high_mem_bw",
-    "low_power",
+    *("random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power"),
 )
 """The selections of HDeepRM 0.3.1, in the order of its actions."""
 
@@ -315,13 +310,9 @@ class Options(OptionsFile):
         return self
 
     @model_validator(mode="after")
-    def _nodes_draw_power(self) -> Self:
+    def _says_what_it_needs(self) -> Self:
         if self.node_power is not None and not self.energy:
             raise ValueError("node_power is given, but energy is false: nodes are switched off to save energy")
-        return self
-
-    @model_validator(mode="after")
-    def _knows_where_batsim_is(self) -> Self:
         connects = self.batsim.wait_for == "connect"
         if connects != (self.batsim.folder is not None):
             missing = "is missing" if connects else "is given"
