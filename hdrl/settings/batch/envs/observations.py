@@ -45,23 +45,6 @@ def read_observation(name: str) -> int:
     return OBSERVATIONS[name]
 
 
-def observation_size(platform: Platform, name: str, *, with_nodes: bool = False) -> int:
-    """Return how many values an observation has: 21, and nodes + processors, and three for each core.
-
-    Raises
-    ------
-    UnknownName
-        If there is none of that name.
-    """
-    detail = read_observation(name)
-    size = observe.N_QUEUE_VALUES
-    if detail != observe.MINIMAL:
-        size += platform.n_nodes + platform.n_processors
-    if detail == observe.NORMAL:
-        size += 3 * platform.n_cores
-    return size + (observe.N_NODE_VALUES if with_nodes else 0)
-
-
 def _platform_names(platform: Platform, *, with_cores: bool) -> list[str]:
     names = []
     for node in range(platform.n_nodes):

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName
-from hdrl.settings.batch.envs.observations import observation_size, read_observation
+from hdrl.settings.batch.envs.observations import observation_names, read_observation
 from hdrl.settings.batch.envs.rewards import (
     ALIASES,
     FORMS,
@@ -172,7 +172,7 @@ def observation_space(
     with_nodes
         Whether the agent decides which nodes are on.
     """
-    size = observation_size(platform, observation, with_nodes=with_nodes)
+    size = len(observation_names(platform, observation, with_nodes=with_nodes))
     high = np.ones(size, dtype=np.float32)
     if largest is not None:
         high[size - N_QUEUE_VALUES : -1] = np.repeat(largest, N_QUARTILES)
