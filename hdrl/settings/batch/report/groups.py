@@ -103,11 +103,8 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
 
     Parameters
     ----------
-    run
-        The run.
-    workload
-        The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
-        the same file.
+    run, workload
+        See `jobs_of_workload`.
 
     Raises
     ------

@@ -227,8 +227,8 @@ class EmbeddedSimulator:
         SimulationError
             If jobs are waiting and nothing will ever happen again.
         """
-        if backfilling == codes.CONSERVATIVE:
-            self._run_conservative(job_key, core_key, progress)
+        if backfilling == codes.CONSERVATIVE:  # it is compiled apart from the simulation
+            self.run_by(lambda lent: entries.schedule_pair(lent, job_key, core_key, backfilling), progress)
             return
         self._begin_unwatched()
         status = codes.PAUSED
@@ -243,14 +243,6 @@ class EmbeddedSimulator:
         self._current = None
         self._state.scalars["follows_progress"] = 0
         entries.begin(self._lent)
-
-    def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
-        """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
-
-        def plan(lent: Lent[State]) -> None:
-            entries.schedule_pair(lent, job_key, core_key, codes.CONSERVATIVE)
-
-        self.run_by(plan, progress)
 
     def run_by(self, decide: Callable[[Lent[State]], object], progress: Progress | None = None) -> None:
         """Simulate from date 0 to the end with calls for each decision of compiled code that is apart from the kernel.

@@ -130,7 +130,8 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     pstate = np.concatenate([trace.platform.initial_pstate, pstates, unknown]).astype(np.int64)
     order = np.lexsort((np.arange(len(core)), time_s, core))
     time_s, core, change, pstate = time_s[order], core[order], change[order], pstate[order]
-    return time_s, core, change, _filled(pstate)
+    last_known = np.maximum.accumulate(np.where(pstate >= 0, np.arange(len(pstate)), 0))
+    return time_s, core, change, pstate[last_known]
 
 
 def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
@@ -195,10 +196,6 @@ def _find_ways(
             way.pstates[~way.goes], known[~way.goes] = told, _UNKNOWN
     for way in pending.values():
         way.pstates[way.pstates == _TO_SLEEP] = platform.sleep_states[0].down
-
-
-def _filled(pstate: NDArray[np.int64]) -> NDArray[np.int64]:
-    return pstate[np.maximum.accumulate(np.where(pstate >= 0, np.arange(len(pstate)), 0))]
 
 
 def _segments(
