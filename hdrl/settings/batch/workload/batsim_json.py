@@ -19,13 +19,7 @@ from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_json
 from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.batsim_profiles import (
-    ProfileReader,
-    Step,
-    expected_number,
-    is_number,
-    shown,
-)
+from hdrl.settings.batch.workload.batsim_profiles import ProfileReader, Step, expected_number, is_number, shown
 from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE, NUMBER_FIELDS, read_only
 from hdrl.settings.batch.workload.hdeeprm import reference_gflops
 from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, Workload

@@ -59,6 +59,18 @@ def log_number(column: FloatArray) -> NDArray[np.int32]:
     return np.where(known, values, UNKNOWN).astype(np.int32)
 
 
+def count_reasons(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:
+    """Return how many of the first lines are left out, each by its first reason."""
+    left = np.ones(n_rows, dtype=bool)
+    counts = {}
+    for reason, bad in reasons.items():
+        n_bad = int(np.count_nonzero(left & bad[:n_rows]))
+        if n_bad:
+            counts[reason] = n_bad
+        left &= ~bad[:n_rows]
+    return counts
+
+
 def compute_jobs(
     *,
     name: str,
