@@ -56,7 +56,7 @@ class JobPickPools:
         settings = self._shared["settings"].copy()
         settings["predictor"] = PREDICT_NOTHING
         shared = self._shared | {"settings": settings, "network": np.zeros(0)}
-        pool = new_order_state(len(windows), max(window.n_jobs for window in windows), **shared)
+        pool = new_order_state(len(windows), max(window.n_jobs for window in windows), n_sums=0, **shared)
         lent, results = Lent(pool), []
         for key in keys:
             self._fill(pool, windows)

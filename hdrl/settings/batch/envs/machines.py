@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -203,10 +203,15 @@ def _processors_of(workload: WorkloadLike | None) -> int:
     if file_format(path) == "swf":
         header = read_swf(path, max_rows=1).header
         for name in _HEADER_PROCESSORS:
-            text = header.get(name, "").strip()
-            if text.isdigit() and int(text) > 0:
-                return int(text)
+            if (number := number_in_header(header, name)) is not None:
+                return number
     raise OptionsError(f"n_procs is missing, and {path} does not name it ({' or '.join(_HEADER_PROCESSORS)})")
+
+
+def number_in_header(header: Mapping[str, str], name: str) -> int | None:
+    """Return the number that the header of a log says, ``None`` if it says none above 0."""
+    text = header.get(name, "").strip()
+    return int(text) if text.isdigit() and int(text) > 0 else None
 
 
 def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, Any]) -> Workload:

@@ -110,8 +110,9 @@ def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
     results, seen = np.zeros((n_jobs, len(REPLAYED))), np.zeros((n_jobs, LAYERS[0]))
     arrivals = np.lexsort((np.arange(n_jobs), history.submit_s)).astype(np.int64)
     ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
-    columns = (history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
-    replay(arrivals, np.ascontiguousarray(ends), *map(np.ascontiguousarray, columns), groups, sums, results, seen)
+    columns = (ends, history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
+    known, requested_s, run_s, submit_s, ended_s = map(np.ascontiguousarray, columns)
+    replay(arrivals, known, requested_s, run_s, submit_s, ended_s, groups, sums, results, seen)
     return dict(zip(REPLAYED, results.T, strict=True)), seen
 
 
