@@ -71,15 +71,11 @@ CORE_SELECTIONS: tuple[CoreSelection, ...] = (
 """The selections of HDeepRM 0.3.1, in the order of its actions."""
 
 
-def _all_selections() -> list[dict[JobSelection, list[CoreSelection]]]:
-    return [{job: list(CORE_SELECTIONS)} for job in JOB_SELECTIONS]
-
-
 class ActionOptions(Block):
     """The actions among which an agent chooses."""
 
     selection: list[dict[JobSelection, list[CoreSelection]]] = Field(
-        default_factory=_all_selections,
+        default_factory=lambda: [{job: list(CORE_SELECTIONS)} for job in JOB_SELECTIONS],
         description="Job selections and, for each, core selections; by default all 36 pairs.",
     )
     void: bool = Field(default=True, description="Whether 'do nothing' is an action too (the last one).")
@@ -191,8 +187,7 @@ class RealBatsimOptions(Block):
     )
     arguments: list[PathText] = Field(default_factory=list, description="Further arguments of Batsim.")
     endpoint: str = Field(
-        default="tcp://127.0.0.1:*",
-        description="Where the decision system listens; * stands for a free port.",
+        default="tcp://127.0.0.1:*", description="Where the decision system listens; * stands for a free port."
     )
     timeout_s: Positive = Field(default=60.0, description="Seconds without a word after which Batsim is given up.")
     wait_for: Literal["start", "connect"] = Field(
