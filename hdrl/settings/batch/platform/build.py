@@ -77,28 +77,12 @@ def sleep_text(n_pstates: int, n_sleep_states: int) -> str:
 
 
 def core_name(core: int, n_cores: int) -> str:
-    """Return the host name of a core, padded so that the order of the names is the order of the ids.
-
-    Parameters
-    ----------
-    core
-        Id of the core.
-    n_cores
-        Cores of the platform.
-    """
+    """Return the host name of a core, padded so that the order of the names is the order of the ids."""
     return f"cor_{core:0{max(4, len(str(n_cores - 1)))}d}"
 
 
 def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, FloatArray]:
-    """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``.
-
-    Parameters
-    ----------
-    kind
-        Type of its processor.
-    rules
-        Speeds and powers as fractions of the peak.
-    """
+    """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``."""
 
     def rounded(value: float) -> float:
         return value if rules.decimals is None else float(f"{value:.{rules.decimals}f}")
@@ -145,15 +129,6 @@ IRMASIM_LOSS = 0.9
 
 def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Link, rules: PStateRules) -> Platform:
     """Return the platform of a tree.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    clusters, global_link
-        The tree.
-    rules
-        Speed and power of the P-states.
 
     Raises
     ------

@@ -35,13 +35,7 @@ def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
-    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``.
-
-    Parameters
-    ----------
-    numbers
-        Job numbers, shape ``(n_jobs,)``.
-    """
+    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``."""
     texts = [str(int(number)) if number.is_integer() else repr(number) for number in numbers.tolist()]
     if len(set(texts)) == len(texts):
         return tuple(texts)
@@ -54,27 +48,27 @@ def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
 
 
 def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
-    """Return user, group, executable, queue and partition as 32-bit integers, `UNKNOWN` where there is none.
-
-    Parameters
-    ----------
-    rows
-        Array of a log's lines with fields of these names.
-    """
+    """Return user, group, executable, queue and partition as 32-bit integers, `UNKNOWN` where there is none."""
     return {name: log_number(rows[name]) for name in NUMBER_FIELDS}
 
 
 def log_number(column: FloatArray) -> NDArray[np.int32]:
-    """Return a column of a log as 32-bit integers, `UNKNOWN` where there is none.
-
-    Parameters
-    ----------
-    column
-        Numbers, shape ``(n_jobs,)``.
-    """
+    """Return a column of a log as 32-bit integers, `UNKNOWN` where there is none."""
     values = np.trunc(column)
     known = (values >= 0) & (values <= MAX_INT32)
     return np.where(known, values, UNKNOWN).astype(np.int32)
+
+
+def count_reasons(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:
+    """Return how many of the first lines are left out, each by its first reason."""
+    left = np.ones(n_rows, dtype=bool)
+    counts = {}
+    for reason, bad in reasons.items():
+        n_bad = int(np.count_nonzero(left & bad[:n_rows]))
+        if n_bad:
+            counts[reason] = n_bad
+        left &= ~bad[:n_rows]
+    return counts
 
 
 def compute_jobs(

@@ -28,24 +28,12 @@ _DAY_MINUTES = 1440
 
 
 def number_of_values(n_jobs: int) -> int:
-    """Return how many different estimates that many jobs have, at least 1.
-
-    Parameters
-    ----------
-    n_jobs
-        Number of jobs.
-    """
+    """Return how many different estimates that many jobs have, at least 1."""
     return max(1, round(0.653566 * math.pow(n_jobs, 0.547761)))
 
 
 def value_sizes(n_values: int) -> FloatArray:
-    """Return the share of the jobs that each value has, the most popular first; the sum is 1.
-
-    Parameters
-    ----------
-    n_values
-        Number of values, at least 1.
-    """
+    """Return the share of the jobs that each value has, the most popular first; the sum is 1."""
     rank = np.arange(1.0, n_values + 1)
     popular = 14.0491 * np.exp(-0.177531 * rank[:N_POPULAR]) + 0.462513
     tail = 795.6 * rank[N_POPULAR:] ** -2.267
@@ -72,13 +60,7 @@ def value_times(n_values: int, longest_s: float) -> FloatArray:
 
 
 def queue_limit(longest_run_s: float) -> float:
-    """Return the smallest usual limit of a queue, in seconds, that lets a job of that length finish.
-
-    Parameters
-    ----------
-    longest_run_s
-        Run time in seconds.
-    """
+    """Return the smallest usual limit of a queue, in seconds, that lets a job of that length finish."""
     for minutes in _LIMITS_MINUTES:
         if longest_run_s <= minutes * MINUTE_S:
             return minutes * MINUTE_S
