@@ -61,7 +61,15 @@ class PickPay:
         return {"objective": own, **named}
 
     def told(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
-        """Return what the info holds at the end of episodes."""
+        """Return what the info holds at the end of episodes.
+
+        Parameters
+        ----------
+        values
+            All objectives by their numbers, shape ``(n_objectives, n_rows)``.
+        ended
+            Which rows have ended.
+        """
         named = self.named(values, np.flatnonzero(ended))
         names = ("objective", *TOLD, self._objective.metric)
         return {name: named[name] for name in dict.fromkeys(names) if name in named}
@@ -74,7 +82,17 @@ class PickPay:
         return paid if paid.any() else None
 
     def pay_own(self, paid: BoolArray, values: FloatArray, rewards: FloatArray, returns: FloatArray) -> None:
-        """Pay a user's own objective."""
+        """Pay a user's own objective.
+
+        Parameters
+        ----------
+        paid
+            In which rows.
+        values
+            All objectives by their numbers, shape ``(n_objectives, n_rows)``.
+        rewards, returns
+            Where to write.
+        """
         if self._own is not None:
             columns = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
             self._own.pay(np.flatnonzero(paid), columns, rewards, returns)

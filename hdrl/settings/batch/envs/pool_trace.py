@@ -91,7 +91,17 @@ def _lowest_cores(
 
 
 def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> Trace:
-    """Return a Trace with jobs that waited in vain beside those that were run."""
+    """Return a Trace with jobs that waited in vain beside those that were run.
+
+    Parameters
+    ----------
+    trace
+        That of the jobs that were run.
+    workload
+        All jobs.
+    was_run
+        Which of them were run, shape ``(n_jobs,)``.
+    """
     records = np.zeros(workload.n_jobs, dtype=RECORD_DTYPE)
     records["state"] = JobState.SUBMITTED
     records["start_s"] = records["run_s"] = records["energy_j"] = NEVER

@@ -142,7 +142,17 @@ def energies_of(name: str, view: View) -> NDArray[np.float64]:
 
 
 def job_key(job: WaitingJob, order: str, energy_j: NDArray[np.float64] | None) -> float:
-    """Return what a job is ordered by, the lowest first."""
+    """Return what a job is ordered by, the lowest first.
+
+    Parameters
+    ----------
+    job
+        The job.
+    order
+        One of `JOBS`.
+    energy_j
+        The energies that users ask for; ``None``: the order needs none.
+    """
     key, _, end = order.partition("_")
     value = float(job.cores)
     if key != "energy":

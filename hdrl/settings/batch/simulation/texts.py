@@ -83,6 +83,11 @@ def allocation_texts(trace: Trace) -> list[str]:
 def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Find runs of equal rows.
 
+    Parameters
+    ----------
+    *columns
+        The columns of the rows, of one length, at least one.
+
     Returns
     -------
     tuple[NDArray[np.bool_], NDArray[np.int64]]

@@ -35,7 +35,13 @@ def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
-    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``."""
+    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``.
+
+    Parameters
+    ----------
+    numbers
+        Job numbers, shape ``(n_jobs,)``.
+    """
     texts = [str(int(number)) if number.is_integer() else repr(number) for number in numbers.tolist()]
     if len(set(texts)) == len(texts):
         return tuple(texts)
@@ -53,7 +59,13 @@ def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
 
 
 def log_number(column: FloatArray) -> NDArray[np.int32]:
-    """Return a column of a log as 32-bit integers, `UNKNOWN` where there is none."""
+    """Return a column of a log as 32-bit integers, `UNKNOWN` where there is none.
+
+    Parameters
+    ----------
+    column
+        Numbers, shape ``(n_jobs,)``.
+    """
     values = np.trunc(column)
     known = (values >= 0) & (values <= MAX_INT32)
     return np.where(known, values, UNKNOWN).astype(np.int32)

@@ -33,7 +33,13 @@ def number_of_values(n_jobs: int) -> int:
 
 
 def value_sizes(n_values: int) -> FloatArray:
-    """Return the share of the jobs that each value has, the most popular first; the sum is 1."""
+    """Return the share of the jobs that each value has, the most popular first; the sum is 1.
+
+    Parameters
+    ----------
+    n_values
+        Number of values, at least 1.
+    """
     rank = np.arange(1.0, n_values + 1)
     popular = 14.0491 * np.exp(-0.177531 * rank[:N_POPULAR]) + 0.462513
     tail = 795.6 * rank[N_POPULAR:] ** -2.267

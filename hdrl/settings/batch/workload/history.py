@@ -120,7 +120,15 @@ def past_of(workload: Workload) -> Past:
 
 
 def past_at(history: LogHistory, places: NDArray[np.int64]) -> Past:
-    """Return what is known of ended jobs when the first of some jobs of a log is submitted."""
+    """Return what is known of ended jobs when the first of some jobs of a log is submitted.
+
+    Parameters
+    ----------
+    history
+        The log.
+    places
+        Which of its jobs; not empty.
+    """
     ended = history.ended_before(float(history.submit_s[places].min()))
     return _past(history.groups[places], history, ended)
 

@@ -75,7 +75,13 @@ class LublinParameters:
     cycle_b: float
 
     def sized(self, n_cores: int) -> LublinParameters:
-        """Return the parameters for a machine: the borders of the sizes move with the logarithm of its processors."""
+        """Return the parameters for a machine: the borders of the sizes move with the logarithm of its processors.
+
+        Parameters
+        ----------
+        n_cores
+            Processors of the machine, at least 1.
+        """
         shift = np.log2(n_cores) - MODEL_LOG2_CORES
         high = max(0.0, self.size_high + shift)
         low = min(self.size_low, high)
