@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
 from hdrl.errors import LearningError, OptionsError, UnknownName  # noqa: E402
-from hdrl.learn import Trainer, evaluate  # noqa: E402
+from hdrl.learn import Iteration, Trainer, evaluate  # noqa: E402
 from hdrl.learn.threads import helped_by  # noqa: E402
 from hdrl.testing.toys import BanditEnvs, ConstantEnvs, IdentityEnvs, ShortestRowEnvs, ToyEnvs  # noqa: E402
 
@@ -263,11 +263,11 @@ def test_actor_and_critic_of_ppo_learn_apart_as_they_do_together(settings: dict)
         agent = make_agent("ppo", *spaces, seed=1, n_steps=16, minibatch_size=32, n_epochs=6, **network, **settings)
         assert agent.network.is_parted
         agent.network.is_parted = is_parted
-        losses = []
+        told: list[Iteration] = []
         with helped_by(n_helpers):
-            Trainer(agent, envs, seed=1, n_threads=1).run(3, on_iteration=lambda told: losses.append(told.losses))
-        found.append((losses, [one.tolist() for one in agent.network.parameters()]))
-    assert ("target_kl" in settings) == any(one["n_epochs"] < 6 for one in found[0][0])
+            Trainer(agent, envs, seed=1, n_threads=1).run(3, on_iteration=told.append)
+        found.append(([one.losses for one in told], [one.tolist() for one in agent.network.parameters()]))
+    assert ("target_kl" in settings) == any(losses["n_epochs"] < 6 for losses in found[0][0])
     assert found[1] == found[0]
     assert found[2] == found[0]
 
