@@ -1,4 +1,4 @@
-"""How many threads torch computes with, and those of our own that help with the rows of a network.
+"""How many threads torch computes with, and those of our own that help with the rows of a network or a whole one.
 
 The last digits of torch's sums depend on how many threads it has, and these wait for each other actively: where another
 program needs a core, all of them are slow. Ours take one part of a sum after the other, which are then added in order,
