@@ -16,7 +16,7 @@ What differs from the paper, and why:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
@@ -28,7 +28,7 @@ from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
-from hdrl.learn.policy import ActorCriticAgent, adam, descend, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, adam, descend, send_back, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
 from hdrl.options.numbers import Coefficient, Count, LearningRate, Positive, Share
@@ -75,20 +75,14 @@ class PPOConfig(ValueConfig):
 
 
 class Sample(NamedTuple):
-    """What is learned from: ``n`` steps.
+    """What is learned from ``n`` steps, beside what was seen.
 
     Attributes
     ----------
-    observations
-        Shape ``(n, *observation_shape)``.
-    masks
-        Shape ``(n, n_actions)``, or ``None``.
     actions, log_probs, advantages, returns
         Shape ``(n,)``.
     """
 
-    observations: Tensor
-    masks: Tensor | None
     actions: Tensor
     log_probs: Tensor
     advantages: Tensor
@@ -96,14 +90,35 @@ class Sample(NamedTuple):
 
     def at(self, index: Tensor) -> Sample:
         """Return some of the steps."""
-        return Sample(
-            self.observations.index_select(0, index),
-            None if self.masks is None else self.masks.index_select(0, index),
-            self.actions[index],
-            self.log_probs[index],
-            self.advantages[index],
-            self.returns[index],
-        )
+        return Sample(*(column.index_select(0, index) for column in self))
+
+
+class Batch(NamedTuple):
+    """The steps of a rollout, in one axis.
+
+    Attributes
+    ----------
+    observations
+        Shape ``(n, *observation_shape)``.
+    masks
+        Shape ``(n, n_actions)``, or ``None``.
+    sample
+        What is learned from them.
+    values
+        What the critic expected, shape ``(n,)``.
+    valid
+        Which of them are learned from, int64.
+    """
+
+    observations: Tensor
+    masks: Tensor | None
+    sample: Sample
+    values: Tensor
+    valid: Tensor
+
+
+Told = dict[str, Tensor]
+"""What is worth logging, by name."""
 
 
 class PPO(ActorCriticAgent):
@@ -132,44 +147,38 @@ class PPO(ActorCriticAgent):
         The loss is the mean of -log p(action), that of the critic is as in `learn`. ``agreement`` is how often the most
         probable action is the other's.
         """
-        sample, _ = self._sample(batch)
-        n = len(sample.actions)
-        size = n if self.config.minibatch_size is None else min(self.config.minibatch_size, n)
-        log = _Log()
+        steps, log = self._batch(batch), _Log()
         for _ in range(self.config.n_epochs):
-            order = torch.randperm(n, generator=self.generator).to(self.device)
-            for index in torch.split(order, size):
-                self._clone(sample.at(index), log)
+            for index in self._minibatches(steps):
+                self._clone(steps, index, log)
         return {name: value for name, value in log.means().items() if name != "n_epochs"}
 
-    def _clone(self, sample: Sample, log: _Log) -> None:
+    def _clone(self, batch: Batch, index: Tensor, log: _Log) -> None:
         """Make a step towards the actions of a minibatch."""
-        logits, values = self.network.both(sample.observations, sample.masks)
-        imitation_loss = -log_prob_of(torch.log_softmax(logits, -1), sample.actions).mean()
-        value_loss = 0.5 * (values - sample.returns).square().mean()
-        self.optimizers["adam"].zero_grad(set_to_none=True)
-        (imitation_loss + 2.0 * self.config.value_coef * value_loss).backward()  # type: ignore[no-untyped-call]
+
+        def imitation_loss(logits: Tensor, sample: Sample, told: Told) -> Tensor:
+            loss = -log_prob_of(torch.log_softmax(logits, -1), sample.actions).mean()
+            told["imitation_loss"] = loss.detach()
+            told["agreement"] = (logits.detach().argmax(-1) == sample.actions).float().mean()
+            return loss
+
+        told = self._send_back(batch, index, imitation_loss)
         step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
-        agreement = (logits.detach().argmax(-1) == sample.actions).float().mean()
-        log.add(imitation_loss=imitation_loss.detach(), value_loss=value_loss.detach(), agreement=agreement)
+        log.add(**{name: told[name] for name in ("imitation_loss", "value_loss", "agreement")})
 
     def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
         """Compute a gradient on every minibatch of every epoch."""
         self._lower_rates()
-        sample, values = self._sample(batch)
-        n = len(sample.actions)
-        size = n if self.config.minibatch_size is None else min(self.config.minibatch_size, n)
-        log = _Log()
+        steps, log = self._batch(batch), _Log()
         for _ in range(self.config.n_epochs):
             if log.is_stopped and self.config.is_shared:
                 break
-            order = torch.randperm(n, generator=self.generator).to(self.device)
-            for index in torch.split(order, size):
-                yield from self._update(sample.at(index), log)
+            for index in self._minibatches(steps):
+                yield from self._update(steps, index, log)
             log.n_epochs += not log.is_stopped
         self.n_updates += 1
-        explained = explained_variance(values, sample.returns)
-        return {**log.means(), "explained_variance": explained, "reward_scale": batch.scale}
+        values, returns = steps.values[steps.valid], steps.sample.returns[steps.valid]
+        return {**log.means(), "explained_variance": explained_variance(values, returns), "reward_scale": batch.scale}
 
     def _lower_rates(self) -> None:
         """Set the learning rates of this iteration, if they fall."""
@@ -180,8 +189,8 @@ class PPO(ActorCriticAgent):
         for group, first in zip(self.optimizers["adam"].param_groups, firsts, strict=False):
             group["lr"] = first * left
 
-    def _sample(self, steps: Steps) -> tuple[Sample, Tensor]:
-        """Return the valid steps with their advantages and returns, and what the critic expected of them."""
+    def _batch(self, steps: Steps) -> Batch:
+        """Return steps with their advantages and returns."""
         observations, masks, actions = steps.flat()
         values = self.values(observations, masks).view(steps.rewards.shape)
         advantages = gae(
@@ -195,52 +204,60 @@ class PPO(ActorCriticAgent):
         )
         returns = advantages + values
         advantages = standardise(advantages, steps.valid)
-        sample = Sample(
-            observations,
-            masks,
-            actions,
-            steps.stored["log_prob"].flatten(),
-            advantages.flatten(),
-            returns.flatten(),
-        )
-        if bool(steps.valid.all()):
-            return sample, values.flatten()
-        index = steps.valid.flatten().nonzero().squeeze(-1)
-        return sample.at(index), values.flatten()[index]
+        sample = Sample(actions, steps.stored["log_prob"].flatten(), advantages.flatten(), returns.flatten())
+        return Batch(observations, masks, sample, values.flatten(), steps.valid.flatten().nonzero().squeeze(-1))
 
-    def _update(self, sample: Sample, log: _Log) -> Iterator[Descent]:
+    def _minibatches(self, batch: Batch) -> Sequence[Tensor]:
+        """Return which steps are in each minibatch of an epoch."""
+        n, size = len(batch.valid), self.config.minibatch_size
+        order = torch.randperm(n, generator=self.generator).to(self.device)
+        return torch.split(batch.valid[order], n if size is None else min(size, n))
+
+    def _update(self, batch: Batch, index: Tensor, log: _Log) -> Iterator[Descent]:
         """Compute the gradient on a minibatch, unless learning is to stop."""
+        told = self._send_back(batch, index, None if log.is_stopped else self._policy_loss)
+        log.add(**told)
+        if not log.is_stopped and "policy_loss" not in told:
+            log.is_stopped = True
+            return
+        yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
+
+    def _policy_loss(self, logits: Tensor, sample: Sample, told: Told) -> Tensor | None:
+        """Return what the actor is to make small; ``None`` if learning is to stop."""
         config = self.config
-        if log.is_stopped:
-            values = self.network.values(sample.observations, sample.masks)
-        else:
-            logits, values = self.network.both(sample.observations, sample.masks)
-        value_loss = 0.5 * (values - sample.returns).square().mean()
-        loss = 2.0 * config.value_coef * value_loss
-        if not log.is_stopped:
-            log_probs = torch.log_softmax(logits, -1)
-            log_ratio = log_prob_of(log_probs, sample.actions) - sample.log_probs
-            with torch.no_grad():
-                kl = (torch.expm1(log_ratio) - log_ratio).mean()
-            if config.target_kl is not None and float(kl) > KL_TOLERANCE * config.target_kl:
-                log.is_stopped = True
-                log.add(approx_kl=kl)
-                return
-            ratio = log_ratio.exp()
-            clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-            policy_loss = -torch.minimum(ratio * sample.advantages, clipped * sample.advantages).mean()
+        log_probs = torch.log_softmax(logits, -1)
+        log_ratio = log_prob_of(log_probs, sample.actions) - sample.log_probs
+        with torch.no_grad():
+            kl = (torch.expm1(log_ratio) - log_ratio).mean()
+        if config.target_kl is not None and float(kl) > KL_TOLERANCE * config.target_kl:
+            told["approx_kl"] = kl
+            return None
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
+        policy_loss = -torch.minimum(ratio * sample.advantages, clipped * sample.advantages).mean()
+        with torch.set_grad_enabled(config.entropy_coef > 0.0):
             entropy = entropy_of(log_probs).mean()
-            loss = loss + policy_loss - config.entropy_coef * entropy
-            log.add(
-                policy_loss=policy_loss.detach(),
-                entropy=entropy.detach(),
-                approx_kl=kl,
-                clip_fraction=((ratio.detach() - 1.0).abs() > config.clip).float().mean(),
-            )
-        log.add(value_loss=value_loss.detach())
+        told["policy_loss"], told["entropy"], told["approx_kl"] = policy_loss.detach(), entropy.detach(), kl
+        told["clip_fraction"] = ((ratio.detach() - 1.0).abs() > config.clip).float().mean()
+        return policy_loss - config.entropy_coef * entropy
+
+    def _send_back(
+        self, batch: Batch, index: Tensor, actor_loss: Callable[[Tensor, Sample, Told], Tensor | None] | None
+    ) -> Told:
+        """Compute the gradients on a minibatch; return what is worth logging."""
+        sample = batch.sample.at(index)
+        of_actor: Told = {}
+        of_critic: Told = {}
+
+        def value_loss(values: Tensor) -> Tensor:
+            loss = 0.5 * (values - sample.returns).square().mean()
+            of_critic["value_loss"] = loss.detach()
+            return 2.0 * self.config.value_coef * loss
+
         self.optimizers["adam"].zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        yield Descent(self.optimizers["adam"], config.max_grad_norm)
+        of_logits = None if actor_loss is None else lambda logits: actor_loss(logits, sample, of_actor)
+        goes_on = send_back(self.network, (batch.observations, batch.masks), index, of_logits, value_loss)
+        return of_actor | of_critic if goes_on else of_actor
 
 
 class _Log:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +13,7 @@ from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.masking import log_prob_of, sample
 from hdrl.learn.networks import ActorCritic, build_network
+from hdrl.learn.threads import at_once
 from hdrl.plainnet import PlainActor
 from hdrl.rowspace import n_per_row_of
 
@@ -91,6 +92,61 @@ class ActorCriticAgent(Agent):
                 for i in range(0, n, CHUNK)
             ]
             return torch.cat(parts) if len(parts) != 1 else parts[0]
+
+
+def send_back(
+    network: ActorCritic,
+    seen: tuple[Tensor, Tensor | None],
+    index: Tensor,
+    actor_loss: Callable[[Tensor], Tensor | None] | None,
+    critic_loss: Callable[[Tensor], Tensor],
+) -> bool:
+    """Compute the gradients of two losses; those of actor and critic at once if they share no weights.
+
+    Parameters
+    ----------
+    network
+        Actor and critic, without gradients so far.
+    seen
+        Observations and masks, as in `hdrl.learn.networks.ActorCritic.logits`.
+    index
+        Which of them are learned from, each at most once, shape ``(k,)``, int64.
+    actor_loss
+        From their logits to the loss of the actor, or to ``None``: the gradients are of no use. ``None``: only the
+        critic learns.
+    critic_loss
+        From their values to the loss of the critic.
+
+    Returns
+    -------
+    bool
+        Whether the gradients are of use.
+    """
+    if network.is_parted or actor_loss is None:
+        logits_of, values_of = network.apart(*seen, index)
+
+        def of_critic() -> None:
+            critic_loss(values_of()).backward()  # type: ignore[no-untyped-call]
+
+        if actor_loss is None:
+            of_critic()
+            return True
+
+        def of_actor() -> bool:
+            loss = actor_loss(logits_of())
+            if loss is not None:
+                loss.backward()  # type: ignore[no-untyped-call]
+            return loss is not None
+
+        return at_once(of_actor, of_critic)[0]
+    observations, masks = seen
+    legal = None if masks is None else masks.index_select(0, index)
+    logits, values = network.both(observations.index_select(0, index), legal)
+    loss = actor_loss(logits)
+    if loss is None:
+        return False
+    (critic_loss(values) + loss).backward()  # type: ignore[no-untyped-call]
+    return True
 
 
 def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim.Adam:

@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
 from hdrl.errors import LearningError, OptionsError, UnknownName  # noqa: E402
-from hdrl.learn import Trainer, evaluate  # noqa: E402
+from hdrl.learn import Iteration, Trainer, evaluate  # noqa: E402
+from hdrl.learn.threads import helped_by  # noqa: E402
 from hdrl.testing.toys import BanditEnvs, ConstantEnvs, IdentityEnvs, ShortestRowEnvs, ToyEnvs  # noqa: E402
 
 REPLAY = {"warm_up": 64, "batch_size": 32, "updates_per_iteration": 16}
@@ -249,6 +250,26 @@ def test_ppo_ends_an_update_when_the_policy_has_moved_too_far() -> None:
     assert told[0].losses["n_epochs"] == 50
     assert told[1].losses["n_epochs"] < 10
     assert told[1].losses["approx_kl"] < told[0].losses["approx_kl"]
+
+
+@pytest.mark.parametrize("settings", [{"entropy_coef": 0.01}, {"target_kl": 1e-3, "lr": 0.05}, {"hidden": (16,)}])
+def test_actor_and_critic_of_ppo_learn_apart_as_they_do_together(settings: dict) -> None:
+    """The same bits, whether their losses are one sum, two in turn, or two at once in threads of their own."""
+    network = {} if "hidden" in settings else {"network": "kernel"}
+    found = []
+    for is_parted, n_helpers in ((False, 0), (True, 0), (True, 1)):
+        envs = ShortestRowEnvs(8, length=5, autoreset_mode=AutoresetMode.NEXT_STEP)
+        spaces = (envs.single_observation_space, envs.single_action_space)
+        agent = make_agent("ppo", *spaces, seed=1, n_steps=16, minibatch_size=32, n_epochs=6, **network, **settings)
+        assert agent.network.is_parted
+        agent.network.is_parted = is_parted
+        told: list[Iteration] = []
+        with helped_by(n_helpers):
+            Trainer(agent, envs, seed=1, n_threads=1).run(3, on_iteration=told.append)
+        found.append(([one.losses for one in told], [one.tolist() for one in agent.network.parameters()]))
+    assert ("target_kl" in settings) == any(losses["n_epochs"] < 6 for losses in found[0][0])
+    assert found[1] == found[0]
+    assert found[2] == found[0]
 
 
 def test_the_learning_rates_of_ppo_fall_as_set() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hdrl.compiled.dense import forward_of, n_units, n_weights, pad
+from hdrl.compiled.onerow import forward_one, turn
 
 SMALL, LARGE = 16, 32
 small_forward, large_forward = forward_of(SMALL), forward_of(LARGE)
@@ -23,6 +24,22 @@ def forward(weights, widths, is_open, padded, units):  # type: ignore[no-untyped
     if units.shape[1] == SMALL:
         return small_forward(padded, widths, is_open, units)
     return large_forward(padded, widths, is_open, units)
+
+
+@numba.njit
+def forward_alone(weights, widths, is_open, by_input, units, active):  # type: ignore[no-untyped-def]
+    turn(weights, widths, by_input)
+    return forward_one(by_input, widths, is_open, units, active)
+
+
+def alone(
+    row: NDArray[np.float32], weights: NDArray[np.float32], widths: NDArray[np.int64], *, is_open: bool
+) -> NDArray[np.float32]:
+    """Return what comes out for a row that passes alone."""
+    units = np.full(widths.sum(), np.nan, np.float32)
+    units[: widths[0]] = row
+    at = forward_alone(weights, widths, is_open, np.empty_like(weights), units, np.empty(widths.max(), np.int32))
+    return units[at : at + widths[-1]]
 
 
 def by_block(
@@ -64,6 +81,10 @@ def test_layers_are_matrix_products(sizes: list[int], n_rows: int, is_open, seed
     exact = expected(rows, weights, widths, is_open=is_open)
     np.testing.assert_allclose(found[0], exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
     assert (found[0] == found[1]).all()
+    assert (alone(rows[0], weights, widths, is_open=is_open) == found[0][0]).all()
+    rows[0, rng.random(sizes[0]) < 0.7] = 0.0
+    few = by_block(rows[:1], weights, widths, SMALL, is_open=is_open)[0]
+    assert (alone(rows[0], weights, widths, is_open=is_open) == few).all(), "inputs that are 0 are passed over"
 
 
 def test_what_is_not_finite_stays_so() -> None:

@@ -32,6 +32,8 @@ class Asked(nn.Module):
 class Watched:
     """Stands where an agent has its network."""
 
+    is_parted = False  # actor and critic are asked at once, through `both`
+
     def __init__(self, network: nn.Module) -> None:
         self._network = network
         self._parallel = nn.parallel.DistributedDataParallel(Asked(network))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
 from hdrl.learn.networks import rowlayers  # noqa: E402
 from hdrl.learn.networks.rowlayers import RowLayers  # noqa: E402
-from hdrl.learn.networks.rows import Rows, rows_of  # noqa: E402
-from hdrl.learn.threads import helped_by, share  # noqa: E402
+from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
+from hdrl.learn.threads import at_once, helped_by, share  # noqa: E402
 
 FILL = -7.0
 
@@ -99,8 +100,41 @@ def test_a_row_gives_the_same_wherever_it_stands() -> None:
     rows = some_rows(1, 700, 5, 1.0, 3)
     together = layers.through(rows, FILL)[0]
     for place in (0, 1, 255, 256, 699):
-        alone = layers.through(rows._replace(places=torch.tensor([place])), FILL)[0]
+        at = torch.tensor([place])
+        alone = layers.through(rows._replace(sources=at, places=at), FILL)[0]
         assert torch.equal(alone[place], together[place])
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_rows_of_some_observations_pass_as_if_they_had_been_copied(*, is_masked: bool) -> None:
+    generator = torch.Generator().manual_seed(4)
+    observations = torch.randn((9, 30, 5), generator=generator)
+    mask = torch.rand((9, 31), generator=generator) < 0.4 if is_masked else None
+    index = torch.tensor([7, 0, 3])
+    layers = usual((5, 9, 3))
+    rows = rows_at(observations, mask, index)
+    copied = rows_of(observations[index], None if mask is None else mask[index])
+    assert rows.places.tolist() == copied.places.tolist()
+    assert torch.equal(rows.features, copied.features)
+    assert torch.equal(layers.through(rows, FILL), layers.through(copied, FILL))
+
+
+def test_two_things_are_done_at_once_and_errors_come_out() -> None:
+    """Each waits for the other, which only works in two threads; and each may fail."""
+    meeting = threading.Barrier(2, timeout=20.0)
+
+    def fail() -> int:
+        raise ValueError("on purpose")
+
+    assert at_once(lambda: 1, lambda: 2) == (1, 2)
+    with helped_by(1):
+        assert at_once(meeting.wait, meeting.wait) in ((0, 1), (1, 0))
+        assert at_once(torch.get_num_threads, torch.get_num_threads) == 2 * (torch.get_num_threads(),)
+        inner = at_once(lambda: 1, lambda: at_once(lambda: 2, lambda: 3))
+        assert inner == (1, (2, 3)), "who helps has nobody left to ask, and does both"
+        for pair in ((fail, int), (int, fail), (fail, fail)):
+            with pytest.raises(ValueError, match="on purpose"):
+                at_once(*pair)
 
 
 def test_parts_are_shared_and_errors_come_out() -> None:

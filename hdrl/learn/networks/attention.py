@@ -108,6 +108,8 @@ class AttentionActorCritic(ActorCritic):
         Numbers for each action, and of the critic.
     """
 
+    is_parted = True
+
     def __init__(
         self,
         observation_shape: tuple[int, ...],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +25,13 @@ class ActorCritic(nn.Module, abc.ABC):
     n_atoms
         How many numbers there are for each action, and for the observation. If it is not 1, all that is returned has a
         last axis of that length.
+    is_parted
+        Whether actor and critic share no weights, so that each can learn by itself.
     """
 
     has_critic: bool
     n_atoms: int = 1
+    is_parted: bool = False
 
     @abc.abstractmethod
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
@@ -59,6 +64,21 @@ class ActorCritic(nn.Module, abc.ABC):
             As in `logits`.
         """
         return self.logits(observations, mask), self.values(observations, mask)
+
+    def apart(
+        self, observations: Tensor, mask: Tensor | None, index: Tensor
+    ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        """Return what computes `logits` and what computes `values` of some observations, in threads of their own.
+
+        Parameters
+        ----------
+        observations, mask
+            Of all, as in `logits`.
+        index
+            Which of them, each at most once, shape ``(k,)``, int64.
+        """
+        seen, legal = observations.index_select(0, index), None if mask is None else mask.index_select(0, index)
+        return partial(self.logits, seen, legal), partial(self.values, seen, legal)
 
     def plain_actor(self) -> PlainActor | None:
         """Return the actor in plain numbers, for compiled code that plays it; ``None`` where that knows no such one."""

@@ -107,6 +107,8 @@ class DissertationActorCritic(ActorCritic):
         If observations are of another shape.
     """
 
+    is_parted = True
+
     def __init__(
         self,
         observation_shape: tuple[int, ...],

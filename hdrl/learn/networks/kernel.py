@@ -5,6 +5,9 @@ Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforce
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +15,7 @@ from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
 from hdrl.learn.networks.rowlayers import RowLayers
-from hdrl.learn.networks.rows import Rows, rows_of, table_shape
+from hdrl.learn.networks.rows import Rows, rows_at, rows_of, table_shape
 from hdrl.plainnet import PlainActor
 
 ROW_LAYERS = (32, 16, 8, 1)
@@ -53,6 +56,8 @@ class KernelActorCritic(ActorCritic):
     n_per_row
         How many actions each row has; a row's last hidden layer gives the logits of all of them.
     """
+
+    is_parted = True
 
     def __init__(
         self,
@@ -95,6 +100,14 @@ class KernelActorCritic(ActorCritic):
         rows = self._rows(observations, mask)
         return self._logits(rows, mask), self._values(rows)
 
+    def apart(
+        self, observations: Tensor, mask: Tensor | None, index: Tensor
+    ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        """Return what computes both apart, from rows that stay where they are."""
+        rows = rows_at(observations, None if self.sees_all_rows else mask, index)
+        legal = mask.index_select(0, index) if mask is not None and self._looks_at_mask else None
+        return partial(self._logits, rows, legal), partial(self._values, rows)
+
     def plain_actor(self) -> PlainActor | None:
         """Return the actor in plain numbers."""
         if self.n_atoms != 1:
@@ -109,6 +122,11 @@ class KernelActorCritic(ActorCritic):
         """Return the weights of the critic."""
         return [*self.critic_rows.parameters(), *self.critic_head.parameters()]
 
+    @property
+    def _looks_at_mask(self) -> bool:
+        """Whether an action may be illegal whose logit is computed."""
+        return self.sees_all_rows or self.n_per_row > 1 or self.actor_extra is not None
+
     def _rows(self, observations: Tensor, mask: Tensor | None) -> Rows:
         return rows_of(observations, None if self.sees_all_rows else mask)
 
@@ -122,9 +140,8 @@ class KernelActorCritic(ActorCritic):
         if self.actor_extra is not None:
             counts = torch.bincount(rows.places.div(rows.shape[1], rounding_mode="floor"), minlength=rows.shape[0])
             parts.append(self.by_atoms(self.actor_extra(hidden.sum(1) / counts.clamp_(min=1).unsqueeze(-1))))
-        is_whole = len(parts) == 1
-        logits = parts[0] if is_whole else torch.cat(parts, dim=1)
-        return mask_logits(logits, mask) if self.sees_all_rows or not is_whole else logits
+        logits = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        return mask_logits(logits, mask) if self._looks_at_mask else logits
 
     def _values(self, rows: Rows) -> Tensor:
         numbers = self.critic_rows.through(rows, 0.0).squeeze(-1)

@@ -63,7 +63,7 @@ class MlpActorCritic(ActorCritic):
     ) -> None:
         super().__init__()
         sizes = (math.prod(observation_shape), *hidden)
-        self.has_critic, self.n_atoms = has_critic, n_atoms
+        self.has_critic, self.n_atoms, self.is_parted = has_critic, n_atoms, not is_shared
         self.trunk = nn.Sequential()
         if is_shared:
             self.trunk = mlp(sizes, generator, activation, is_open=True, has_plain_init=has_plain_init)

@@ -18,22 +18,34 @@ _entry = entry_in(
 _forward, _backward = forward_of(BLOCK), backward_of(BLOCK)
 
 
+@_entry
+def find_rows(mask, index, n_rows, found):
+    """Write where the rows of some observations are in the table, and where among them; return how many there are."""
+    n = 0
+    for i in range(len(index)):
+        legal, source, place = mask[index[i]], index[i] * n_rows, i * n_rows
+        for row in range(n_rows):
+            found[0, n], found[1, n] = source + row, place + row  # written over unless it is counted
+            n += legal[row]
+    return n
+
+
 @jit
-def _take_in(table, places, first, n, units):
+def _take_in(table, sources, first, n, units):
     """Put ``n`` rows into a block."""
     for r in range(n):
-        at = places[first + r]
+        at = sources[first + r]
         for f in range(table.shape[1]):
             units[f, r] = table[at, f]
 
 
 @_entry
-def send(table, places, weights, widths, is_open, first, last, padded, units, out):
+def send(table, sources, places, weights, widths, is_open, first, last, padded, units, out):
     """Send rows of a table through layers, and put what comes out to their places."""
     pad(weights, widths, padded)
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
-        _take_in(table, places, begin, n, units)
+        _take_in(table, sources, begin, n, units)
         at = _forward(padded, widths, is_open, units)
         for r in range(n):
             for o in range(out.shape[1]):
@@ -43,6 +55,7 @@ def send(table, places, weights, widths, is_open, first, last, padded, units, ou
 @_entry
 def send_back(
     table,
+    sources,
     places,
     weights,
     widths,
@@ -63,7 +76,7 @@ def send_back(
     gradients[:] = 0.0
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
-        _take_in(table, places, begin, n, units)
+        _take_in(table, sources, begin, n, units)
         at = _forward(padded[0], widths, is_open, units)
         for o in range(by_out.shape[1]):
             slopes[at + o, n:] = 0.0
@@ -74,5 +87,5 @@ def send_back(
         if has_inputs:
             for r in range(n):
                 for f in range(table.shape[1]):
-                    by_table[places[begin + r], f] = slopes[f, r]
+                    by_table[sources[begin + r], f] = slopes[f, r]
     unpad(gradients, widths, by_weights)

@@ -78,7 +78,7 @@ class RowLayers(nn.Sequential):
             numbers = self(rows.features)
             return rows.spread(numbers if head is None else head(numbers), fill)
         widths = np.array(self.widths if head is None else self.widths + head.widths[1:], dtype=np.int64)
-        out: Tensor = _Layers.apply(rows.table, rows.places, widths, stacks[-1].is_open, fill, *weights)  # type: ignore[no-untyped-call]
+        out: Tensor = _Layers.apply(rows, rows.table, widths, stacks[-1].is_open, fill, *weights)  # type: ignore[no-untyped-call]
         return out.view(*rows.shape, out.shape[1])
 
 
@@ -92,48 +92,51 @@ class _Layers(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
+        rows: Rows,
         table: Tensor,
-        places: Tensor,
         widths: Widths,
         is_open: bool,  # noqa: FBT001 - called by torch
         fill: float,
         *weights: Tensor,
     ) -> Tensor:
         table, flat = table.contiguous(), torch.cat([one.reshape(-1) for one in weights])
-        ctx.save_for_backward(table, places, flat)
+        places = rows.places
+        ctx.save_for_backward(table, rows.sources, places, flat)
         ctx.widths, ctx.is_open, ctx.shapes = widths, is_open, [one.shape for one in weights]
-        out = table.new_full((len(table), int(widths[-1])), fill)
-        given, found = (_array(table), _array(places), _array(flat), widths, is_open), _array(out)
+        out = table.new_full((rows.shape[0] * rows.shape[1], int(widths[-1])), fill)
+        given = _array(table), _array(rows.sources), _array(places), _array(flat), widths, is_open
+        found, n_rows = _array(out), places.numel()
 
         def work(parts: Iterator[int]) -> None:
             room = np.zeros(n_weights(widths), np.float32), new_units(widths, BLOCK)
             for part in parts:
-                send(*given, *_bounds(part, len(places)), *room, found)
+                send(*given, *_bounds(part, n_rows), *room, found)
 
-        share(_n_parts(len(places)), work)
+        share(_n_parts(n_rows), work)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
-        table, places, flat = ctx.saved_tensors
-        widths, has_inputs, n_parts = ctx.widths, ctx.needs_input_grad[0], _n_parts(len(places))
+        table, sources, places, flat = ctx.saved_tensors
+        widths, has_inputs, n_rows = ctx.widths, ctx.needs_input_grad[1], places.numel()
+        n_parts = _n_parts(n_rows)
         by_table = torch.zeros_like(table) if has_inputs else table.new_empty((0, 0))
-        by_weights = np.zeros((n_parts, len(flat)), np.float32)
-        given = _array(table), _array(places), _array(flat), widths, ctx.is_open
+        by_weights = np.zeros((n_parts, flat.numel()), np.float32)
+        given = _array(table), _array(sources), _array(places), _array(flat), widths, ctx.is_open
         slopes_out, slopes_in = _array(slopes.contiguous()), _array(by_table)
 
         def work(parts: Iterator[int]) -> None:
             room = np.zeros((2, n_weights(widths)), np.float32), new_units(widths, BLOCK), new_units(widths, BLOCK)
             for part in parts:
-                bounds = _bounds(part, len(places))
+                bounds = _bounds(part, n_rows)
                 send_back(*given, *bounds, *room, slopes_out, has_inputs, slopes_in, by_weights[part])
 
         share(n_parts, work)
         found = torch.from_numpy(np.add.reduce(by_weights, axis=0))
         parts = torch.split(found, [shape.numel() for shape in ctx.shapes])
         of_weights = [part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True)]
-        return (by_table if has_inputs else None, None, None, None, None, *of_weights)
+        return (None, by_table if has_inputs else None, None, None, None, *of_weights)
 
 
 def _n_parts(n_rows: int) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.errors import LearningError
+from hdrl.learn.networks.passes import find_rows
 
 
 class Rows(NamedTuple):
@@ -16,25 +19,28 @@ class Rows(NamedTuple):
     Attributes
     ----------
     table
-        All rows, shape ``(n * n_rows, n_features)``.
+        All rows, and perhaps those of other observations, shape ``(at least n * n_rows, n_features)``.
+    sources
+        Which rows of the table hold something, each at most once, shape ``(k,)``, int64.
     places
-        Which of them hold something, in ascending order, shape ``(k,)``, int64.
+        Which of the ``n * n_rows`` rows of the batch they are, in ascending order, shape ``(k,)``, int64.
     shape
         ``(n, n_rows)``.
     """
 
     table: Tensor
+    sources: Tensor
     places: Tensor
     shape: tuple[int, int]
 
     @property
     def features(self) -> Tensor:
         """The rows that hold something alone, shape ``(k, n_features)``."""
-        return self.table.index_select(0, self.places)
+        return self.table.index_select(0, self.sources)
 
     def of(self, numbers: Tensor) -> Rows:
         """Return other numbers, shape ``(n, n_rows, n_numbers)``, at the same places."""
-        return Rows(numbers.flatten(0, 1), self.places, self.shape)
+        return Rows(numbers.flatten(0, 1), self.places, self.places, self.shape)
 
     def spread(self, numbers: Tensor, fill: float) -> Tensor:
         """Put what belongs to each row back to its place, shape ``(n, n_rows, ...)``.
@@ -61,11 +67,35 @@ def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
         Which rows, shape ``(n, at least n_rows)``, bool; what it says beyond is not looked at. ``None``: all rows.
     """
     n, n_rows, n_features = observations.shape
-    flat = observations.reshape(n * n_rows, n_features)
+    places = _places(mask, n, n_rows, observations.device)
+    return Rows(observations.reshape(n * n_rows, n_features), places, places, (n, n_rows))
+
+
+def _places(mask: Tensor | None, n: int, n_rows: int, device: torch.device) -> Tensor:
     if mask is None:
-        return Rows(flat, torch.arange(n * n_rows, device=flat.device), (n, n_rows))
-    places = mask[:, :n_rows].reshape(-1).nonzero().squeeze(-1)
-    return Rows(flat, places, (n, n_rows))
+        return torch.arange(n * n_rows, device=device)
+    return mask[:, :n_rows].reshape(-1).nonzero().squeeze(-1)
+
+
+def rows_at(observations: Tensor, mask: Tensor | None, index: Tensor) -> Rows:
+    """Collect the rows of some observations, which stay where they are: to copy them takes longer than to send them.
+
+    Parameters
+    ----------
+    observations, mask
+        As in `rows_of`.
+    index
+        Which observations, each at most once, shape ``(n,)``, int64.
+    """
+    n, n_rows = len(index), observations.shape[1]
+    if mask is None or JIT_DISABLED or index.device.type != "cpu":
+        places = _places(None if mask is None else mask.index_select(0, index), n, n_rows, index.device)
+        sources = index.index_select(0, places // n_rows) * n_rows + places % n_rows
+    else:
+        found = np.empty((2, n * n_rows), np.int64)
+        n_found = find_rows(mask.numpy().view(np.int8), index.numpy(), n_rows, found)
+        sources, places = torch.from_numpy(found[:, :n_found])
+    return Rows(observations.flatten(0, 1), sources, places, (n, n_rows))
 
 
 def table_shape(

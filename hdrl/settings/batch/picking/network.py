@@ -10,6 +10,7 @@ import numpy as np
 
 from hdrl.compiled.dense import forward_of, full, pad
 from hdrl.compiled.jit import jit
+from hdrl.compiled.onerow import forward_one, turn
 
 BLOCK = 16
 """Rows that pass together."""
@@ -22,7 +23,10 @@ _forward = forward_of(BLOCK)
 @jit
 def lay_out(pick):
     """Lay out the weights, once."""
-    pad(pick.weights, pick.widths, pick.padded)
+    if pick.scalars[0].by_rows == 1:
+        pad(pick.weights, pick.widths, pick.padded)
+    else:
+        turn(pick.weights, pick.widths, pick.padded)
 
 
 @jit
@@ -84,10 +88,10 @@ def _judge_all(play):
     """Find out what each action is worth where all numbers pass together."""
     pick, observations = play.pick, play.pool.observations
     for i in range(len(observations)):
-        pick.units[i, 0] = observations[i]
-    at = _forward(pick.padded, pick.widths, _IS_OPEN, pick.units)
+        pick.line[i] = observations[i]
+    at = forward_one(pick.padded, pick.widths, _IS_OPEN, pick.line, pick.active)
     for k in range(len(pick.worths)):
-        pick.worths[k] = pick.units[at + k, 0]
+        pick.worths[k] = pick.line[at + k]
 
 
 @jit

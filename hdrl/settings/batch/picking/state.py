@@ -56,6 +56,8 @@ class Pick(NamedTuple):
     extra: Annotated[Singles, shared(np.float32, "n_extra")]
     mean: Annotated[Singles, scratch(np.float32, "n_mean")]
     units: Annotated[Singles, own(np.float32, "n_units", "block")]
+    line: Annotated[Singles, own(np.float32, "n_line")]  # where all numbers pass together, as `hdrl.compiled.onerow`
+    active: Annotated[Ints, scratch(np.int32, "n_line")]
     rows: Annotated[Ints, scratch(np.int32, "block")]  # which rows of the observation pass in a block
     worths: Annotated[Singles, scratch(np.float32, "n_legal")]  # what each action is worth
 
