@@ -36,6 +36,7 @@ from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, s
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
+from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
@@ -58,8 +59,8 @@ class CompareProgress:
         Entered while processes start, see `hdrl.distributed.run_tasks`.
     """
 
-    message: Callable[[str], None]
-    points: Callable[[int, int], None]
+    message: Callable[[str], None] = quiet
+    points: Callable[[int, int], None] = quiet
     starting: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
@@ -101,7 +102,7 @@ def run_comparison(
     out = Path(out)
     check_place(on)
     _check_statistics()
-    tell = progress or CompareProgress(_ignore, _ignore)
+    tell = progress or CompareProgress()
     plan = _plan(sweep, rivals)
     found = finished_identity(out)
     if found is not None:
@@ -425,7 +426,3 @@ def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
     for one in itertools.chain.from_iterable(plan.deciders.values()):
         if isinstance(one, ModelDecider):
             one.model.warm_up(tell.message)
-
-
-def _ignore(*_: object) -> None:
-    """Report nothing."""

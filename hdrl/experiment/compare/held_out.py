@@ -155,7 +155,7 @@ def run_held_out(
     HdrlError
         As `run_comparison` does.
     """
-    out = Path(out)
+    out, progress = Path(out), progress or CompareProgress()
     setting = find_setting(sweep.setting_name, sweep.folder)
     sweep = _with_tail(sweep, setting)
     found: dict[str, Comparison] = {}
@@ -164,8 +164,7 @@ def run_held_out(
         asked = by_protocol(sweep, protocol)
         if found:
             asked = asked.model_copy(update={"baseline": found["windows"].baseline})
-        if progress is not None:
-            progress.message(f"{protocol}:")
+        progress.message(f"{protocol}:")
         found[protocol] = run_comparison(
             asked, out=out / protocol, n_workers=n_workers, on=on, progress=progress, rivals=rivals or None
         )

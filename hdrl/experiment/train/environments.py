@@ -10,7 +10,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.options.file import OptionsFile
-from hdrl.setting import BATCH, SETTINGS, EnvironmentSpec, Load, LoadPart, Machine, Setting, find_setting
+from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, find_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,30 +165,18 @@ def environment_of(options: OptionsFile) -> Environment:
     return Environment(spec, with_objective_at(arguments, options.path_of))
 
 
-def environment_from(data: Mapping[str, Any], where: str, setting: Setting | None = None) -> Environment:
+def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Environment:
     """Return the environment that a model file says it was trained in.
 
     Parameters
     ----------
-    data
-        What `Environment.as_json` returned.
-    where
-        Name of the file, for messages.
-    setting
-        The setting; batch jobs by default.
-
-    Raises
-    ------
-    OptionsError
-        If the setting has no such environment.
+    spec
+        What kind it is.
+    arguments
+        Its arguments, as `Environment.as_json` returned them.
     """
-    setting = setting or SETTINGS[BATCH]
-    spec = next((one for one in setting.environments.values() if one.id == data["id"]), None)
-    if spec is None:
-        known = [one.id for one in setting.environments.values()]
-        raise OptionsError(f"{where}: {UnknownName('environment', str(data['id']), known)}")
-    arguments = with_objective_at(data["arguments"], None)  # its file may be gone; playing has no rewards
-    return Environment(spec, spec.saved_arguments(arguments))
+    without = with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
+    return Environment(spec, spec.saved_arguments(without))
 
 
 def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:

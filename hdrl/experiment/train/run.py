@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, OutputError
+from hdrl.experiment.locks import FolderLock
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.inputs import RESUME_FILE
 from hdrl.experiment.run.insights import INSIGHTS_FILE, LOGGER
 from hdrl.experiment.run.manifest import write_manifest
+from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.train.decisions import DECISION_FILES, DecisionLog
 from hdrl.experiment.train.imitating import imitation_of
 from hdrl.experiment.train.learning import (
@@ -28,9 +30,7 @@ from hdrl.experiment.train.learning import (
     one_thread,
     require_torch,
     settings_of,
-    stream_seed,
 )
-from hdrl.experiment.train.lock import FolderLock
 from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.meaning import check_same_meaning
@@ -48,11 +48,11 @@ from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
+from hdrl.seeding import stream_seed
 from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
-    from hdrl.experiment.run.progress import Progress
     from hdrl.learn.agent import Agent
     from hdrl.learn.library import Specialist
     from hdrl.learn.train import Trainer
@@ -142,7 +142,8 @@ class TrainingRun:
         if hdeeprm_model:
             check_hdeeprm_layout(choice, self._output)
         self._save_output = write_hdeeprm_model if hdeeprm_model else _copy_atomically
-        self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
+        self.options, self.choice, self.folder = options, choice, folder
+        progress = progress or Progress()
         self.world = World(options)
         require_torch()
         from hdrl.learn.device import name_of
@@ -158,7 +159,7 @@ class TrainingRun:
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
             held = load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec, setting)
-            if len(held) > 1 and progress is not None and not resumes:
+            if len(held) > 1 and not resumes:
                 progress.message(
                     f"{given} holds what was learned for {len(held)} configurations, each for itself: this training "
                     "begins with what was learned last"

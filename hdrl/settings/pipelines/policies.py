@@ -9,7 +9,7 @@ from types import MappingProxyType
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.lend import Lent
 from hdrl.errors import SimulationError, UnknownName
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 from hdrl.settings.pipelines.kernel import codes, entries
 from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
 from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
@@ -134,7 +134,7 @@ def random_state(seed: int) -> int:
     seed
         Seed of the policy.
     """
-    return 1 + int(seed_sequence(seed, "policy").generate_state(1)[0]) % 2147483646
+    return 1 + stream_seed(seed, "policy") % 2147483646
 
 
 def one_state(
