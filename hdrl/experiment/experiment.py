@@ -254,7 +254,7 @@ def _train(
     metrics = write_results(out, options, trained.trace, agent, trained.model, device=training.device_told())
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
-    training.write_manifest(is_final=True)
+    training.folder.write_manifest(is_final=True)
     dropped = dict(training.world.load.n_dropped)
     run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, dropped, metrics, train_s)
     return RunResult(out, (run,), trained)

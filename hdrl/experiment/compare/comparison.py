@@ -32,7 +32,8 @@ from hdrl.experiment.compare.knowledge import (
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
+from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
+from hdrl.experiment.compare.verdict import headline, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
