@@ -124,7 +124,7 @@ def read_comparison(folder: str | Path) -> Comparison:
         rows=summary.rows,
         n_points=summary.n_points,
         n_simulated=0,
-        metrics=metrics_of(folder),
+        metrics=_metrics_of(folder),
         rivals=summary.rivals,
     )
 
@@ -215,14 +215,8 @@ class _Summary(BaseModel):
         return [one | {"rows": _filled_in(one.get("rows"))} if isinstance(one, dict) else one for one in rivals]
 
 
-def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
-    """Return what the metrics of a comparison mean, those of its setting.
-
-    Raises
-    ------
-    HdrlError
-        If its setting cannot be found.
-    """
+def _metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
+    """Return what the metrics of a comparison mean, those of its setting."""
     setting, _ = setting_of(*sweep_in(folder))
     return setting.metrics
 

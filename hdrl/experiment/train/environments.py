@@ -35,7 +35,7 @@ class Environment:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it stands in a model file."""
-        arguments = with_objective_at(self.arguments, lambda file: Path(file).name)
+        arguments = _with_objective_at(self.arguments, lambda file: Path(file).name)
         return {"id": self.id, "arguments": _with_files_at(self.spec, arguments, lambda file: Path(file).name)}
 
     def single(self, machine: Machine, load: Load, **window: Any) -> Any:
@@ -162,7 +162,7 @@ def environment_of(options: OptionsFile) -> Environment:
         _check_argument(options, spec, key)
     arguments = {**spec.arguments(options), **options.learning.arguments}
     arguments = _with_files_at(spec, arguments, options.file_or_name)
-    return Environment(spec, with_objective_at(arguments, options.path_of))
+    return Environment(spec, _with_objective_at(arguments, options.path_of))
 
 
 def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Environment:
@@ -175,20 +175,12 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
     arguments
         Its arguments, as `Environment.as_json` returned them.
     """
-    without = with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
+    without = _with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
     return Environment(spec, spec.saved_arguments(without))
 
 
-def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
-    """Return arguments of an environment in which the file of a user's own objective is named from another place.
-
-    Parameters
-    ----------
-    arguments
-        The arguments; an objective that is no file is left alone.
-    path_of
-        Returns the new path of a file; ``None`` leaves such an objective out.
-    """
+def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
+    """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
     from hdrl.envs.own_objective import is_objective_file, moved_objective
 
     objective = arguments.get("objective")

@@ -126,14 +126,8 @@ def draws(policy: str) -> bool:
     return policy == "random"
 
 
-def random_state(seed: int) -> int:
-    """Return where the generator of a random policy begins.
-
-    Parameters
-    ----------
-    seed
-        Seed of the policy.
-    """
+def _random_state(seed: int) -> int:
+    """Return where the generator of a random policy begins."""
     return 1 + stream_seed(seed, "policy") % 2147483646
 
 
@@ -157,7 +151,7 @@ def one_state(
     shared["settings"]["compatibility"] = compatibility
     state = new_state(1, load.n_items, int(load.first_kernels[-1]), shared)
     set_episode(state, 0, 0, load.n_items, load.shares())
-    state.scalars[0, 0]["random"] = random_state(seed)
+    state.scalars[0, 0]["random"] = _random_state(seed)
     return state
 
 
