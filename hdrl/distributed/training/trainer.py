@@ -11,7 +11,7 @@ from typing import Any
 from hdrl.distributed.tasks import check_place
 from hdrl.distributed.training.apex import Apex, ApexCompany
 from hdrl.distributed.training.clock import ArrivalClock, Clock, VirtualClock
-from hdrl.distributed.training.company import Company, Record
+from hdrl.distributed.training.company import Company, Record, Staff
 from hdrl.distributed.training.crew import Crew, RoleDied, crew_on
 from hdrl.distributed.training.schemes import RULES_OF, SCHEMES, STALENESS_OF, Scheme
 from hdrl.distributed.training.server import parts_of, weights_of
@@ -32,8 +32,8 @@ MAX_DEATHS = 3
 class _Team:
     """Who works, and who directs them."""
 
-    company: Company | ApexCompany
-    scheme: Scheme | Apex
+    company: Staff
+    scheme: Scheme
 
     def state_dict(self) -> dict[str, Any]:
         return {"company": self.company.state_dict(), "scheme": self.scheme.state_dict()}
@@ -171,7 +171,7 @@ class DistributedTrainer(TrainingLoop):
         self._take_over(company)
         return company.record, losses
 
-    def _take_over(self, company: Company | ApexCompany) -> None:
+    def _take_over(self, company: Staff) -> None:
         """Give the agent what has been learned."""
         own = self.agent.state_dict()
         crew = company.crew
