@@ -277,7 +277,7 @@ def write_comparison(
             "confidence": sweep.confidence,
             "n_points": comparison.n_points,
             "chosen_by": None if selection is None else selection.words(),
-            "rows": [_without_nan(row) for row in rows],
+            "rows": [without_nan(row) for row in rows],
             **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
         },
     )
@@ -285,7 +285,7 @@ def write_comparison(
 
 
 def _rival_as_json(rival: Rival) -> dict[str, Any]:
-    return dataclasses.asdict(rival) | {"rows": [_without_nan(row) for row in _as_json(rival.rows)]}
+    return dataclasses.asdict(rival) | {"rows": [without_nan(row) for row in _as_json(rival.rows)]}
 
 
 def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
@@ -297,8 +297,11 @@ def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
     return data
 
 
-def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _finite(value) for name, value in row.items()}
+def without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON can hold it: ``None`` for numbers that are not finite."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
+    }
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
@@ -307,7 +310,3 @@ def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
         name: None if math.isnan(value) else int(value) if name.startswith("n_") else value
         for name, value in metrics.items()
     }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -17,7 +17,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison
+from hdrl.experiment.compare.files import Comparison, without_nan
 from hdrl.experiment.compare.summary import ALL
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
@@ -246,8 +246,4 @@ def _cautions(rows: tuple[HeldOutRow, ...], baseline: str) -> Iterator[str]:
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:
     data = dataclasses.asdict(row)
-    return {**_without_nan(data), "tail": _without_nan(data["tail"])}
-
-
-def _without_nan(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in data.items()}
+    return {**without_nan(data), "tail": without_nan(data["tail"])}
