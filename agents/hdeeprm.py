@@ -35,6 +35,7 @@ Source: HDeepRM 0.3.1b1 and 0.1.0b1, https://github.com/RaMdsC/hdeeprm.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -197,11 +198,9 @@ class LearningAgent(Agent):
         ``G_t = r_t + gamma G_(t+1)``, minus their mean, divided by their standard deviation (of a sample) plus
         1.2e-7. A single return stays as it is.
         """
-        returns = np.zeros(len(self.rewards))
-        following = 0.0
-        for index in range(len(self.rewards) - 1, -1, -1):
-            following = float(self.rewards[index]) + self.gamma * following
-            returns[index] = following
+        rewards = map(float, reversed(self.rewards))
+        last_first = list(accumulate(rewards, lambda following, reward: reward + self.gamma * following))
+        returns = np.array(last_first[::-1])
         if len(returns) > 1:
             returns = (returns - returns.mean()) / (returns.std(ddof=1) + np.finfo(np.float32).eps)
         return [float(value) for value in returns]

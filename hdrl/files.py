@@ -115,10 +115,8 @@ class _Bounded(io.RawIOBase):
         n_bytes = self._content.readinto(buffer)
         self._left -= n_bytes
         if self._left < 0:
-            problem = (
-                f"holds more than {self._bound // 2**20:,} MiB when decompressed; set {UNPACKED_VARIABLE} to read it"
-            )
-            raise ReadError(self._path, problem)
+            most = f"{self._bound // 2**20:,} MiB"
+            raise ReadError(self._path, f"holds more than {most} when decompressed; set {UNPACKED_VARIABLE} to read it")
         return n_bytes
 
 
@@ -289,8 +287,7 @@ def atomic_write_bytes(path: str | Path) -> Iterator[IO[bytes]]:
 def atomic_write(path: str | Path) -> Iterator[IO[str]]:
     """Write a text file so that it appears whole or not at all.
 
-    A name that ends in ``.gz`` is compressed (without a date inside, so that the same text gives
-    the same bytes).
+    A name that ends in ``.gz`` is compressed (without a date inside, so that the same text gives the same bytes).
 
     Parameters
     ----------
@@ -396,7 +393,6 @@ def user_folder(name: str) -> Path:
     ReadError
         If the user has no home folder and none is named.
     """
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
+    if chosen := os.environ.get(CACHE_VARIABLE):
         return expanded(chosen) / name
-    return (Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache"))) / "hdrl" / name
+    return Path(os.environ.get("XDG_CACHE_HOME") or expanded("~/.cache")) / "hdrl" / name

@@ -69,16 +69,8 @@ def run_file(path: Path) -> tuple[ModuleType, str]:
     return _run_module(path, source, f"hdrl_agent_{digest[:16]}"), digest
 
 
-def blame(error: BaseException, path: Path) -> AgentError | None:
-    """Return an error that names the line of a file, or ``None`` if the file had no part in it.
-
-    Parameters
-    ----------
-    error
-        What was raised.
-    path
-        The file.
-    """
+def _blame(error: BaseException, path: Path) -> AgentError | None:
+    """Return an error that names the line of a file, or ``None`` if the file had no part in it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [str(frame.lineno) for frame in frames if frame.filename == str(path)]
     if not lines:  # code that the file has made of text
@@ -194,7 +186,7 @@ def _found(error: BaseException, path: Path) -> AgentError | None:
     """Return who is to blame, ``None`` if the file is not."""
     if isinstance(error, NotImplementedError):  # a method of a base that has to be overridden
         return AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
-    found = blame(error, path)
+    found = _blame(error, path)
     if found is None and not isinstance(error, Exception):
         return AgentError(f"{path}: {type(error).__name__}: {one_line(error)}")
     return found

@@ -38,6 +38,19 @@ def _key_of(name: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
 
 
+def stream_seed(seed: int, name: str) -> int:
+    """Return 32 bits of the named stream: the seed of one part of an experiment.
+
+    Parameters
+    ----------
+    seed
+        The seed of the experiment, not negative.
+    name
+        The name of the stream: ``"train"``, ``"validation"``, ``"agent"``.
+    """
+    return int(seed_sequence(seed, name).generate_state(1)[0])
+
+
 def stream(seed: int, name: str) -> np.random.Generator:
     """Return a generator of the named stream.
 

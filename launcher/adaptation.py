@@ -124,15 +124,11 @@ def values(out: Path, tables: tuple[str, ...]) -> None:
 
     A TABLE is a file, a folder of them, or the name of shipped ones, in which * stands for anything.
     """
-    from hdrl.errors import OutputError
     from hdrl.files import expanded, write_json
     from hdrl.settings.adaptation.inputs import find_tables
     from hdrl.settings.adaptation.values import values_json
 
-    if out.suffix != ".json" or out.exists():
-        raise OutputError(
-            f"{out}: {'is there already' if out.exists() else 'is no name of a file of values'}, expected NEW.json"
-        )
+    _check_new(out, "a file of values")
     found = [table for text in tables for table in find_tables(text, expanded(text), "TABLE")]
     write_json(out, values_json(found), indent=None)
     click.echo(f"{out}: what jobs of {', '.join(table.name for table in found)} are worth")

@@ -1,4 +1,4 @@
-"""A bar on stderr that moves while there is nothing to count yet: files are read, or code is compiled."""
+"""What is shown: a bar on stderr that moves while there is nothing to count yet, and where tables are printed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ PREPARING = "preparing"
 
 
 _REFRESHED_EVERY_S = 0.1
+
+
+def table_console(width: int = 160) -> Console:
+    """Return a console for tables, which do not fold where there is no terminal.
+
+    Parameters
+    ----------
+    width
+        How wide they may be there.
+    """
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=max(width, console.width))
 
 
 class _CountColumn(MofNCompleteColumn):

@@ -272,12 +272,11 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
 
 def _show(result: Comparison, *, quiet: bool) -> None:
     """Print the tables, the warnings and the verdict."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=max(WIDTH, console.width))
+    from hdrl.launcher.bars import table_console
+
+    console = table_console(WIDTH)
     if not quiet:
         _show_tables(result, console)
     for caution in result.cautions:
@@ -296,15 +295,13 @@ def _show(result: Comparison, *, quiet: bool) -> None:
 
 def _show_held_out(result: HeldOut) -> None:
     """Print the table of three protocols, and the warnings."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from hdrl.launcher.bars import table_console
     from hdrl.metrics.words import number_words
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=max(WIDTH, console.width))
+    console = table_console(WIDTH)
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
     table = Table(title=title, title_justify="left")
     tails = list(result.rows[0].tail)

@@ -37,13 +37,7 @@ class OneLine(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write the line to stderr.
-
-        Parameters
-        ----------
-        file
-            Where to write instead.
-        """
+        """Write the line to stderr."""
         click.echo(f"{self.program}: error: {self.message}", file=file, err=True)
 
 
@@ -66,30 +60,13 @@ class CleanErrors(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse the command line.
-
-        Parameters
-        ----------
-        info_name, args, parent, extra
-            As `click.Command.make_context` takes them.
-
-        Raises
-        ------
-        OneLine
-            If the command line makes no sense.
-        """
+        """Parse the command line; raise `OneLine` if it makes no sense."""
         program = parent.find_root().info_name if parent is not None else info_name
         with one_line(program or "hdrl"):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command.
-
-        Raises
-        ------
-        OneLine
-            If what the user gave is wrong, or the user interrupted the command.
-        """
+        """Run the command; raise `OneLine` if what the user gave is wrong, or the user interrupted it."""
         with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
             return super().invoke(ctx)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,7 +167,8 @@ def _progress(stop: Stop, *, quiet: bool) -> Iterator[Progress]:
     from hdrl.experiment import Progress
 
     if quiet:
-        yield Progress(message=_nothing, jobs=_nothing, stoppable=lambda: stop.listening(_nothing))
+        silent = Progress()
+        yield replace(silent, stoppable=lambda: stop.listening(silent.message))
         return
     from rich.console import Console
     from rich.progress import TextColumn
@@ -192,10 +194,6 @@ def _progress(stop: Stop, *, quiet: bool) -> Iterator[Progress]:
             return stop.listening(show_message)
 
         yield Progress(message=show_message, jobs=show_jobs, training=show_training, stoppable=stoppable)
-
-
-def _nothing(*told: object) -> None:
-    del told
 
 
 def _training_numbers(values: Mapping[str, float]) -> str:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 160
 
+_compatibility = click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
+_contention = click.option(
+    "--contention",
+    metavar="NAME",
+    help="What over-committed memory bandwidth does: step (default), proportional, none.",
+)
+
 
 @click.group()
 def platform() -> None:
@@ -24,12 +31,8 @@ def platform() -> None:
 
 @platform.command()
 @click.argument("name", metavar="PLATFORM")
-@click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
-@click.option(
-    "--contention",
-    metavar="NAME",
-    help="What over-committed memory bandwidth does: step (default), proportional, none.",
-)
+@_compatibility
+@_contention
 def show(name: str, compatibility: str | None, contention: str | None) -> None:
     """Describe PLATFORM: a JSON or XML file, or the name of a shipped one."""
     from rich.console import Console
@@ -44,12 +47,8 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
 @platform.command()
 @click.argument("name", metavar="PLATFORM")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The XML file to write.")
-@click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
-@click.option(
-    "--contention",
-    metavar="NAME",
-    help="What over-committed memory bandwidth does: step (default), proportional, none.",
-)
+@_compatibility
+@_contention
 @click.option("--boot-s", type=float, metavar="SECONDS", help="Nodes can be switched off: how long one boots.")
 @click.option("--resume-s", type=float, metavar="SECONDS", help="Nodes can be suspended, too: how long one resumes.")
 def export(

@@ -1,13 +1,23 @@
-"""One task in a worker: its result, or what went wrong, as something that travels between processes."""
+"""What all kinds of workers have in common: a task's result, or what went wrong, as something that travels."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from hdrl.errors import HdrlError
+
+MAX_ATTEMPTS = 3
+"""How often a task is tried whose worker dies."""
+
+OnResult = Callable[[int, Any], None]
+"""Told the index of a task and its result as soon as it is there."""
+
+Starting = Callable[[], AbstractContextManager[object]]
+"""What is entered while workers start."""
 
 
 class WorkerDied(HdrlError):
@@ -79,16 +89,20 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
         return Attempted(problem=traceback.format_exc(), is_expected=False)
 
 
-def too_often(description: str, n_attempts: int, last: str) -> WorkerDied:
+def too_often(description: str, last: str) -> WorkerDied:
     """Return the error for a task that ended its worker as often as is allowed.
 
     Parameters
     ----------
     description
         The task, in words.
-    n_attempts
-        How often it was tried.
     last
         How the last worker ended.
     """
-    return WorkerDied(f"{description}: its worker died {n_attempts} times, the last one {last}; what finished is kept")
+    died = f"its worker died {MAX_ATTEMPTS} times, the last one {last}"
+    return WorkerDied(f"{description}: {died}; what finished is kept")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or else its kind."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -23,8 +23,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from hdrl.distributed.attempts import Attempted, attempt, too_often
-from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult, Starting
+from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, Starting, attempt, too_often
 
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])})
 """Signals that end a process."""
@@ -83,7 +82,7 @@ def run_in_processes(
                     workers.remove(worker)
                     n_attempts[index] += 1
                     if n_attempts[index] >= MAX_ATTEMPTS:
-                        raise too_often(describe(tasks[index]), MAX_ATTEMPTS, worker.epitaph())
+                        raise too_often(describe(tasks[index]), worker.epitaph())
                     worker.stop()
                     pending.appendleft(index)
                     continue

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hdrl.distributed.attempts import Attempted, attempt, too_often
-from hdrl.distributed.workers import MAX_ATTEMPTS, OnResult, default_workers
+from hdrl.cores import usable_cores
+from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, attempt, first_line, too_often
 from hdrl.errors import HdrlError, MissingExtra
 
 PATIENCE_S = 5.0
@@ -61,7 +61,7 @@ def run_on_ray(
         try:
             _run(ray, function, tasks, n_workers, keep, describe)
         except (ray.exceptions.RaySystemError, ConnectionError) as error:
-            raise RayError(f"the Ray cluster was lost ({_one_line(error)}); what finished is kept") from None
+            raise RayError(f"the Ray cluster was lost ({first_line(error)}); what finished is kept") from None
 
 
 def _run(
@@ -74,7 +74,7 @@ def _run(
 ) -> None:
     """Keep as many tasks in flight as the cluster can work on, and one more for each, so that none waits for us."""
     # Ray itself does a task again whose worker or machine dies.
-    remote = ray.remote(num_cpus=1, max_retries=MAX_ATTEMPTS - 1)(_attempt)
+    remote = ray.remote(num_cpus=1, max_retries=MAX_ATTEMPTS - 1)(attempt)
     shared = ray.put(function)
     n_in_flight = n_workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
     pending = collections.deque(range(len(tasks)))
@@ -94,17 +94,13 @@ def _run(
                 ray.cancel(reference, force=True)
 
 
-def _attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
-    return attempt(function, task)
-
-
 def _outcome(ray: Any, reference: Any, describe: Callable[[Any], str], task: Any) -> Attempted:
     try:
         outcome: Attempted = ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError) as error:
-        raise too_often(describe(task), MAX_ATTEMPTS, f"on Ray ({type(error).__name__})") from None
+        raise too_often(describe(task), f"on Ray ({type(error).__name__})") from None
     except ray.exceptions.RayTaskError as error:
-        raise RayError(f"{describe(task)}: a machine of the Ray cluster cannot run it ({_one_line(error)})") from None
+        raise RayError(f"{describe(task)}: a machine of the Ray cluster cannot run it ({first_line(error)})") from None
     return outcome
 
 
@@ -148,7 +144,7 @@ def connected(address: str | None, n_workers: int | None) -> Iterator[Any]:
 def _connect(ray: Any, address: str | None, n_workers: int | None) -> None:
     choices: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        choices |= {"num_cpus": n_workers or default_workers(), "include_dashboard": False}
+        choices |= {"num_cpus": n_workers or usable_cores(), "include_dashboard": False}
         choices |= {"_node_ip_address": "127.0.0.1"}
     else:
         _check_reachable(address)
@@ -158,7 +154,7 @@ def _connect(ray: Any, address: str | None, n_workers: int | None) -> None:
             ray.init(**choices)
     except (ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
         where = f"ray:{address}: cannot be reached" if address else "Ray cannot be started"
-        raise RayError(f"{where} ({_one_line(error)})") from None
+        raise RayError(f"{where} ({first_line(error)})") from None
 
 
 def _check_reachable(address: str) -> None:
@@ -169,7 +165,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE_S).close()
     except (OSError, OverflowError) as error:
-        raise RayError(f"ray:{address}: nothing answers there ({_one_line(error)})") from None
+        raise RayError(f"ray:{address}: nothing answers there ({first_line(error)})") from None
 
 
 @contextlib.contextmanager
@@ -200,7 +196,3 @@ def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _one_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hdrl.distributed.attempts import WorkerDied, attempt
-from hdrl.distributed.workers import OnResult, Starting, default_workers
+from hdrl.cores import usable_cores as default_workers
+from hdrl.distributed.attempts import OnResult, Starting, WorkerDied, attempt
 from hdrl.errors import OptionsError, suggest
 
 __all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]

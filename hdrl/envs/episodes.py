@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
+from hdrl.envs.seeds import mixed_bits
 from hdrl.errors import OptionsError, suggest
 from hdrl.windows import PARTS, is_inside, range_of_shares, side_by_side
 
@@ -109,21 +110,6 @@ class EpisodePlan:
         if not self.least_jobs:
             return self.n_jobs
         return self.least_jobs + (((mixed_bits(bits) >> 32) * (self.n_jobs - self.least_jobs + 1)) >> 32)
-
-
-def mixed_bits(bits: int) -> int:
-    """Return 64 bits that look independent of these 64 (SplitMix64, Steele et al., OOPSLA 2014).
-
-    Parameters
-    ----------
-    bits
-        The 64 bits.
-    """
-    mask = 0xFFFFFFFFFFFFFFFF
-    bits = (bits + 0x9E3779B97F4A7C15) & mask
-    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & mask
-    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & mask
-    return bits ^ (bits >> 31)
 
 
 def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int, int]:

@@ -45,13 +45,7 @@ class LegalDiscrete(spaces.Discrete):
         self._legal = mask
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
-        """Draw an action, by default a legal one.
-
-        Parameters
-        ----------
-        mask, probability
-            Other actions to choose from, see `gymnasium.spaces.Discrete.sample`.
-        """
+        """Draw an action, by default a legal one."""
         if mask is None and probability is None and self._legal.any():
             mask = self._legal.copy()
         return super().sample(mask, probability)
@@ -77,13 +71,7 @@ class LegalMultiDiscrete(spaces.MultiDiscrete):
         self._legal = masks
 
     def sample(self, mask: Any = None, probability: Any = None) -> NDArray[Any]:
-        """Draw an action for each row, by default legal ones.
-
-        Parameters
-        ----------
-        mask, probability
-            Other actions to choose from, see `gymnasium.spaces.MultiDiscrete.sample`.
-        """
+        """Draw an action for each row, by default legal ones."""
         if mask is None and probability is None and self._legal.any(axis=1).all():
             mask = tuple(row.copy() for row in self._legal)
         return super().sample(mask, probability)
@@ -133,24 +121,12 @@ class DictObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
         return {ACTION_MASK: info[ACTION_MASK].astype(self._dtype), OBSERVATIONS: observations}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: see `gymnasium.Env.reset`.
-
-        Parameters
-        ----------
-        seed, options
-            Those of the environment.
-        """
+        """Begin an episode: see `gymnasium.Env.reset`."""
         observations, info = self.env.reset(seed=seed, options=options)
         return self._with_mask(observations, info), info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Carry out an action: see `gymnasium.Env.step`.
-
-        Parameters
-        ----------
-        action
-            A legal one.
-        """
+        """Carry out an action: see `gymnasium.Env.step`."""
         observations, reward, terminated, truncated, info = self.env.step(action)
         return self._with_mask(observations, info), reward, terminated, truncated, info
 
@@ -187,24 +163,12 @@ class DictObservationVector(VectorWrapper):
         return {ACTION_MASK: info[ACTION_MASK].astype(self._dtype), OBSERVATIONS: observations}
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin episodes: see `gymnasium.vector.VectorEnv.reset`.
-
-        Parameters
-        ----------
-        seed, options
-            Those of the batch.
-        """
+        """Begin episodes: see `gymnasium.vector.VectorEnv.reset`."""
         observations, info = self.env.reset(seed=seed, options=options)
         return self._with_mask(observations, info), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Carry out an action in each row: see `gymnasium.vector.VectorEnv.step`.
-
-        Parameters
-        ----------
-        actions
-            Legal ones.
-        """
+        """Carry out an action in each row: see `gymnasium.vector.VectorEnv.step`."""
         observations, rewards, terminations, truncations, info = self.env.step(actions)
         return self._with_mask(observations, info), rewards, terminations, truncations, info
 

@@ -54,13 +54,7 @@ class NativeVecEnv(VecEnv):
         return observations
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Take the actions of the next step.
-
-        Parameters
-        ----------
-        actions
-            One for each row.
-        """
+        """Take the actions of the next step."""
         self._actions = np.asarray(actions)
         if self._illegal == "nearest":
             self._actions = nearest_legal(self._actions, self.env.action_masks())
@@ -91,42 +85,18 @@ class NativeVecEnv(VecEnv):
         return hasattr(self.env, attr_name)
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
-        """Return an attribute of the batch, once for each row.
-
-        Parameters
-        ----------
-        attr_name
-            Its name.
-        indices
-            Which rows.
-        """
+        """Return an attribute of the batch, once for each row."""
         return [getattr(self.env, attr_name)] * len(self._rows(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
-        """Refuse to set an attribute: the rows of a batch have none of their own.
-
-        Raises
-        ------
-        OptionsError
-            Always.
-        """
+        """Raise `OptionsError`: the rows of a batch have no attributes of their own."""
         del value, indices
         raise OptionsError(f"set_attr: {attr_name!r} cannot be set, rows of a batch have no attributes of their own")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: int | Iterable[int] | None = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of each row: ``"action_masks"``, or one of the batch whose first argument is the row.
-
-        Parameters
-        ----------
-        method_name
-            Its name.
-        *method_args, **method_kwargs
-            Further arguments.
-        indices
-            Which rows.
-        """
+        """Call a method of each row: ``"action_masks"``, or one of the batch whose first argument is the row."""
         rows = self._rows(indices)
         if method_name == "action_masks":
             masks = self.env.action_masks()
@@ -135,15 +105,7 @@ class NativeVecEnv(VecEnv):
         return [method(row, *method_args, **method_kwargs) for row in rows]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: int | Iterable[int] | None = None) -> list[bool]:
-        """Tell of each row whether it is wrapped: they are not.
-
-        Parameters
-        ----------
-        wrapper_class
-            Not used.
-        indices
-            Which rows.
-        """
+        """Tell of each row whether it is wrapped: they are not."""
         del wrapper_class
         return [False] * len(self._rows(indices))
 

@@ -13,6 +13,27 @@ MAX_SEED = 2**63 - 1
 _WORD = 2**64 - 1
 
 
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mixed_bits(bits: int) -> int:
+    """Return 64 bits that look independent of these 64.
+
+    Parameters
+    ----------
+    bits
+        The 64 bits.
+
+    References
+    ----------
+    G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014 (SplitMix64).
+    """
+    bits = (bits + _GOLDEN) & _WORD
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _WORD
+    return bits ^ (bits >> 31)
+
+
 def episode_seed(key: int, episode: int) -> int:
     """Return 64 random bits for one episode.
 
@@ -22,15 +43,8 @@ def episode_seed(key: int, episode: int) -> int:
         64 random bits of the environment's seed.
     episode
         Number of the episode, from 0.
-
-    References
-    ----------
-    G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014 (SplitMix64).
     """
-    value = (key + (episode + 1) * 0x9E3779B97F4A7C15) & _WORD
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _WORD
-    return value ^ (value >> 31)
+    return mixed_bits(key + episode * _GOLDEN)
 
 
 def seed_key(seed: int) -> int:

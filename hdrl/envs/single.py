@@ -111,13 +111,7 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         return self.batch.state_dict()
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from where another environment was: see `NativeVectorEnv.load_state_dict`.
-
-        Parameters
-        ----------
-        state
-            What its `state_dict` returned.
-        """
+        """Go on from where another environment was: see `NativeVectorEnv.load_state_dict`."""
         self.batch.load_state_dict(state)
 
     def close(self) -> None:

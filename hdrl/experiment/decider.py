@@ -92,18 +92,7 @@ class PolicyDecider:
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
-        """Simulate under the policy, see `Decider.play`.
-
-        Parameters
-        ----------
-        machine, load, seed, progress, folder
-            See there.
-
-        Raises
-        ------
-        AgentError
-            If the Python file fails.
-        """
+        """Simulate under the policy."""
         with blamed(self.path):
             return self.setting.simulate(
                 machine, load, self.policy, seed=seed, options=self.options, progress=progress, folder=folder
@@ -132,13 +121,7 @@ class ModelDecider:
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
-        """Simulate with the best actions, see `Decider.play`.
-
-        Parameters
-        ----------
-        machine, load, seed, progress, folder
-            See there.
-        """
+        """Simulate with the best actions."""
         del progress, folder
         return self.model.play(machine, load, seed=seed, options=self.options)
 
@@ -171,13 +154,7 @@ class AgentDecider:
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
-        """Simulate with the best actions, see `Decider.play`.
-
-        Parameters
-        ----------
-        machine, load, seed, progress, folder
-            See there; the seed is that of the options.
-        """
+        """Simulate with the best actions; the seed is that of the options."""
         from hdrl.experiment.train.modeluse import play_options
 
         del seed, progress

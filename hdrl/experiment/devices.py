@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import MissingExtra, OptionsError
+from hdrl.errors import OptionsError
 
 if TYPE_CHECKING:
     from hdrl.agents.ddpg import DDPG
@@ -192,7 +192,8 @@ def _return(agent: DDPG, env: Any, seed: int) -> float:
 
 def _wait_for(device: str) -> None:
     """Wait until a device has done what it was asked for, which it does in its own time."""
-    torch = _torch()
+    import torch
+
     if device == "cuda":
         torch.cuda.synchronize()
     elif device == "mps":
@@ -200,7 +201,8 @@ def _wait_for(device: str) -> None:
 
 
 def _name_of(device: str) -> str:
-    torch = _torch()
+    import torch
+
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     if device == "mps":
@@ -209,11 +211,3 @@ def _name_of(device: str) -> str:
 
     n_threads = torch.get_num_threads()
     return f"{platform.machine()}, {n_threads} thread{'' if n_threads == 1 else 's'}"
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        raise MissingExtra("torch", "learn") from error
-    return torch

@@ -22,7 +22,7 @@ from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Load, Machine, Setting, find_setting
+from hdrl.setting import Load, Machine, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.run import Trained
@@ -128,7 +128,7 @@ def run_experiment(
     HdrlError
         If the options, the platform, the workload or the agent are wrong, or the folder cannot be written.
     """
-    out = Path(out)
+    out, progress = Path(out), progress or Progress()
     if not resumes:
         check_free(out)
     options = resolve_options(options)
@@ -149,8 +149,7 @@ def run_experiment(
         return RunResult(out, (_single_run(options, out, progress),))
     runs = []
     for index, seed in enumerate(seeds):
-        if progress is not None:
-            progress.message(f"run {index + 1} of {len(seeds)}, seed {seed}")
+        progress.message(f"run {index + 1} of {len(seeds)}, seed {seed}")
         one = options.changed(seed=seed, runs=1)
         runs.append(_single_run(one, out / f"run_{index}", progress))
     return RunResult(out, tuple(runs))
@@ -192,30 +191,28 @@ def _read(options: OptionsFile) -> tuple[Machine, Load]:
     return machine, setting.load(options, machine)
 
 
-def _single_run(options: OptionsFile, out: Path, progress: Progress | None) -> SingleRun:
+def _single_run(options: OptionsFile, out: Path, progress: Progress) -> SingleRun:
     clock = _Clock()
     setting = find_setting(options.setting_name)
     agent = choose_agent(options)
+    policy = agent.policy if isinstance(agent.policy, str) else agent.name
     machine, load = _read(options)
     clock.lap("read_s")
     with new_folder(out) as folder, insights(options.log_level, folder):
-        _warm_up(setting, progress, agent.policy)
+        setting.warm_up([agent.policy], progress.message)
         clock.lap("compile_s")
-        if progress is not None:
-            _tell(options, "simulating", machine, load, progress)
-            left_out = [name for name in DECISION_FILES if name in options.also_write_names]
-            if left_out and agent.kind is AgentKind.POLICY:
-                name = agent.policy if isinstance(agent.policy, str) else agent.name
-                progress.message(f"no {' and no '.join(left_out)} (also_write): {name} is no agent with actions")
-        told = progress.jobs if progress is not None else None
-        trace = decider_of(options, agent).play(machine, load, seed=options.seed, progress=told, folder=folder)
+        _tell(options, "simulating", machine, load, progress)
+        left_out = [name for name in DECISION_FILES if name in options.also_write_names]
+        if left_out and agent.kind is AgentKind.POLICY:
+            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
+        decider = decider_of(options, agent)
+        trace = decider.play(machine, load, seed=options.seed, progress=progress.jobs, folder=folder)
         simulation_s = clock.lap("simulate_s")
         tell_run(trace)
         metrics = write_results(folder, options, trace, agent)
         clock.lap("write_s")
         wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
         write_json(folder / "timing.json", clock.laps | wall_clock)
-    policy = agent.policy if isinstance(agent.policy, str) else agent.name
     return SingleRun(out, options.seed, policy, trace.load.n_items, dict(load.n_dropped), metrics, simulation_s)
 
 
@@ -223,7 +220,7 @@ def _train(
     options: OptionsFile,
     agent: AgentChoice,
     out: Path,
-    progress: Progress | None,
+    progress: Progress,
     *,
     resumes: bool,
     on: str,
@@ -233,23 +230,22 @@ def _train(
     from hdrl.experiment.train.run import TrainingRun
 
     clock = _Clock()
-    with announcing(progress.message if progress is not None else _ignore):
+    with announcing(progress.message):
         training = TrainingRun(
             options, agent, out, resumes=resumes, progress=progress, on=on, hdeeprm_model=hdeeprm_model
         )
     clock.lap("read_s")
-    _warm_up(find_setting(options.setting_name), progress)
+    find_setting(options.setting_name).warm_up((), progress.message)
     clock.lap("compile_s")
-    if progress is not None:
-        if training.training.is_done:
-            progress.message(
-                f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
-                f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
-            )
-        else:
-            _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
-        if training.device_told() is not None:
-            progress.message(f"learning on {training.device}")
+    if training.training.is_done:
+        progress.message(
+            f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
+            f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
+        )
+    else:
+        _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
+    if training.device_told() is not None:
+        progress.message(f"learning on {training.device}")
     trained = training.run()
     train_s = clock.lap("train_s")
     if trained.trace is None:
@@ -258,7 +254,7 @@ def _train(
     metrics = write_results(out, options, trained.trace, agent, trained.model, device=training.device_told())
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
-    training.write_manifest(is_final=True)
+    training.folder.write_manifest(is_final=True)
     dropped = dict(training.world.load.n_dropped)
     run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, dropped, metrics, train_s)
     return RunResult(out, (run,), trained)
@@ -292,11 +288,3 @@ class _Clock:
         self.laps[name] = now_s - self._last_s
         self._last_s = now_s
         return self.laps[name]
-
-
-def _warm_up(setting: Setting, progress: Progress | None, *policies: object) -> None:
-    setting.warm_up(policies, progress.message if progress is not None else _ignore)
-
-
-def _ignore(message: str) -> None:
-    del message

@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+from hdrl.errors import OutputError
+
 _PROBED_S = 0.2
 """How long who only looks whether a lock is held (`is_held`) may take; it is tried again then."""
 
@@ -62,3 +64,39 @@ def is_held(path: Path) -> bool | None:
         return False
     finally:
         os.close(descriptor)
+
+
+class FolderLock:
+    """A lock on the folder of a training, so that two processes do not resume it at once.
+
+    It leaves no file and ends with the process at the latest.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor = -1
+
+    def take(self) -> None:
+        """Take the lock, if it is not held already.
+
+        Raises
+        ------
+        OutputError
+            If somebody else has it.
+        """
+        if self._descriptor >= 0:
+            return
+        try:
+            descriptor = os.open(self._folder, os.O_RDONLY)
+        except PermissionError:  # a system that opens no folders, and has no such locks
+            return
+        if not lock(descriptor):
+            os.close(descriptor)
+            raise OutputError(f"{self._folder}: another process trains in this folder; wait for it, or stop it")
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back, if it is held."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

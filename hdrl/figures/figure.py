@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -71,6 +72,11 @@ class Figure:
     choices: Mapping[str, Collection[str]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     on_page: tuple[OnPage, ...] = ()
+
+
+def by_name(*figures: Figure) -> Mapping[str, Figure]:
+    """Return figures by their names."""
+    return MappingProxyType({one.name: one for one in figures})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule
+from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule, by_name
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
@@ -162,14 +161,8 @@ def busy_units(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int
     return over_time(runs, steps, title="Units in use", quantity="units in use", places=places, ax=ax)
 
 
-TABLE_FIGURES: Mapping[str, Figure] = MappingProxyType(
-    {
-        "queue_size": Figure(
-            "queue_size", "waiting jobs over time", queue_size, on_page=(OnPage("Over time", "Queue"),)
-        ),
-        "busy_units": Figure(
-            "busy_units", "units in use over time", busy_units, on_page=(OnPage("Over time", "Units in use"),)
-        ),
-    }
+TABLE_FIGURES = by_name(
+    Figure("queue_size", "waiting jobs over time", queue_size, on_page=(OnPage("Over time", "Queue"),)),
+    Figure("busy_units", "units in use over time", busy_units, on_page=(OnPage("Over time", "Units in use"),)),
 )
 """What can be drawn of every run that is written as tables."""

@@ -26,8 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hdrl.errors import LearningError
-from hdrl.learn.agent import Agent, one_line
+from hdrl.learn.agent import Agent, fitting
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.networks import build_network
 from hdrl.learn.policy import CHUNK
@@ -163,14 +162,10 @@ class Adversary:
         LearningError
             If it does not fit.
         """
-        try:
+        with fitting("the discriminator"):
             self.network.load_state_dict(state["network"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.generator.set_state(state["generator"])
-        except KeyError as error:
-            raise LearningError(f"the saved state of the discriminator has no {error.args[0]!r}") from None
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise LearningError(f"the saved state does not fit the discriminator: {one_line(error)}") from None
 
 
 def _network_of(agent: Agent, name: str | None) -> NetworkConfig:

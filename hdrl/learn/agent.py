@@ -323,17 +323,13 @@ class Agent(abc.ABC):
         LearningError
             If it does not fit.
         """
-        try:
+        with fitting(type(self).__name__):
             for name, module in self.modules.items():
                 module.load_state_dict(state["modules"][name])
             for name, optimizer in self.optimizers.items():
                 optimizer.load_state_dict(state["optimizers"][name])
             self.generator.set_state(cast("Tensor", state["generator"]))
             self.n_updates = int(state["n_updates"])
-        except KeyError as error:
-            raise LearningError(f"the saved state of {type(self).__name__} has no {error.args[0]!r}") from None
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise LearningError(f"the saved state does not fit {type(self).__name__}: {one_line(error)}") from None
 
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Take over the weights alone: a start for new training, with fresh optimisers and random numbers.
@@ -353,6 +349,17 @@ class Agent(abc.ABC):
                 module.load_state_dict(state["modules"][name])
         except (KeyError, RuntimeError, TypeError) as error:
             raise LearningError(f"the saved weights do not fit {type(self).__name__}: {one_line(error)}") from None
+
+
+@contextlib.contextmanager
+def fitting(what: str) -> Iterator[None]:
+    """Raise `LearningError` where what takes over a saved state lacks a part of it, or one does not fit."""
+    try:
+        yield
+    except KeyError as error:
+        raise LearningError(f"the saved state of {what} has no {error.args[0]!r}") from None
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise LearningError(f"the saved state does not fit {what}: {one_line(error)}") from None
 
 
 def one_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from pydantic import Field
 from torch import Tensor
 
 from hdrl.errors import LearningError
-from hdrl.learn.agent import Acted, Agent
+from hdrl.learn.agent import Acted, Agent, fitting
 from hdrl.learn.config import Config
 from hdrl.learn.memory import Memory, Outcome
 
@@ -205,13 +205,9 @@ class EvolutionAgent(Agent):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Evolve again as the agent of the state did; averaged weights have evolved by nothing."""
         super().load_state_dict(state)
-        try:
+        with fitting(type(self).__name__):
             weights, start, losses = (np.asarray(state[name], dtype=np.float64) for name in _ARRAYS)
             self.seed = int(state["seed"])
-        except KeyError as error:
-            raise LearningError(f"the saved state of {type(self).__name__} has no {error.args[0]!r}") from None
-        except (TypeError, ValueError) as error:
-            raise LearningError(f"the saved state does not fit {type(self).__name__}: {error}") from None
         self._check(weights)
         self._check(start)
         if losses.ndim != 2:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 
 
 class LentRandomness:
@@ -25,7 +25,7 @@ class LentRandomness:
     """
 
     def __init__(self, seed: int, name: str) -> None:
-        word = int(seed_sequence(seed, name).generate_state(1)[0])
+        word = stream_seed(seed, name)
         with kept_randomness():
             torch.manual_seed(word)
             np.random.seed(word)  # noqa: NPY002 (the global generator is meant)

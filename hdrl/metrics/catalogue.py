@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,16 @@ class MetricInfo:
     lower_is_better: bool | None
     is_of_whole_run: bool = False
     hides_zero: bool = False
+
+
+less = partial(MetricInfo, lower_is_better=True)
+"""A metric of which less is better."""
+
+more = partial(MetricInfo, lower_is_better=False)
+"""A metric of which more is better."""
+
+neutral = partial(MetricInfo, lower_is_better=None)
+"""A metric that says by itself nothing of who is better."""
 
 
 def metrics_table(metrics: Mapping[str, MetricInfo]) -> str:

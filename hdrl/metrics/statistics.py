@@ -1,8 +1,6 @@
 """Statistics of paired comparisons: intervals, ratios, tests. Pure functions of arrays, deterministic from a seed.
 
-The values of one policy are an array of shape ``(n_windows, n_seeds)``: the same seeds (of a policy that draws, or
-of the trainings that made a model) were run on the same windows. Shape ``(n_windows,)`` means one seed. A window in
-which a value is missing (NaN) does not count.
+What they take are tables, see `hdrl.metrics.tables`. A window in which a value is missing (NaN) does not count.
 """
 
 from __future__ import annotations
@@ -15,18 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hdrl.errors import MissingExtra
+from hdrl.metrics.tables import FloatArray, as_table, complete, logarithms, paired, usable_logarithms
 from hdrl.seeding import stream
-
-FloatArray = NDArray[np.float64]
 
 N_RESAMPLES = 5_000
 """Bootstrap resamples by default: the ends of an interval then move by a few hundredths of its width."""
 
 CONFIDENCE = 0.95
 """Share of intervals that would hold the true value."""
-
-EQUAL = 1e-6
-"""Relative difference up to which two values of a window count as equal: simulators round dates."""
 
 _CHUNK = 4_000_000
 
@@ -37,27 +31,6 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
-
-
-def as_table(values: ArrayLike) -> FloatArray:
-    """Return values as an array of shape ``(n_windows, n_seeds)``.
-
-    Parameters
-    ----------
-    values
-        Shape ``(n_windows,)`` or ``(n_windows, n_seeds)``.
-
-    Raises
-    ------
-    ValueError
-        If there are more axes, or none.
-    """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim == 1:
-        return table[:, np.newaxis]
-    if table.ndim != 2:
-        raise ValueError(f"values have {table.ndim} axes, expected windows and seeds")
-    return table
 
 
 def log_ratios(values: ArrayLike, reference: ArrayLike) -> FloatArray:
@@ -75,7 +48,7 @@ def log_ratios(values: ArrayLike, reference: ArrayLike) -> FloatArray:
     ValueError
         If they have different windows.
     """
-    ours, theirs = _logs(values, reference)
+    ours, theirs = logarithms(values, reference)
     difference: FloatArray = ours.mean(axis=1) - theirs.mean(axis=1)
     return difference
 
@@ -91,7 +64,7 @@ def geometric_mean_ratio(values: ArrayLike, reference: ArrayLike) -> float:
     values, reference
         One table each, with the same windows.
     """
-    logs = _usable_logs(values, reference)
+    logs = usable_logarithms(values, reference)
     if logs is None:
         return math.nan
     return math.exp(float(np.mean(logs[0].mean(axis=1) - logs[1].mean(axis=1))))
@@ -166,7 +139,7 @@ def _ranks(differences: FloatArray) -> tuple[NDArray[np.int64], int]:
 
 def _differences(values: ArrayLike, reference: ArrayLike) -> FloatArray | None:
     """Return the differences that Wilcoxon's test ranks, those of zero left out; ``None`` without any pair."""
-    ours, theirs = _paired(values, reference)
+    ours, theirs = paired(values, reference)
     if len(ours) == 0:
         return None
     if np.all(ours > 0) and np.all(theirs > 0):
@@ -304,11 +277,11 @@ class Bootstrap:
         values, reference
             Tables with the windows of the strata.
         """
-        ours, theirs = _logs(values, reference)
+        ours, theirs = logarithms(values, reference)
         self._checked(ours)
-        if _usable_logs(values, reference) is None:
+        if usable_logarithms(values, reference) is None:
             return Interval(math.nan, math.nan, math.nan)
-        is_there = _complete(ours, theirs)
+        is_there = complete(ours, theirs)
         difference = ours.mean(axis=1) - theirs.mean(axis=1)
         centre = float(difference[is_there].mean())
         if np.count_nonzero(is_there) < 2:
@@ -326,7 +299,7 @@ class Bootstrap:
         table = as_table(values)
         if len(table) != len(self._strata):
             raise ValueError(f"values of {len(table)} windows, expected {len(self._strata)}")
-        return table, _complete(table)
+        return table, complete(table)
 
     def _draw_windows(self) -> FloatArray:
         """Return how often each resample holds each window, shape ``(n_resamples, n_windows)``."""
@@ -385,52 +358,3 @@ def _seed_factors(table: FloatArray, sign: float) -> list[FloatArray]:
     if n_seeds < 2:
         return []
     return [sign * (table.mean(axis=0) - table.mean()) / n_seeds]
-
-
-def _tables(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    ours, theirs = as_table(values), as_table(reference)
-    if len(ours) != len(theirs):
-        raise ValueError(f"{len(ours)} windows against {len(theirs)}: pairs need the same ones")
-    return _equalised(ours, theirs)
-
-
-def _equalised(ours: FloatArray, theirs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return copies in which windows whose values differ by rounding alone hold the same value throughout."""
-    ours, theirs = ours.copy(), theirs.copy()
-    if ours.size and theirs.size:
-        both = np.concatenate([ours, theirs], axis=1)
-        least, most = both.min(axis=1), both.max(axis=1)
-        same = most - least <= EQUAL * np.abs(most)
-        ours[same], theirs[same] = most[same, np.newaxis], most[same, np.newaxis]
-    return ours, theirs
-
-
-def _complete(*tables: FloatArray) -> NDArray[np.bool_]:
-    """Tell of each window whether no value is missing."""
-    return np.asarray(~np.any([np.isnan(table).any(axis=1) for table in tables], axis=0), dtype=np.bool_)
-
-
-def _paired(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return both tables without the windows in which a value is missing."""
-    ours, theirs = _tables(values, reference)
-    is_there = _complete(ours, theirs)
-    return ours[is_there], theirs[is_there]
-
-
-def _logs(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the logarithms of both tables; 0 on both sides where a window is zero throughout."""
-    ours, theirs = _tables(values, reference)
-    both_zero = np.all(ours == 0, axis=1) & np.all(theirs == 0, axis=1)
-    ours[both_zero], theirs[both_zero] = 1.0, 1.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [np.where(table > 0, np.log(table), np.nan) for table in (ours, theirs)]
-    return logs[0], logs[1]
-
-
-def _usable_logs(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray] | None:
-    """Return the logarithms of the complete windows; ``None`` if there are none, or one of them has no logarithm."""
-    ours, theirs = _paired(values, reference)
-    if len(ours) == 0:
-        return None
-    logs = _logs(ours, theirs)
-    return None if np.isnan(logs[0]).any() or np.isnan(logs[1]).any() else logs

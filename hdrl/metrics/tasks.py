@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.catalogue import MetricInfo, less, more, neutral
 from hdrl.metrics.formulas import FloatArray, bounded_slowdown, ratio, slowdown, summary, turnaround
 from hdrl.trace.model import TaskState, Trace
 
@@ -28,26 +29,20 @@ STATISTICS = (
 """What describes a distribution, and its words."""
 
 
-def _count(formula: str, *, lower_is_better: bool | None, hides_zero: bool = False) -> MetricInfo:
-    return MetricInfo("1", formula, OWN, lower_is_better, hides_zero=hides_zero)
-
-
-def _wrong(formula: str) -> MetricInfo:
-    return _count(formula, lower_is_better=True, hides_zero=True)
-
+_wrong = partial(less, hides_zero=True)
 
 COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
     {
-        "n_jobs": _count("jobs of the workload", lower_is_better=None),
-        "n_finished": _count("jobs that ran to an end, whatever end", lower_is_better=False),
-        "n_successful": _count("finished jobs that did all their work", lower_is_better=False),
-        "n_failed": _wrong("finished jobs that failed"),
-        "n_walltime_reached": _wrong("finished jobs that took longer than they may"),
-        "n_killed": _wrong("finished jobs that were killed"),
-        "n_rejected": _wrong("jobs that the policy rejected"),
-        "n_unfinished": _wrong("jobs still running at the end of the simulation"),
-        "n_not_started": _wrong("jobs neither started nor rejected at the end of the simulation"),
-        "success_rate": _count("n_successful / n_jobs", lower_is_better=False),
+        "n_jobs": neutral("1", "jobs of the workload", OWN),
+        "n_finished": more("1", "jobs that ran to an end, whatever end", OWN),
+        "n_successful": more("1", "finished jobs that did all their work", OWN),
+        "n_failed": _wrong("1", "finished jobs that failed", OWN),
+        "n_walltime_reached": _wrong("1", "finished jobs that took longer than they may", OWN),
+        "n_killed": _wrong("1", "finished jobs that were killed", OWN),
+        "n_rejected": _wrong("1", "jobs that the policy rejected", OWN),
+        "n_unfinished": _wrong("1", "jobs still running at the end of the simulation", OWN),
+        "n_not_started": _wrong("1", "jobs neither started nor rejected at the end of the simulation", OWN),
+        "success_rate": more("1", "n_successful / n_jobs", OWN),
     }
 )
 """How many jobs ended how."""
@@ -57,36 +52,41 @@ UNRUN = ("n_rejected", "n_unfinished", "n_not_started")
 
 MACHINE: Mapping[str, MetricInfo] = MappingProxyType(
     {
-        "makespan_s": MetricInfo("s", "last end of a job - first submission of a job", QUEUEING, lower_is_better=True),
-        "utilization": MetricInfo(
-            "1",
-            "sum over finished jobs of (units * time on them) / (units of the machine * makespan_s)",
-            QUEUEING,
-            lower_is_better=False,
+        "makespan_s": less("s", "last end of a job - first submission of a job", QUEUEING),
+        "utilization": more(
+            "1", "sum over finished jobs of (units * time on them) / (units of the machine * makespan_s)", QUEUEING
         ),
-        "throughput_jobs_per_h": MetricInfo("1/h", "3600 * n_finished / makespan_s", QUEUEING, lower_is_better=False),
+        "throughput_jobs_per_h": more("1/h", "3600 * n_finished / makespan_s", QUEUEING),
     }
 )
 """How busy the machine was."""
 
 
-def _distributions() -> dict[str, MetricInfo]:
-    kinds = (
-        ("wait", "_s", "s", "start - submission", QUEUEING),
-        ("turnaround", "_s", "s", "end - submission", QUEUEING),
-        ("slowdown", "", "1", "(wait + run) / run", QUEUEING),
-        ("bounded_slowdown", "", "1", "max(1, (wait + run) / max(run, 10 s))", _JSSPP_1997),
-    )
+def distributions(kinds: Iterable[tuple[str, str, str, str]]) -> dict[str, MetricInfo]:
+    """Return the metrics that describe how a number of finished jobs is distributed, of which less is better.
+
+    Parameters
+    ----------
+    kinds
+        Of each number its name with ``_s`` behind it where it is a time, its unit, its formula and its source.
+    """
     return {
-        f"{statistic}_{kind}{suffix}": MetricInfo(
-            unit, f"{words} over finished jobs of {formula}", source, lower_is_better=True
-        )
-        for kind, suffix, unit, formula, source in kinds
+        f"{statistic}_{name}": less(unit, f"{words} over finished jobs of {formula}", source)
+        for name, unit, formula, source in kinds
         for statistic, words in STATISTICS
     }
 
 
-DISTRIBUTIONS: Mapping[str, MetricInfo] = MappingProxyType(_distributions())
+DISTRIBUTIONS: Mapping[str, MetricInfo] = MappingProxyType(
+    distributions(
+        (
+            ("wait_s", "s", "start - submission", QUEUEING),
+            ("turnaround_s", "s", "end - submission", QUEUEING),
+            ("slowdown", "1", "(wait + run) / run", QUEUEING),
+            ("bounded_slowdown", "1", "max(1, (wait + run) / max(run, 10 s))", _JSSPP_1997),
+        )
+    )
+)
 """How long jobs waited and took; of a job that was interrupted, all time not on units is waiting."""
 
 TASK_METRICS: Mapping[str, MetricInfo] = MappingProxyType({**COUNTS, **MACHINE, **DISTRIBUTIONS})

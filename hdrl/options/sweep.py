@@ -224,14 +224,8 @@ class SettingSweep(Sweep):
 FILE_SUFFIXES = (".py", ".pt", ".safetensors", ".json", ".swf", ".gz", ".xml")
 
 
-def looks_like_file(text: str) -> bool:
-    """Tell whether a text names a file, and not a policy, a shipped file or a group.
-
-    Parameters
-    ----------
-    text
-        What a user wrote, without ``NAME=``.
-    """
+def _looks_like_file(text: str) -> bool:
+    """Tell whether a text names a file, and not a policy, a shipped file or a group."""
     base = text.partition("+")[0]
     return "/" in text or base.endswith(FILE_SUFFIXES) or ".py-" in base
 
@@ -246,7 +240,7 @@ def from_here(key: str, value: Any) -> Any:
 
 
 def _from_here(text: str) -> str:
-    return str(expanded(text).absolute()) if looks_like_file(text) else text
+    return str(expanded(text).absolute()) if _looks_like_file(text) else text
 
 
 _POLICY_OF_FILE = re.compile(r"[\w+]+@(?=[^@]*\.json)", re.ASCII)
@@ -265,6 +259,6 @@ def _names_only(value: Any) -> Any:
         return {key: _names_only(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_names_only(inner) for inner in value]
-    if isinstance(value, str) and looks_like_file(value):
+    if isinstance(value, str) and _looks_like_file(value):
         return _relabelled(value, lambda path: Path(path).name)
     return value

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ValidationError
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
-from hdrl.experiment.compare.summary import ALL, SummaryRow, is_better
+from hdrl.experiment.compare.summary import ALL, SummaryRow
+from hdrl.experiment.compare.verdict import is_better
 from hdrl.figures.folders import PROVENANCE_FILE, read_object
 from hdrl.figures.numbers import listed
 from hdrl.files import read_text

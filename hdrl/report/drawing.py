@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, OutputError, UnknownName
-from hdrl.figures.figure import Figure, OnPage
+from hdrl.figures.figure import Figure, OnPage, by_name
 from hdrl.figures.folders import distinct_names
 from hdrl.figures.learning import losses, rewards
 from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
@@ -20,36 +20,33 @@ from hdrl.setting import SETTINGS, Setting
 LEARNING = "Learning"
 """Title of the tab of learning curves."""
 
-GENERIC = {
-    figure.name: figure
-    for figure in (
-        Figure(
-            "rewards",
-            "sum of the rewards of each episode of a training",
-            rewards,
-            "trainings",
-            needs=REWARDS.files,
-            on_page=(OnPage(LEARNING, "Return of the episodes"),),
-        ),
-        Figure(
-            "losses",
-            "loss of each update of a training",
-            losses,
-            "trainings",
-            needs=LOSSES.files,
-            on_page=(OnPage(LEARNING, "Loss of the updates"),),
-        ),
-        Figure(
-            "action_preferences",
-            "how probable each action was while an agent learnt",
-            action_preferences,
-            "trainings",
-            1,
-            needs=("training.csv", PROBABILITIES_FILE),
-        ),
-        Figure("comparison", "metrics of a comparison with their intervals", comparison, "comparison", 1, {"of": ()}),
-    )
-}
+GENERIC = by_name(
+    Figure(
+        "rewards",
+        "sum of the rewards of each episode of a training",
+        rewards,
+        "trainings",
+        needs=REWARDS.files,
+        on_page=(OnPage(LEARNING, "Return of the episodes"),),
+    ),
+    Figure(
+        "losses",
+        "loss of each update of a training",
+        losses,
+        "trainings",
+        needs=LOSSES.files,
+        on_page=(OnPage(LEARNING, "Loss of the updates"),),
+    ),
+    Figure(
+        "action_preferences",
+        "how probable each action was while an agent learnt",
+        action_preferences,
+        "trainings",
+        1,
+        needs=("training.csv", PROBABILITIES_FILE),
+    ),
+    Figure("comparison", "metrics of a comparison with their intervals", comparison, "comparison", 1, {"of": ()}),
+)
 """What can be drawn whatever the setting."""
 
 

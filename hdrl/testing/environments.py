@@ -218,32 +218,32 @@ class _Checker:
         return episodes
 
     def saving(self) -> None:
-        for mode in AutoresetMode:
-            if mode is AutoresetMode.DISABLED:
-                continue
-            env, other, rng = self.batch(autoreset_mode=mode), self.batch(autoreset_mode=mode), self.rng("saving")
-            env.reset(seed=self.seed)
-            for _ in range(self.n_steps // 2):
-                env.step(legal_actions(env.action_masks(), rng))
-            other.load_state_dict(env.state_dict())
-            for step in range(self.n_steps):
-                actions = legal_actions(env.action_masks(), rng)
-                same = all(_equal(a, b) for a, b in zip(env.step(actions), other.step(actions), strict=True))
-                _require(same, f"{mode.value}: {step} steps after loading, results differ")
+        for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
+            other = self.batch(autoreset_mode=mode)
+
+            def loaded(env: NativeVectorEnv, other: NativeVectorEnv = other) -> NativeVectorEnv:
+                other.load_state_dict(env.state_dict())
+                return other
+
+            self._twins(self.batch(autoreset_mode=mode), loaded, f"{mode.value}, loaded")
 
     def copies(self) -> None:
         for n_threads in (1, 2):
-            env, rng = self.batch(n_threads=n_threads), self.rng("copies")
-            env.reset(seed=self.seed)
-            for _ in range(self.n_steps // 2):
-                env.step(legal_actions(env.action_masks(), rng))
-            other = copy.deepcopy(env)
-            for step in range(self.n_steps):
-                actions = legal_actions(env.action_masks(), rng)
-                same = all(_equal(a, b) for a, b in zip(env.step(actions), other.step(actions), strict=True))
-                _require(same, f"{n_threads} threads: {step} steps after copying, a copy does something else")
-            env.close()
-            other.close()
+            self._twins(self.batch(n_threads=n_threads), copy.deepcopy, f"{n_threads} threads, copied")
+
+    def _twins(self, env: NativeVectorEnv, twin_of: Callable[[NativeVectorEnv], NativeVectorEnv], what: str) -> None:
+        """Check that a twin that is made on the way does what the environment itself does."""
+        rng = self.rng("twins")
+        env.reset(seed=self.seed)
+        for _ in range(self.n_steps // 2):
+            env.step(legal_actions(env.action_masks(), rng))
+        other = twin_of(env)
+        for step in range(self.n_steps):
+            actions = legal_actions(env.action_masks(), rng)
+            same = all(_equal(a, b) for a, b in zip(env.step(actions), other.step(actions), strict=True))
+            _require(same, f"{what}: {step} steps later, results differ")
+        env.close()
+        other.close()
 
 
 def check_env(name: str, *, seed: int = 0, n_steps: int = 200, **arguments: Any) -> None:

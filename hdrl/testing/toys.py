@@ -88,15 +88,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin an episode in every environment.
-
-        Parameters
-        ----------
-        seed
-            One seed for all, or ``None``: continue.
-        options
-            Not used.
-        """
+        """Begin an episode in every environment; the options are not used."""
         del options
         if isinstance(seed, int):
             self.random = stream(seed, "toys")
@@ -143,13 +135,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         return {**saved, "random": self.random.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Go on where `state_dict` was called."""
         for name, array in self.arrays().items():
             array[...] = state[name]
         self.random.bit_generator.state = state["random"]

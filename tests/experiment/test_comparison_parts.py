@@ -15,7 +15,8 @@ from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_c
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, is_better, summarise, verdict
+from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
+from hdrl.experiment.compare.verdict import headline, is_better, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of

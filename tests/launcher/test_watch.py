@@ -19,9 +19,8 @@ from click.testing import CliRunner
 from hdrl.errors import ReadError
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.compare.pointstore import PointStore, Scope
-from hdrl.experiment.locks import is_held, lock
+from hdrl.experiment.locks import FolderLock, is_held, lock
 from hdrl.experiment.run.inputs import SWEEP_FILE
-from hdrl.experiment.train.lock import FolderLock
 from hdrl.launcher.main import cli
 from hdrl.launcher.stopping import Terminated
 from hdrl.launcher.watch import server_of

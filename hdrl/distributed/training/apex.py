@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from hdrl.distributed.training.clock import Clock
-from hdrl.distributed.training.company import Record
+from hdrl.distributed.training.company import Staff
 from hdrl.distributed.training.crew import Crew, Handle
 from hdrl.distributed.training.plain import chunk_as_plain, chunk_from_plain, told_as_plain, told_from_plain
 from hdrl.distributed.training.replay import Chunk, ReplayRole, SharedReplay, errors_of, settings_of
+from hdrl.distributed.training.schemes import UnderWay
 from hdrl.distributed.training.worker import Plan, Told, Weights, put_weights
 from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent
@@ -186,23 +187,18 @@ class Learner:
         return None, None
 
 
-class ApexCompany:
+class ApexCompany(Staff):
     """Actors, the learner and the replay.
 
     Parameters
     ----------
     crew, clock, options, plan
-        As in `hdrl.distributed.training.company.Company`.
+        As in `hdrl.distributed.training.company.Staff`.
     """
 
     def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
-        self.crew, self.clock, self.options = crew, clock, options
-        self.n_workers = options.workers
-        self.lives = [0] * options.workers
-        self.version = 0
+        super().__init__(crew, clock, options, plan)
         self.n_steps = 0
-        self.record = Record()
-        self._plan = plan
         config = plan.config
         if not isinstance(config, ReplayConfig):
             raise LearningError("apex needs an agent with a replay")
@@ -210,14 +206,13 @@ class ApexCompany:
         # Actors have the numbers below that of the replay, whose random numbers are its own.
         self.learner = crew.hire(Learner, plan)
         pattern = plan.agent()
-        generator = dataclasses.replace(plan, number=options.workers).agent().generator.get_state()
-        settings = settings_of(_replay_of(pattern, options.workers * plan.n_envs))
-        self.replay = crew.hire(ReplayRole, options.workers, plan.n_envs, generator, settings)
-        self.workers = [self._actor(number) for number in range(options.workers)]
+        generator = dataclasses.replace(plan, number=self.n_workers).agent().generator.get_state()
+        settings = settings_of(_replay_of(pattern, self.n_workers * plan.n_envs))
+        self.replay = crew.hire(ReplayRole, self.n_workers, plan.n_envs, generator, settings)
+        self.workers = [self._hired(number) for number in range(self.n_workers)]
 
-    def _actor(self, number: int) -> Any:
-        plan = dataclasses.replace(self._plan, number=number, life=self.lives[number])
-        return self.crew.hire(Actor, plan, self.n_workers)
+    def _hired(self, number: int) -> Any:
+        return self.crew.hire(Actor, self.plan(number), self.n_workers)
 
     def model(self) -> Any:
         """Return who has the model."""
@@ -229,22 +224,14 @@ class ApexCompany:
 
     def replace(self, number: int) -> None:
         """Put a new actor in the place of one that has died; what it has told is remembered."""
-        self.lives[number] += 1
-        self.crew.dismiss(self.workers[number])
         self.crew.call(self.replay, "cut", number)
-        self.workers[number] = self._actor(number)
-
-    def replay_ratio(self) -> dict[str, float]:
-        """Return how often a step was learned from in this iteration."""
-        if not self.record.n_steps:
-            return {}
-        return {"replay_ratio": self.record.n_batches * self.config.batch_size / self.record.n_steps}
+        super().replace(number)
 
     def close(self) -> None:
         """End everybody."""
-        for member in (*self.workers, self.learner, self.replay):
+        super().close()
+        for member in (self.learner, self.replay):
             self.crew.dismiss(member)
-        self.workers = []
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue."""
@@ -279,38 +266,24 @@ class ApexCompany:
         self.version, self.n_steps = (int(n) for n in state["counts"])
 
 
-class Apex:
-    """Directs actors and learner.
+class Apex(UnderWay):
+    """Directs actors and learner."""
 
-    Parameters
-    ----------
-    company
-        Whom it directs.
-    """
+    company: ApexCompany
+    _counted = "n_told"
 
     def __init__(self, company: ApexCompany) -> None:
-        self.company = company
-        self._under_way: dict[int, Handle] = {}
-        self._fetched = [0] * company.n_workers
-        self._n_told = [0] * company.n_workers
+        super().__init__(company)
         self._is_learning = False
         self._learned: Handle | None = None
 
     def iterate(self, n_batches: int) -> None:
         """Let the actors act until the learner has learned from some batches."""
-        company = self.company
-        for number in range(company.n_workers):
-            if number not in self._under_way:
-                self._begin(number)
+        self._begin_all()
         n_left = n_batches
         while n_left:
-            event, number = company.clock.next()
-            if event == "death":
-                self._under_way.pop(number, None)
-                company.replace(number)
-                self._n_told[number] = 0
-                self._begin(number)
-            elif event == "worker":
+            event, number = self._next()
+            if event == "worker":
                 self._remember(number)
                 self._begin(number)
             else:
@@ -318,25 +291,16 @@ class Apex:
                 n_left -= 1
                 self._learn()
 
-    def _begin(self, number: int) -> None:
-        company, options = self.company, self.company.options
-        is_fresh = self._n_told[number] % options.fetch_every == 0
-        if is_fresh:
-            self._fetched[number] = company.version
-        weights = company.weights() if is_fresh else None
-        handle = company.crew.call(company.workers[number], "act", weights, options.push_every)
-        self._under_way[number] = handle
-        company.clock.begin("worker", number, handle)
+    def _call(self, number: int, weights: list[Handle] | None) -> Handle:
+        company = self.company
+        return company.crew.call(company.workers[number], "act", weights, company.options.push_every)
 
     def _remember(self, number: int) -> None:
         company = self.company
-        handle = self._under_way.pop(number)
-        told: Told = company.crew.told(handle)
+        handle, told = self._taken(number)
         company.crew.call(company.replay, "add", handle)
-        company.record.take(told)
         company.record.lags.append(company.version - self._fetched[number])
         company.n_steps += told.n_steps
-        self._n_told[number] += 1
         if not self._is_learning and company.n_steps >= max(company.config.warm_up, 2 * company.n_workers):
             self._is_learning = True
             self._learn()
@@ -353,38 +317,29 @@ class Apex:
     def _count_learned(self) -> None:
         company = self.company
         if self._learned is not None:
-            company.record.take(company.crew.told(self._learned))
+            company.take(self._learned)
         company.record.n_updates += 1
         company.record.n_batches += 1
 
+    def _as_plain(self, content: Chunk) -> Any:
+        return chunk_as_plain(content)
+
+    def _from_plain(self, plain: Any) -> Chunk:
+        return chunk_from_plain(plain)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the messages that have been written, and have not come yet."""
-        crew = self.company.crew
-        return {
-            "messages": {
-                str(number): {"content": chunk_as_plain(crew.content(one)), "told": told_as_plain(crew.told(one))}
-                for number, one in sorted(self._under_way.items())
-            },
-            "learned": None if self._learned is None else told_as_plain(crew.told(self._learned)),
-            "fetched": list(self._fetched),
-            "n_told": list(self._n_told),
-        }
+        state = super().state_dict()
+        learned = None if self._learned is None else told_as_plain(self.company.crew.told(self._learned))
+        return {"messages": state.pop("messages"), "learned": learned, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned."""
-        company = self.company
-        self._under_way = {
-            int(number): company.crew.keep(chunk_from_plain(one["content"]), told_from_plain(one["told"]))
-            for number, one in state["messages"].items()
-        }
-        self._fetched = [int(n) for n in state["fetched"]]
-        self._n_told = [int(n) for n in state["n_told"]]
+        super().load_state_dict(state)
         self._is_learning = state["learned"] is not None
-        for number, handle in self._under_way.items():
-            company.clock.resume("worker", number, handle)
         if self._is_learning:
-            self._learned = company.crew.keep(None, told_from_plain(state["learned"]))
-            company.clock.resume("learner", 0, self._learned)
+            self._learned = self.company.crew.keep(None, told_from_plain(state["learned"]))
+            self.company.clock.resume("learner", 0, self._learned)
 
 
 def _replay_of(agent: Agent, n_envs: int) -> Replay:

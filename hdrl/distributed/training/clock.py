@@ -4,42 +4,12 @@ from __future__ import annotations
 
 import heapq
 import math
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from hdrl.options.distributed import DelayOptions
 from hdrl.seeding import stream
-
-NOBODY = -1
-
-
-class Clock(Protocol):
-    """Says who is ready next."""
-
-    @property
-    def now_s(self) -> float:
-        """What time it is."""
-        ...
-
-    def begin(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody has begun something."""
-        ...
-
-    def resume(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody was under way when the state was saved."""
-        ...
-
-    def next(self) -> tuple[str, int]:
-        """Wait until somebody is ready, and return who."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        ...
 
 
 class VirtualClock:
@@ -91,7 +61,7 @@ class VirtualClock:
         self._n_begun += 1
 
     def resume(self, name: str, number: int, handle: Any) -> None:
-        """Do nothing: the saved state says when they are ready."""
+        """Take notice that somebody was under way when the state was saved, which says when they are ready."""
         del name, number, handle
 
     def next(self) -> tuple[str, int]:
@@ -153,20 +123,17 @@ class ArrivalClock:
     ----------
     wait
         Waits for one of some handles and returns its index.
-    now_s
-        Tells the time.
     """
 
-    def __init__(self, wait: Callable[[list[Any]], int], now_s: Callable[[], float]) -> None:
+    def __init__(self, wait: Callable[[list[Any]], int]) -> None:
         self._wait = wait
-        self._now_s = now_s
-        self._began_s = now_s()
+        self._began_s = time.perf_counter()
         self._waiting: list[tuple[str, int, Any]] = []
 
     @property
     def now_s(self) -> float:
         """Seconds since the training began or was resumed."""
-        return self._now_s() - self._began_s
+        return time.perf_counter() - self._began_s
 
     def begin(self, name: str, number: int, handle: Any) -> None:
         """Take notice that somebody has begun something.
@@ -197,3 +164,7 @@ class ArrivalClock:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over nothing."""
         del state
+
+
+Clock = VirtualClock | ArrivalClock
+"""Says who is ready next."""

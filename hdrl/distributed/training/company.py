@@ -1,7 +1,8 @@
-"""Workers and servers of a training, and what is known of them: the ground that all schemes stand on."""
+"""Who works in a training, and what is known of them: the ground that all schemes stand on."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -70,8 +71,8 @@ class Record:
         return told
 
 
-class Company:
-    """Workers and servers.
+class Staff(abc.ABC):
+    """Workers, whatever they do, and what is known of them.
 
     Parameters
     ----------
@@ -81,24 +82,86 @@ class Company:
         How many there are.
     plan
         What worker 0 is made of.
-    parts
-        What each server holds.
     """
 
-    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]) -> None:
+    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
         self.crew, self.clock, self.options = crew, clock, options
         self.n_workers = options.workers + options.backup
         self.lives = [0] * self.n_workers
         self.version = 0
         self.record = Record()
         self._plan = plan
-        first = [one.detach().clone() for one in weights_of(plan.agent())]
-        self.servers = [crew.hire(Server, part, first) for part in parts]
-        self.workers = [crew.hire(Worker, self.plan(number)) for number in range(self.n_workers)]
+        self.workers: list[Any] = []
 
     def plan(self, number: int) -> Plan:
         """Return what a worker is made of."""
         return dataclasses.replace(self._plan, number=number, life=self.lives[number])
+
+    @abc.abstractmethod
+    def _hired(self, number: int) -> Any:
+        """Hire a worker."""
+
+    @abc.abstractmethod
+    def weights(self) -> list[Handle]:
+        """Fetch all weights that workers go by."""
+
+    @abc.abstractmethod
+    def model(self) -> Any:
+        """Return who has the networks that do not come with the weights."""
+
+    @abc.abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to continue."""
+
+    @abc.abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned; raise `LearningError` if it is of another number of workers."""
+
+    def take(self, handle: Handle) -> Told:
+        """Wait for what a worker tells, and take notice of it."""
+        told: Told = self.crew.told(handle)
+        self.record.take(told)
+        return told
+
+    def replace(self, number: int) -> None:
+        """Put a new worker in the place of one that has died; what it remembered is lost."""
+        self.lives[number] += 1
+        self.crew.dismiss(self.workers[number])
+        self.workers[number] = self._hired(number)
+
+    def replay_ratio(self) -> dict[str, float]:
+        """Return how often a step was learned from in this iteration; nothing where steps are used once."""
+        config = self._plan.config
+        if not isinstance(config, ReplayConfig) or not self.record.n_steps:
+            return {}
+        return {"replay_ratio": self.record.n_batches * config.batch_size / self.record.n_steps}
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self.workers:
+            self.crew.dismiss(worker)
+        self.workers = []
+
+
+class Company(Staff):
+    """Workers that compute gradients, and servers that use them.
+
+    Parameters
+    ----------
+    crew, clock, options, plan
+        As in `Staff`.
+    parts
+        What each server holds.
+    """
+
+    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]) -> None:
+        super().__init__(crew, clock, options, plan)
+        first = [one.detach().clone() for one in weights_of(plan.agent())]
+        self.servers = [crew.hire(Server, part, first) for part in parts]
+        self.workers = [self._hired(number) for number in range(self.n_workers)]
+
+    def _hired(self, number: int) -> Any:
+        return self.crew.hire(Worker, self.plan(number))
 
     def weights(self) -> list[Handle]:
         """Fetch the weights of all servers."""
@@ -120,34 +183,9 @@ class Company:
         self.version += 1
         self.record.n_updates += 1
 
-    def take(self, handle: Handle) -> Told:
-        """Wait for what a worker tells, and take notice of it."""
-        told: Told = self.crew.told(handle)
-        self.record.take(told)
-        return told
-
     def model(self) -> Any:
         """Return who has the networks that servers do not have: those that judge."""
         return self.workers[0]
-
-    def replace(self, number: int) -> None:
-        """Put a new worker in the place of one that has died; what it remembered is lost."""
-        self.lives[number] += 1
-        self.crew.dismiss(self.workers[number])
-        self.workers[number] = self.crew.hire(Worker, self.plan(number))
-
-    def replay_ratio(self) -> dict[str, float]:
-        """Return how often a step was learned from in this iteration; nothing where steps are used once."""
-        config = self._plan.config
-        if not isinstance(config, ReplayConfig) or not self.record.n_steps:
-            return {}
-        return {"replay_ratio": self.record.n_batches * config.batch_size / self.record.n_steps}
-
-    def close(self) -> None:
-        """End all workers."""
-        for worker in self.workers:
-            self.crew.dismiss(worker)
-        self.workers = []
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue."""

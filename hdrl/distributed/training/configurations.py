@@ -12,13 +12,14 @@ import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from hdrl.distributed.training.crew import crew_on
 from hdrl.distributed.training.sharing import shared_config, shared_envs
 from hdrl.distributed.training.trainer import DistributedTrainer
+from hdrl.distributed.training.worker import MakeEnvs
 from hdrl.errors import OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.config import Config
@@ -29,14 +30,6 @@ from hdrl.options.distributed import DistributedOptions
 from hdrl.seeding import seed_sequence
 
 NOBODY = -1
-
-
-class MakeShares(Protocol):
-    """Makes a number of environments, in which all configurations are simulated, or some of them."""
-
-    def __call__(self, n_envs: int, share: tuple[int, int] | None = None) -> Any:
-        """Make them; the share of them is the k-th of n."""
-        ...
 
 
 @dataclass(slots=True)
@@ -129,7 +122,7 @@ class ConfigurationTrainer(TrainingLoop):
     def __init__(
         self,
         agent: Agent,
-        make_envs: MakeShares,
+        make_envs: MakeEnvs,
         n_envs: int,
         options: DistributedOptions,
         points: Sequence[Point],

@@ -10,12 +10,14 @@ A method of a role returns a pair: what others need (tensors), and what the dire
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from hdrl.errors import HdrlError, OptionsError
+from hdrl.cores import usable_cores
+from hdrl.distributed.attempts import first_line
+from hdrl.distributed.tasks import check_place
+from hdrl.errors import HdrlError
 
 
 class RoleDied(HdrlError):
@@ -31,54 +33,22 @@ class Handle:
     content
         For other roles: pass it on as an argument.
     told
-        For the director; see `Crew.told`.
+        For the director, who waits for it.
     """
 
     content: Any
     told: Any
 
 
-class Crew(Protocol):
-    """Those who do the work."""
-
-    def hire(self, role: type[Any], *arguments: Any) -> Any:
-        """Make a role and return what `call` takes."""
-        ...
-
-    def call(self, member: Any, method: str, *arguments: Any, **named: Any) -> Handle:
-        """Call a method; arguments that are a `Handle`, or lists of them, stand for their content."""
-        ...
-
-    def told(self, handle: Handle) -> Any:
-        """Wait for what a call tells the director."""
-        ...
-
-    def content(self, handle: Handle) -> Any:
-        """Wait for the content of a call."""
-        ...
-
-    def keep(self, content: Any, told: Any) -> Handle:
-        """Return a handle of what is there already."""
-        ...
-
-    def wait(self, handles: list[Handle]) -> int:
-        """Wait for one of some calls and return its index."""
-        ...
-
-    def dismiss(self, member: Any) -> None:
-        """End a role."""
-        ...
-
-
 class Here:
     """All roles in this process, one after the other: the twin of `OnRay` with the same bytes."""
 
     def hire(self, role: type[Any], *arguments: Any) -> Any:
-        """Make a role."""
+        """Make a role and return what `call` takes."""
         return role(*arguments)
 
     def call(self, member: Any, method: str, *arguments: Any, **named: Any) -> Handle:
-        """Call a method at once."""
+        """Call a method at once; arguments that are a `Handle`, or lists of them, stand for their content."""
         content, told = getattr(member, method)(*(_opened(one) for one in arguments), **named)
         return Handle(content, told)
 
@@ -182,10 +152,14 @@ class OnRay:
             if isinstance(cause, HdrlError):
                 raise HdrlError(str(cause)) from None
             if isinstance(cause, errors.RayActorError):
-                raise RoleDied(_line(cause)) from None
+                raise RoleDied(first_line(cause)) from None
             raise
         except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
-            raise RoleDied(_line(error)) from None
+            raise RoleDied(first_line(error)) from None
+
+
+Crew = Here | OnRay
+"""Those who do the work."""
 
 
 @contextlib.contextmanager
@@ -209,40 +183,18 @@ def crew_on(on: str, n_workers: int) -> Iterator[Crew]:
     HdrlError
         If there is no such place, or it cannot be reached.
     """
-    from hdrl.distributed.tasks import check_place
-
     address = check_place(on)
     if on == "local":
         yield Here()
         return
     from hdrl.distributed.ray_cluster import connected
-    from hdrl.distributed.workers import default_workers
 
-    with connected(address, max(1, min(n_workers, default_workers()))) as ray:
+    with connected(address, max(1, min(n_workers, usable_cores()))) as ray:
         crew = OnRay(ray)
         try:
             yield crew
         finally:
             crew.close()
-
-
-def check_order(order: str, on: str, where: str) -> None:
-    """Refuse an order that a place does not have.
-
-    Raises
-    ------
-    OptionsError
-        If messages are to count as they arrive where nothing arrives.
-    """
-    if order == "arrival" and on == "local":
-        raise OptionsError(
-            f"{where}: learning.distributed.order is 'arrival', but nothing runs at the same time here, expected "
-            "'virtual', or --on ray"
-        )
-
-
-now_s = time.perf_counter
-"""The wall clock of messages that count as they arrive."""
 
 
 def _opened(argument: Any) -> Any:
@@ -261,7 +213,3 @@ def _called(role: Any, method: str, shape: Sequence[int], named: dict[str, Any],
         arguments.append(flat[at] if n < 0 else list(flat[at : at + n]))
         at += 1 if n < 0 else n
     return getattr(role, method)(*arguments, **named)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -17,7 +17,7 @@ import abc
 from collections.abc import Mapping
 from typing import Any
 
-from hdrl.distributed.training.company import Company
+from hdrl.distributed.training.company import Company, Staff
 from hdrl.distributed.training.crew import Handle
 from hdrl.distributed.training.plain import told_as_plain, told_from_plain
 from hdrl.distributed.training.worker import Told
@@ -32,10 +32,7 @@ class Scheme(abc.ABC):
         Whom it directs.
     """
 
-    needs_one_gradient = True
-    """Whether a batch must have exactly one gradient."""
-
-    def __init__(self, company: Company) -> None:
+    def __init__(self, company: Staff) -> None:
         self.company = company
 
     @abc.abstractmethod
@@ -54,7 +51,7 @@ class Scheme(abc.ABC):
 class Sync(Scheme):
     """All gradients of a round are summed up, and all workers go on with the same weights."""
 
-    needs_one_gradient = False
+    company: Company
 
     def iterate(self, n_batches: int) -> None:
         """Go through rounds."""
@@ -97,36 +94,36 @@ class Sync(Scheme):
         return handles
 
 
-class Loose(Scheme):
+class UnderWay(Scheme):
     """The base of schemes in which workers are under way while others are waited for."""
 
-    def __init__(self, company: Company) -> None:
+    _counted = "n_pushed"
+    """What saved states call the number of messages of each worker since it was hired."""
+
+    def __init__(self, company: Staff) -> None:
         super().__init__(company)
         self._under_way: dict[int, Handle] = {}
         self._fetched = [0] * company.n_workers
-        self._n_pushed = [0] * company.n_workers
+        self._n_messages = [0] * company.n_workers
+
+    @abc.abstractmethod
+    def _call(self, number: int, weights: list[Handle] | None) -> Handle:
+        """Let a worker do its part, with new weights if there are any."""
+
+    @property
+    def _per_message(self) -> int:
+        """How much of `DistributedOptions.fetch_every` a message stands for."""
+        return 1
 
     def _begin(self, number: int) -> None:
         """Send a worker off, with new weights if it is time for them."""
-        company, options = self.company, self.company.options
-        is_fresh = self._n_pushed[number] * options.push_every % options.fetch_every == 0
+        company = self.company
+        is_fresh = self._n_messages[number] * self._per_message % company.options.fetch_every == 0
         if is_fresh:
             self._fetched[number] = company.version
-        handle = company.crew.call(
-            company.workers[number],
-            "contribute",
-            company.weights() if is_fresh else None,
-            options.push_every,
-            is_alone=max(options.push_every, options.fetch_every) > 1,
-            is_clipped=self._is_clipped,
-        )
+        handle = self._call(number, company.weights() if is_fresh else None)
         self._under_way[number] = handle
         company.clock.begin("worker", number, handle)
-
-    @property
-    @abc.abstractmethod
-    def _is_clipped(self) -> bool:
-        """Whether workers scale down their gradients themselves."""
 
     def _begin_all(self) -> None:
         """Send off all workers that are not under way."""
@@ -134,42 +131,79 @@ class Loose(Scheme):
             if number not in self._under_way:
                 self._begin(number)
 
-    def _next(self) -> int | None:
-        """Wait for a worker; ``None`` if one has died, whose successor is under way already."""
-        event, number = self.company.clock.next()
-        if event != "death":
-            return number
-        self.company.replace(number)
-        self._n_pushed[number] = 0  # it has no weights yet
-        self._begin(number)
-        return None
+    def _next(self) -> tuple[str, int]:
+        """Wait for the next event and return it with its number; successors of workers that have died are sent off."""
+        while True:
+            event, number = self.company.clock.next()
+            if event != "death":
+                return event, number
+            self.company.replace(number)
+            self._n_messages[number] = 0  # it has no weights yet
+            self._begin(number)
 
     def _taken(self, number: int) -> tuple[Handle, Told]:
         """Take in the message of a worker."""
         handle = self._under_way.pop(number)
-        self._n_pushed[number] += 1
-        self.company.record.n_batches += self.company.options.push_every
+        self._n_messages[number] += 1
         return handle, self.company.take(handle)
+
+    def _as_plain(self, content: Any) -> Any:
+        """Return the content of a message as it is saved."""
+        return content
+
+    def _from_plain(self, plain: Any) -> Any:
+        """Return the content of a message that was saved."""
+        return plain
 
     def state_dict(self) -> dict[str, Any]:
         """Return the messages that are under way: they have been written, and have not come yet."""
         crew = self.company.crew
         messages = {
-            str(number): {"content": crew.content(handle), "told": told_as_plain(crew.told(handle))}
-            for number, handle in sorted(self._under_way.items())
+            str(number): {"content": self._as_plain(crew.content(one)), "told": told_as_plain(crew.told(one))}
+            for number, one in sorted(self._under_way.items())
         }
-        return {"messages": messages, "fetched": list(self._fetched), "n_pushed": list(self._n_pushed)}
+        return {"messages": messages, "fetched": list(self._fetched), self._counted: list(self._n_messages)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned."""
         self._under_way = {
-            int(number): self.company.crew.keep(one["content"], told_from_plain(one["told"]))
+            int(number): self.company.crew.keep(self._from_plain(one["content"]), told_from_plain(one["told"]))
             for number, one in state["messages"].items()
         }
         self._fetched = [int(n) for n in state["fetched"]]
-        self._n_pushed = [int(n) for n in state["n_pushed"]]
+        self._n_messages = [int(n) for n in state[self._counted]]
         for number, handle in self._under_way.items():
             self.company.clock.resume("worker", number, handle)
+
+
+class Loose(UnderWay):
+    """The base of schemes in which workers push gradients while others are waited for."""
+
+    company: Company
+
+    def _call(self, number: int, weights: list[Handle] | None) -> Handle:
+        company, options = self.company, self.company.options
+        return company.crew.call(
+            company.workers[number],
+            "contribute",
+            weights,
+            options.push_every,
+            is_alone=max(options.push_every, options.fetch_every) > 1,
+            is_clipped=self._is_clipped,
+        )
+
+    @property
+    def _per_message(self) -> int:
+        return self.company.options.push_every
+
+    @property
+    @abc.abstractmethod
+    def _is_clipped(self) -> bool:
+        """Whether workers scale down their gradients themselves."""
+
+    def _taken(self, number: int) -> tuple[Handle, Told]:
+        self.company.record.n_batches += self.company.options.push_every
+        return super()._taken(number)
 
 
 class SyncBackup(Loose):
@@ -184,9 +218,7 @@ class SyncBackup(Loose):
             self._begin_all()
             arrived: dict[int, tuple[Handle, Told]] = {}
             while len(arrived) < company.options.workers:
-                number = self._next()
-                if number is None:
-                    continue
+                _, number = self._next()
                 message = self._taken(number)
                 if self._fetched[number] == company.version:
                     arrived[number] = message
@@ -211,9 +243,7 @@ class Async(Loose):
         self._begin_all()
         n_left = n_batches * company.n_workers
         while n_left > 0:
-            number = self._next()
-            if number is None:
-                continue
+            _, number = self._next()
             handle, _ = self._taken(number)
             n_left -= company.options.push_every
             staleness = company.version - self._fetched[number]

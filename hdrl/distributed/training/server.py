@@ -51,17 +51,11 @@ def weights_of(agent: Agent) -> list[Tensor]:
     LearningError
         If it has several optimisers.
     """
-    return [cast("Tensor", one) for group in optimizer_of(agent).param_groups for one in group["params"]]
+    return [cast("Tensor", one) for group in _optimizer_of(agent).param_groups for one in group["params"]]
 
 
-def optimizer_of(agent: Agent) -> torch.optim.Optimizer:
-    """Return the only optimiser of an agent.
-
-    Raises
-    ------
-    LearningError
-        If there is another number of them.
-    """
+def _optimizer_of(agent: Agent) -> torch.optim.Optimizer:
+    """Return the only optimiser of an agent."""
     if len(agent.optimizers) != 1:
         raise LearningError(
             f"{type(agent).__name__} has {len(agent.optimizers)} optimisers, expected one to learn together with others"
@@ -88,7 +82,7 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Part]:
     OptionsError
         If there are more servers than tensors.
     """
-    weights, optimizer = weights_of(agent), optimizer_of(agent)
+    weights, optimizer = weights_of(agent), _optimizer_of(agent)
     if n_servers > len(weights):
         raise OptionsError(
             f"{where}: learning.distributed.servers is {n_servers}, but the networks have {len(weights)} tensors to"

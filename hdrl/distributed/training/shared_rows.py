@@ -83,26 +83,14 @@ class Rows:
         self._first = first
 
     def reset(self, seed: int | None, options: dict[str, Any] | None) -> tuple[None, Any]:
-        """Begin episodes with the seeds that these rows have in one batch of all.
-
-        Parameters
-        ----------
-        seed, options
-            As of the whole batch.
-        """
+        """Begin episodes with the seeds that these rows have in one batch of all."""
         own: Any = seed
         if seed is not None and not getattr(self._envs, "rows_share_draws", False):
             own = [seed + self._first + row for row in range(self._envs.num_envs)]
         return None, (*self._envs.reset(seed=own, options=options), self._state())
 
     def step(self, actions: NDArray[Any]) -> tuple[None, Any]:
-        """Carry out one action in each row, and tell where the episodes are, too.
-
-        Parameters
-        ----------
-        actions
-            Of these rows.
-        """
+        """Carry out one action in each row, and tell where the episodes are, too."""
         return None, (*self._envs.step(actions), self._state())
 
     def load_state_dict(self, state: Any) -> tuple[None, None]:
@@ -170,26 +158,12 @@ class SharedRows(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in each row: see `gymnasium.vector.VectorEnv.reset`.
-
-        Parameters
-        ----------
-        seed
-            One for all rows together.
-        options
-            As of the environments.
-        """
+        """Begin an episode in each row, with one seed for all together: see `gymnasium.vector.VectorEnv.reset`."""
         observations, infos = self._all("reset", [(seed, options)] * self._n_workers)
         return np.concatenate(observations), _joined(infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Carry out one action in each row: see `gymnasium.vector.VectorEnv.step`.
-
-        Parameters
-        ----------
-        actions
-            Of all rows.
-        """
+        """Carry out one action in each row of all workers: see `gymnasium.vector.VectorEnv.step`."""
         *arrays, infos = self._all("step", [(part,) for part in np.split(np.asarray(actions), self._n_workers)])
         observations, rewards, terminated, truncated = (np.concatenate(one) for one in arrays)
         return observations, rewards, terminated, truncated, _joined(infos)
@@ -199,13 +173,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
         return {"workers": list(self._states)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Go on where `state_dict` was called."""
         self._states = list(state["workers"])
         self._dismiss()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hdrl.distributed.tasks import check_place
 from hdrl.distributed.training.apex import Apex, ApexCompany
 from hdrl.distributed.training.clock import ArrivalClock, Clock, VirtualClock
-from hdrl.distributed.training.company import Company, Record
-from hdrl.distributed.training.crew import Crew, RoleDied, check_order, crew_on, now_s
+from hdrl.distributed.training.company import Company, Record, Staff
+from hdrl.distributed.training.crew import Crew, RoleDied, crew_on
 from hdrl.distributed.training.schemes import RULES_OF, SCHEMES, STALENESS_OF, Scheme
 from hdrl.distributed.training.server import parts_of, weights_of
 from hdrl.distributed.training.sharing import check_room, shared_config, shared_envs
@@ -24,6 +26,17 @@ from hdrl.options.distributed import DistributedOptions
 
 MAX_DEATHS = 3
 """How often roles may die in one iteration before the training is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Team:
+    """Who works, and who directs them."""
+
+    company: Staff
+    scheme: Scheme
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"company": self.company.state_dict(), "scheme": self.scheme.state_dict()}
 
 
 class DistributedTrainer(TrainingLoop):
@@ -77,7 +90,11 @@ class DistributedTrainer(TrainingLoop):
         where: str = "options",
     ) -> None:
         check_place(on)
-        check_order(options.order, on, where)
+        if options.order == "arrival" and on == "local":
+            raise OptionsError(
+                f"{where}: learning.distributed.order is 'arrival', but nothing runs at the same time here, expected "
+                "'virtual', or --on ray"
+            )
         _check_agent(agent, options)
         self.agent, self.seed = agent, seed
         self.options = _with_defaults(options)
@@ -92,9 +109,8 @@ class DistributedTrainer(TrainingLoop):
         self.interaction = Interaction(make_envs(self._n_each))
         self._first: Mapping[str, Any] | None = None
         self._saved: Mapping[str, Any] | None = None
-        self._company: Company | ApexCompany | None = None
-        self._scheme: Scheme | Apex | None = None
-        self._open: Any = None
+        self._team: _Team | None = None
+        self._place = contextlib.ExitStack()
 
     def close(self) -> None:
         """End all workers and servers."""
@@ -107,8 +123,8 @@ class DistributedTrainer(TrainingLoop):
         self._release()
 
     def _own_state(self) -> dict[str, Any]:
-        if self._company is not None:
-            self._saved = self._snapshot()
+        if self._team is not None:
+            self._saved = {**self._team.state_dict(), "n_iterations": self.n_iterations}
         return {"distributed": self._saved, "first": self._first}
 
     def _load_own_state(self, state: Mapping[str, Any]) -> None:
@@ -136,32 +152,27 @@ class DistributedTrainer(TrainingLoop):
         """
         for _ in range(MAX_DEATHS):
             try:
-                behind = self.n_iterations - self._start()
-                for _ in range(behind):
-                    self._directed()
-                return self._directed()
+                team, since = self._hired()
+                for _ in range(self.n_iterations - since):
+                    self._directed(team)
+                return self._directed(team)
             except RoleDied as error:
                 died = error
                 self._release()
         raise LearningError(f"workers or servers died {MAX_DEATHS} times ({died}); what was saved before still holds")
 
-    def _directed(self) -> tuple[Record, dict[str, float]]:
-        company, scheme = self._company, self._scheme
-        if company is None or scheme is None:
-            raise TypeError("nobody has been hired")
+    def _directed(self, team: _Team) -> tuple[Record, dict[str, float]]:
+        company = team.company
         company.record = Record()
-        scheme.iterate(self._n_batches)
+        team.scheme.iterate(self._n_batches)
         losses = company.record.columns() | company.replay_ratio()
         if self.options.order == "virtual":  # logs hold nothing of the wall clock
             losses |= {"virtual_time_s": company.clock.now_s}
-        self._take_over()
+        self._take_over(company)
         return company.record, losses
 
-    def _take_over(self) -> None:
+    def _take_over(self, company: Staff) -> None:
         """Give the agent what has been learned."""
-        company = self._company
-        if company is None:
-            raise TypeError("nobody has been hired")
         own = self.agent.state_dict()
         crew = company.crew
         learned = crew.content(crew.call(company.model(), "modules"))
@@ -171,14 +182,13 @@ class DistributedTrainer(TrainingLoop):
 
     # ------------------------------------------------------------------ who works
 
-    def _start(self) -> int:
-        """Hire everybody, if nobody is there, and return of which iteration their state is."""
-        if self._company is not None:
-            return self.n_iterations
+    def _hired(self) -> tuple[_Team, int]:
+        """Return everybody, hired if nobody is there, and of which iteration their state is."""
+        if self._team is not None:
+            return self._team, self.n_iterations
         if self._first is None:
             self._first = copy.deepcopy(self.agent.state_dict())
-        self._open = crew_on(self._on, self.options.workers)
-        crew: Crew = self._open.__enter__()
+        crew = self._place.enter_context(crew_on(self._on, self.options.workers))
         clock = self._clock(crew)
         plan = Plan(
             type(self.agent),
@@ -192,40 +202,29 @@ class DistributedTrainer(TrainingLoop):
             n_shares=self.options.workers if self.options.allotment == "configurations" else 1,
         )
         if self.options.scheme == "apex":
-            company: Any = ApexCompany(crew, clock, self.options, plan)
-            scheme: Any = Apex(company)
+            actors = ApexCompany(crew, clock, self.options, plan)
+            team = _Team(actors, Apex(actors))
         else:
             company = Company(crew, clock, self.options, plan, self._parts)
-            scheme = SCHEMES[self.options.scheme](company)
-        self._company, self._scheme = company, scheme
+            team = _Team(company, SCHEMES[self.options.scheme](company))
+        self._team = team
         if self._saved is None:
-            return 0
-        company.load_state_dict(self._saved["company"])
-        scheme.load_state_dict(self._saved["scheme"])
-        return int(self._saved["n_iterations"])
+            return team, 0
+        team.company.load_state_dict(self._saved["company"])
+        team.scheme.load_state_dict(self._saved["scheme"])
+        return team, int(self._saved["n_iterations"])
 
     def _clock(self, crew: Crew) -> Clock:
         options = self.options
         if options.order == "arrival":
-            return ArrivalClock(crew.wait, now_s)
+            return ArrivalClock(crew.wait)
         return VirtualClock(options.delays, options.workers + options.backup, self.seed)
 
-    def _snapshot(self) -> dict[str, Any]:
-        if self._company is None or self._scheme is None:
-            raise TypeError("nobody has been hired")
-        return {
-            "company": self._company.state_dict(),
-            "scheme": self._scheme.state_dict(),
-            "n_iterations": self.n_iterations,
-        }
-
     def _release(self) -> None:
-        if self._company is not None:
-            self._company.close()
-        self._company = self._scheme = None
-        if self._open is not None:
-            self._open.__exit__(None, None, None)
-            self._open = None
+        if self._team is not None:
+            self._team.company.close()
+        self._team = None
+        self._place.close()
 
 
 def _with_defaults(options: DistributedOptions) -> DistributedOptions:

@@ -18,7 +18,7 @@ from hdrl.learn.interaction import Episode
 from hdrl.learn.policy import step_clipped
 from hdrl.learn.threads import torch_threads
 from hdrl.learn.train import Trainer
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 
 Weights = Sequence[Mapping[int, Tensor]]
 """The weights of all servers, by place."""
@@ -82,7 +82,7 @@ class Plan:
         return self._own_seed("environments") if self.number or self.life else self.seed
 
     def _own_seed(self, name: str) -> int:
-        return int(seed_sequence(self.seed, f"{name} of worker {self.number}.{self.life}").generate_state(1)[0])
+        return stream_seed(self.seed, f"{name} of worker {self.number}.{self.life}")
 
 
 @dataclass(frozen=True, slots=True)

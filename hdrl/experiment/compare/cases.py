@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hdrl.errors import OptionsError
 from hdrl.options.sweep import Sweep, Windows
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 from hdrl.setting import Load, Machine, Setting, find_setting
 from hdrl.windows import (
     Places,
@@ -225,7 +225,7 @@ def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
             windows.warm_up,
             windows.follow_up,
             load,
-            int(seed_sequence(sweep.seed, f"compare/{part}/{load!r}/{number}").generate_state(1)[0]),
+            stream_seed(sweep.seed, f"compare/{part}/{load!r}/{number}"),
         )
         for number in range(windows.count or 1)
     ]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, overlapping
-from hdrl.experiment.compare.summary import SIGNIFICANT, Measured, SummaryRow, deciding_rows, is_better
+from hdrl.experiment.compare.summary import Measured, SummaryRow, deciding_rows
+from hdrl.experiment.compare.verdict import SIGNIFICANT, is_better
 from hdrl.metrics.planning import cautious_log_sd, fewest_windows, windows_needed
 from hdrl.metrics.words import metric_words, number_words
 

@@ -32,10 +32,12 @@ from hdrl.experiment.compare.knowledge import (
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity, load_parquet
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
+from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
+from hdrl.experiment.compare.verdict import headline, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
+from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
@@ -58,8 +60,8 @@ class CompareProgress:
         Entered while processes start, see `hdrl.distributed.run_tasks`.
     """
 
-    message: Callable[[str], None]
-    points: Callable[[int, int], None]
+    message: Callable[[str], None] = quiet
+    points: Callable[[int, int], None] = quiet
     starting: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
@@ -101,7 +103,7 @@ def run_comparison(
     out = Path(out)
     check_place(on)
     _check_statistics()
-    tell = progress or CompareProgress(_ignore, _ignore)
+    tell = progress or CompareProgress()
     plan = _plan(sweep, rivals)
     found = finished_identity(out)
     if found is not None:
@@ -429,7 +431,3 @@ def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
     for one in itertools.chain.from_iterable(plan.deciders.values()):
         if isinstance(one, ModelDecider):
             one.model.warm_up(tell.message)
-
-
-def _ignore(*_: object) -> None:
-    """Report nothing."""

@@ -124,7 +124,7 @@ def read_comparison(folder: str | Path) -> Comparison:
         rows=summary.rows,
         n_points=summary.n_points,
         n_simulated=0,
-        metrics=metrics_of(folder),
+        metrics=_metrics_of(folder),
         rivals=summary.rivals,
     )
 
@@ -215,14 +215,8 @@ class _Summary(BaseModel):
         return [one | {"rows": _filled_in(one.get("rows"))} if isinstance(one, dict) else one for one in rivals]
 
 
-def metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
-    """Return what the metrics of a comparison mean, those of its setting.
-
-    Raises
-    ------
-    HdrlError
-        If its setting cannot be found.
-    """
+def _metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
+    """Return what the metrics of a comparison mean, those of its setting."""
     setting, _ = setting_of(*sweep_in(folder))
     return setting.metrics
 
@@ -283,7 +277,7 @@ def write_comparison(
             "confidence": sweep.confidence,
             "n_points": comparison.n_points,
             "chosen_by": None if selection is None else selection.words(),
-            "rows": [_without_nan(row) for row in rows],
+            "rows": [without_nan(row) for row in rows],
             **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
         },
     )
@@ -291,7 +285,7 @@ def write_comparison(
 
 
 def _rival_as_json(rival: Rival) -> dict[str, Any]:
-    return dataclasses.asdict(rival) | {"rows": [_without_nan(row) for row in _as_json(rival.rows)]}
+    return dataclasses.asdict(rival) | {"rows": [without_nan(row) for row in _as_json(rival.rows)]}
 
 
 def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
@@ -303,8 +297,11 @@ def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
     return data
 
 
-def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _finite(value) for name, value in row.items()}
+def without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON can hold it: ``None`` for numbers that are not finite."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
+    }
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
@@ -313,7 +310,3 @@ def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:
         name: None if math.isnan(value) else int(value) if name.startswith("n_") else value
         for name, value in metrics.items()
     }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -17,7 +17,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison
+from hdrl.experiment.compare.files import Comparison, without_nan
 from hdrl.experiment.compare.summary import ALL
 from hdrl.files import write_json
 from hdrl.options.sweep import Sweep
@@ -155,7 +155,7 @@ def run_held_out(
     HdrlError
         As `run_comparison` does.
     """
-    out = Path(out)
+    out, progress = Path(out), progress or CompareProgress()
     setting = find_setting(sweep.setting_name, sweep.folder)
     sweep = _with_tail(sweep, setting)
     found: dict[str, Comparison] = {}
@@ -164,8 +164,7 @@ def run_held_out(
         asked = by_protocol(sweep, protocol)
         if found:
             asked = asked.model_copy(update={"baseline": found["windows"].baseline})
-        if progress is not None:
-            progress.message(f"{protocol}:")
+        progress.message(f"{protocol}:")
         found[protocol] = run_comparison(
             asked, out=out / protocol, n_workers=n_workers, on=on, progress=progress, rivals=rivals or None
         )
@@ -247,8 +246,4 @@ def _cautions(rows: tuple[HeldOutRow, ...], baseline: str) -> Iterator[str]:
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:
     data = dataclasses.asdict(row)
-    return {**_without_nan(data), "tail": _without_nan(data["tail"])}
-
-
-def _without_nan(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in data.items()}
+    return {**without_nan(data), "tail": without_nan(data["tail"])}

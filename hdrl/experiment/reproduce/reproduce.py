@@ -16,7 +16,7 @@ from hdrl.experiment.experiment import run_experiment
 from hdrl.experiment.reproduce.recipe import REFERENCE, Experiment, find_traces, trace_folders
 from hdrl.experiment.reproduce.resulttable import Difference, Place, differences, read_reference, write_results
 from hdrl.experiment.run.inputs import read_options, read_sweep
-from hdrl.experiment.run.progress import Progress
+from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.files import atomic_table, read_json, read_text, write_json
@@ -95,7 +95,7 @@ def reproduce(
     """
     found = find_traces(experiment, trace_folders(traces))
     out = Path(out)
-    work = _Work(experiment, out, found, n_workers, message or _ignore)
+    work = _Work(experiment, out, found, n_workers, message or quiet)
     work.check()
     _claim(out, experiment)
     results = _KINDS[experiment.recipe.kind](work)
@@ -178,7 +178,7 @@ class _Work:
         """Run an experiment, unless an earlier call finished it, and return its metrics."""
         if not _is_finished(folder):
             self.message(f"running {folder.relative_to(self.out)}")
-            _run_or_resume(options, folder, Progress(message=self.message, jobs=_ignore_two))
+            _run_or_resume(options, folder, Progress(message=self.message))
         metrics = read_json(folder / METRICS_FILE)
         return {name: math.nan if value is None else value for name, value in metrics.items()}
 
@@ -196,7 +196,7 @@ class _Work:
 
     def compare(self, sweep: Sweep) -> Comparison:
         """Run a comparison, or continue it."""
-        progress = CompareProgress(message=self.message, points=_ignore_two)
+        progress = CompareProgress(message=self.message)
         return run_comparison(sweep, out=self.out / "comparison", n_workers=self.n_workers, progress=progress)
 
 
@@ -372,11 +372,3 @@ def _write_differences(path: Path, found: Sequence[Difference]) -> None:
 
 def _text(value: float | None) -> str:
     return "" if value is None else repr(float(value))
-
-
-def _ignore(message: str) -> None:
-    del message
-
-
-def _ignore_two(done: int, total: int) -> None:
-    del done, total

@@ -6,7 +6,7 @@ from hdrl.errors import OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import is_policy_file
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 from hdrl.setting import find_setting
 
 
@@ -18,7 +18,7 @@ def run_seeds(options: OptionsFile) -> list[int]:
     """
     if options.runs == 1 or options.repeats_seed:
         return [options.seed] * options.runs
-    return [int(seed_sequence(options.seed, f"run/{index}").generate_state(1)[0]) for index in range(options.runs)]
+    return [stream_seed(options.seed, f"run/{index}") for index in range(options.runs)]
 
 
 def resolve_options(options: OptionsFile) -> OptionsFile:

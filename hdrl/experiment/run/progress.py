@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 
-def _ignore(done: int, total: int, values: Mapping[str, float]) -> None:
-    del done, total, values
+def quiet(*_: object) -> None:
+    """Tell nobody."""
 
 
 @contextlib.contextmanager
@@ -19,14 +19,14 @@ def _never() -> Iterator[Callable[[], bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress callbacks of an experiment.
+    """Progress callbacks of an experiment; what is not given hears nothing.
 
     Attributes
     ----------
     message
         Gets a line of text at each new stage.
     jobs
-        Gets the finished jobs and all jobs of the current simulation, a few times a second.
+        Gets the finished jobs and all jobs of the current simulation, a few times a second; ``None``: nobody does.
     training
         Gets the finished iterations and all iterations of a training, and the numbers of the last one by name.
     stoppable
@@ -34,7 +34,7 @@ class Progress:
         what is reached is saved.
     """
 
-    message: Callable[[str], None]
-    jobs: Callable[[int, int], None]
-    training: Callable[[int, int, Mapping[str, float]], None] = _ignore
+    message: Callable[[str], None] = quiet
+    jobs: Callable[[int, int], None] | None = None
+    training: Callable[[int, int, Mapping[str, float]], None] = quiet
     stoppable: Callable[[], AbstractContextManager[Callable[[], bool]]] = _never

@@ -80,13 +80,7 @@ class DecisionLog:
         return bool(self.lines) or LOGGER.isEnabledFor(logging.INFO)
 
     def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
-        """Remember a choice until its outcome is there.
-
-        Parameters
-        ----------
-        agent, observations, mask, actions
-            See `hdrl.learn.listener.Listener.chose`.
-        """
+        """Remember a choice until its outcome is there."""
         import torch
 
         from hdrl.learn.device import moved
@@ -99,13 +93,7 @@ class DecisionLog:
             self._probabilities = None
 
     def happened(self, outcome: Outcome) -> None:
-        """Note the decisions of all environments in which one was made.
-
-        Parameters
-        ----------
-        outcome
-            Rewards and ends.
-        """
+        """Note the decisions of all environments in which one was made."""
         rewards = outcome.rewards if outcome.exact_rewards is None else outcome.exact_rewards
         for row in np.flatnonzero(outcome.valid.numpy()).tolist():
             action = self._chosen[row].tolist()  # a number, or those of a Box
@@ -119,13 +107,7 @@ class DecisionLog:
             self._n_steps += 1
 
     def learned(self, losses: Mapping[str, float]) -> None:
-        """Note that the agent has learned.
-
-        Parameters
-        ----------
-        losses
-            Numbers by name.
-        """
+        """Note that the agent has learned."""
         if LOG_PROBS_FILE in self.lines:
             self.lines[LOG_PROBS_FILE].append(json.dumps(self._log_probs))
             self._log_probs = []

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.options.file import OptionsFile
-from hdrl.setting import BATCH, SETTINGS, EnvironmentSpec, Load, LoadPart, Machine, Setting, find_setting
+from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, find_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Environment:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it stands in a model file."""
-        arguments = with_objective_at(self.arguments, lambda file: Path(file).name)
+        arguments = _with_objective_at(self.arguments, lambda file: Path(file).name)
         return {"id": self.id, "arguments": _with_files_at(self.spec, arguments, lambda file: Path(file).name)}
 
     def single(self, machine: Machine, load: Load, **window: Any) -> Any:
@@ -162,45 +162,25 @@ def environment_of(options: OptionsFile) -> Environment:
         _check_argument(options, spec, key)
     arguments = {**spec.arguments(options), **options.learning.arguments}
     arguments = _with_files_at(spec, arguments, options.file_or_name)
-    return Environment(spec, with_objective_at(arguments, options.path_of))
+    return Environment(spec, _with_objective_at(arguments, options.path_of))
 
 
-def environment_from(data: Mapping[str, Any], where: str, setting: Setting | None = None) -> Environment:
+def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Environment:
     """Return the environment that a model file says it was trained in.
 
     Parameters
     ----------
-    data
-        What `Environment.as_json` returned.
-    where
-        Name of the file, for messages.
-    setting
-        The setting; batch jobs by default.
-
-    Raises
-    ------
-    OptionsError
-        If the setting has no such environment.
-    """
-    setting = setting or SETTINGS[BATCH]
-    spec = next((one for one in setting.environments.values() if one.id == data["id"]), None)
-    if spec is None:
-        known = [one.id for one in setting.environments.values()]
-        raise OptionsError(f"{where}: {UnknownName('environment', str(data['id']), known)}")
-    arguments = with_objective_at(data["arguments"], None)  # its file may be gone; playing has no rewards
-    return Environment(spec, spec.saved_arguments(arguments))
-
-
-def with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
-    """Return arguments of an environment in which the file of a user's own objective is named from another place.
-
-    Parameters
-    ----------
+    spec
+        What kind it is.
     arguments
-        The arguments; an objective that is no file is left alone.
-    path_of
-        Returns the new path of a file; ``None`` leaves such an objective out.
+        Its arguments, as `Environment.as_json` returned them.
     """
+    without = _with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
+    return Environment(spec, spec.saved_arguments(without))
+
+
+def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
+    """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
     from hdrl.envs.own_objective import is_objective_file, moved_objective
 
     objective = arguments.get("objective")

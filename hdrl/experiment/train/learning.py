@@ -11,25 +11,12 @@ from hdrl.errors import HdrlError, MissingExtra, OptionsError, UnknownName
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed, one_line
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 
 if TYPE_CHECKING:
     import torch
 
     from hdrl.learn.agent import Agent
-
-
-def stream_seed(seed: int, name: str) -> int:
-    """Return the 32-bit seed of one part of an experiment.
-
-    Parameters
-    ----------
-    seed
-        Seed of the experiment.
-    name
-        The part: ``"train"``, ``"validation"``, ``"agent"``.
-    """
-    return int(seed_sequence(seed, name).generate_state(1)[0])
 
 
 def require_torch() -> None:

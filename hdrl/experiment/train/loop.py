@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError
+from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.train.decisions import DecisionLog
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
 from hdrl.pyfiles import blamed
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
-    from hdrl.experiment.run.progress import Progress
     from hdrl.learn.interaction import Episode
     from hdrl.learn.train import Iteration, Trainer
 
@@ -128,7 +128,7 @@ class Training:
     score: Callable[[list[EpisodeRow]], float]
     validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None
     agent_file: Path | None = None
-    progress: Progress | None = None
+    progress: Progress = field(default_factory=Progress)
     reached: Reached = field(default_factory=Reached)
     decisions: DecisionLog | None = None
     _log: TrainingLog | None = None
@@ -162,7 +162,7 @@ class Training:
         """
         log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
-        with self._stoppable() as is_stopped, self._events() as events:
+        with self.progress.stoppable() as is_stopped, self._events() as events:
             while not self.is_done and not is_stopped():
                 self._iterate(log, events)
                 if self._is_due(self.plan.checkpoint_every):
@@ -200,8 +200,7 @@ class Training:
         shown = row | {"steps_per_s": n_steps / max(time.perf_counter() - began_s, 1e-9)}
         if events is not None:
             events.add(self.reached.n_steps, shown)
-        if self.progress is not None:
-            self.progress.training(self.reached.n_iterations, self.plan.n_iterations, shown)
+        self.progress.training(self.reached.n_iterations, self.plan.n_iterations, shown)
 
     @contextlib.contextmanager
     def _events(self) -> Iterator[Events | None]:
@@ -213,14 +212,6 @@ class Training:
             yield events
         finally:
             events.close()
-
-    @contextlib.contextmanager
-    def _stoppable(self) -> Iterator[Callable[[], bool]]:
-        if self.progress is None:
-            yield lambda: False
-            return
-        with self.progress.stoppable() as is_stopped:
-            yield is_stopped
 
     def _is_due(self, every: int | None) -> bool:
         reached = self.reached.n_iterations

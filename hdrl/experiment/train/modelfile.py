@@ -204,7 +204,7 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
     if given:
         text = f"environment: arguments is an object, expected no {given[0]}: what is simulated says that"
         raise ReadError(path, f"is a damaged model file ({text})")
-    return environment_from({"id": found.id, "arguments": found.arguments}, str(path), setting)
+    return environment_from(known[found.id], found.arguments)
 
 
 def _validated(schema: type[_Schema], data: object, path: str | Path, what: str) -> _Schema:

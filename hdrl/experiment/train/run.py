@@ -6,20 +6,19 @@ checkpoint holds is all that counts, logs beyond it are cut off. A complete fold
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError, OutputError
+from hdrl.errors import LearningError, OptionsError
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
-from hdrl.experiment.run.inputs import RESUME_FILE
-from hdrl.experiment.run.insights import INSIGHTS_FILE, LOGGER
-from hdrl.experiment.run.manifest import write_manifest
-from hdrl.experiment.train.decisions import DECISION_FILES, DecisionLog
+from hdrl.experiment.run.insights import LOGGER
+from hdrl.experiment.run.progress import Progress
+from hdrl.experiment.train.decisions import DecisionLog
+from hdrl.experiment.train.folder import TrainingFolder, check_writable
 from hdrl.experiment.train.imitating import imitation_of
 from hdrl.experiment.train.learning import (
     check_options_of,
@@ -28,10 +27,7 @@ from hdrl.experiment.train.learning import (
     one_thread,
     require_torch,
     settings_of,
-    stream_seed,
 )
-from hdrl.experiment.train.lock import FolderLock
-from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.loop import Plan, Training
 from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
@@ -43,29 +39,19 @@ from hdrl.experiment.train.modelfile import (
     write_hdeeprm_model,
 )
 from hdrl.experiment.train.modeluse import load_model, played, switch_of
-from hdrl.experiment.train.resuming import check_same_training, read_resumed, write_resume_file
+from hdrl.experiment.train.resuming import check_same_training, read_resumed
 from hdrl.experiment.train.world import TrainingEnvs, World
-from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
+from hdrl.seeding import stream_seed
 from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
     from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
-    from hdrl.experiment.run.progress import Progress
     from hdrl.learn.agent import Agent
     from hdrl.learn.library import Specialist
     from hdrl.learn.train import Trainer
     from hdrl.options.distributed import DistributedOptions
-
-CHECKPOINT_FILE = "checkpoint.pt"
-BEST_FILE = "best.pt"
-MODEL_FILE = "model.pt"
-FILES = (
-    *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
-    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json", INSIGHTS_FILE, *DECISION_FILES),
-)
-"""What a training writes besides what its setting writes of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +128,9 @@ class TrainingRun:
         if hdeeprm_model:
             check_hdeeprm_layout(choice, self._output)
         self._save_output = write_hdeeprm_model if hdeeprm_model else _copy_atomically
-        self.options, self.choice, self.folder, self.progress = options, choice, folder, progress
+        self.options, self.choice = options, choice
+        self.folder = TrainingFolder(folder, options)
+        progress = progress or Progress()
         self.world = World(options)
         require_torch()
         from hdrl.learn.device import name_of
@@ -153,12 +141,12 @@ class TrainingRun:
         self.device = name_of(self.trainer.agent.device)
         self._trained_on = self.world.trained_on(is_validated=options.learning.validation_every is not None)
         self.world.check_test()
-        _warm_output(self._output)
+        check_writable(self._output)
         given = options.agent_options.input_model
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
             held = load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec, setting)
-            if len(held) > 1 and progress is not None and not resumes:
+            if len(held) > 1 and not resumes:
                 progress.message(
                     f"{given} holds what was learned for {len(held)} configurations, each for itself: this training "
                     "begins with what was learned last"
@@ -168,7 +156,7 @@ class TrainingRun:
             trainer=self.trainer,
             plan=self._plan(),
             save_checkpoint=self._save_checkpoint,
-            save_best=lambda: self._save_model(BEST_FILE),
+            save_best=lambda: self._save_model(self.folder.best),
             score=self.world.score,
             validation_envs=self._validation_envs,
             agent_file=choice.path,
@@ -176,7 +164,6 @@ class TrainingRun:
             decisions=self._listen(),
         )
         self._resumes = resumes
-        self._lock = FolderLock(folder)
         if resumes:
             self._resume()
 
@@ -210,18 +197,17 @@ class TrainingRun:
             is_complete = self._train()
             return self._finish(is_complete=is_complete)
         finally:
-            self._lock.release()
+            self.folder.release()
 
     def _train(self) -> bool:
-        is_new = not self.folder.exists()
-        self._make_folder()
+        is_new = self.folder.make()
         LOGGER.info("device %s", self.device)
         try:
             with one_thread():
                 return self.training.run()
         except BaseException as error:
-            if not (self.folder / CHECKPOINT_FILE).is_file() and not self._resumes:
-                _empty(self.folder, is_gone=is_new)
+            if not self.folder.checkpoint.is_file() and not self._resumes:
+                self.folder.take_back(is_gone=is_new)
             elif isinstance(error, (AgentError, LearningError)):
                 raise type(error)(f"{error}; {self._kept()}") from error
             raise
@@ -232,34 +218,35 @@ class TrainingRun:
 
     def _kept(self) -> str:
         """Say what there is to go back to after a training has failed."""
-        kept = BEST_FILE if (self.folder / BEST_FILE).is_file() else CHECKPOINT_FILE
-        return f"the last good model is {self.folder / kept}"
+        kept = self.folder.best if self.folder.best.is_file() else self.folder.checkpoint
+        return f"the last good model is {kept}"
 
     def _finish(self, *, is_complete: bool) -> Trained:
         from hdrl.learn.device import CPU
 
         reached = self.training.reached
-        has_best = (self.folder / BEST_FILE).is_file() and self.options.learning.validation_every is not None
+        best, model = self.folder.best, self.folder.model
+        has_best = best.is_file() and self.options.learning.validation_every is not None
         if has_best:
-            shutil.copyfile(self.folder / BEST_FILE, self.folder / MODEL_FILE)
+            shutil.copyfile(best, model)
         else:
-            self._save_model(MODEL_FILE)
+            self._save_model(model)
         if self._output is not None:
-            self._save_output(self.folder / MODEL_FILE, self._output)
+            self._save_output(model, self._output)
         trace = None
         if is_complete:
-            model, _ = read_model(self.folder / MODEL_FILE, self.choice)
-            load_weights(self.trainer.agent, model, MODEL_FILE, self.choice.path)
+            checkpoint, _ = read_model(model, self.choice)
+            load_weights(self.trainer.agent, checkpoint, model.name, self.choice.path)
             self.trainer.agent.to(CPU)  # where models are played
             env = self.world.test()
             switch = switch_of(
-                self._specialists, self.trainer.agent, env, self.world.tested(), self.world.spec, MODEL_FILE
+                self._specialists, self.trainer.agent, env, self.world.tested(), self.world.spec, model.name
             )
             trace = played(self.trainer.agent, env, self.options.seed, self.choice.path, switch)
-        self.write_manifest(is_final=False)
+        self.folder.write_manifest(is_final=False)
         return Trained(
             is_complete,
-            self.folder / MODEL_FILE,
+            model,
             reached.n_iterations,
             reached.n_steps,
             reached.n_episodes,
@@ -340,38 +327,23 @@ class TrainingRun:
             has_events=learning.tensorboard,
         )
 
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{self.folder}: cannot be made ({error.strerror or error})") from None
-        self._lock.take()
-        write_json(self.folder / "options.resolved.json", self.options.portable())
-        write_resume_file(self.folder, self.options)
-        self.write_manifest(is_final=False)
-
     def _resume(self) -> None:
-        self._lock.take()
+        self.folder.take()
         try:
-            if not (self.folder / CHECKPOINT_FILE).exists() and (self.folder / RESUME_FILE).is_file():
-                self._begin_anew()
+            path = self.folder.checkpoint
+            if self.folder.has_not_begun:
+                self.folder.begin_anew()
+                self._resumes = False
                 return
-            path = self.folder / CHECKPOINT_FILE
             checkpoint = read_resumed(path, self.choice)
-            check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder)
+            check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder.path)
             if checkpoint.environment:
                 setting = find_setting(self.options.setting_name, self.options.folder)
                 check_same_meaning(spec_of(checkpoint, path, setting), self.world.spec, path)
             self.training.resume(checkpoint.agent, checkpoint.training)
         except BaseException:
-            self._lock.release()
+            self.folder.release()
             raise
-
-    def _begin_anew(self) -> None:
-        """Take back what a training has left that was killed before its first checkpoint."""
-        for name in FILES:
-            (self.folder / name).unlink(missing_ok=True)
-        self._resumes = False
 
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
@@ -380,42 +352,19 @@ class TrainingRun:
         checkpoint = checkpoint_of_choice(
             self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state, self._specialists
         )
-        save_checkpoint(self.folder / CHECKPOINT_FILE, checkpoint)
-        self.write_manifest(is_final=False)
+        save_checkpoint(self.folder.checkpoint, checkpoint)
+        self.folder.write_manifest(is_final=False)
 
-    def write_manifest(self, *, is_final: bool) -> None:
-        """Write down which files of the folder are ours.
-
-        Parameters
-        ----------
-        is_final
-            Whether they do not change any more.
-        """
-        of_setting = find_setting(self.options.setting_name, self.options.folder).files
-        write_manifest(self.folder, {*FILES, *(name for one in of_setting for name in one.names)}, is_final=is_final)
-
-    def _save_model(self, name: str) -> None:
+    def _save_model(self, path: Path) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
         model = checkpoint_of_choice(
             self.choice, self.trainer.agent, self.world.spec.as_json(), self._notes(), specialists=self._specialists
         )
-        save_checkpoint(self.folder / name, model)
+        save_checkpoint(path, model)
 
     def _notes(self) -> dict[str, Any]:
         return {"trained_on": self._trained_on, "reached": self.training.reached.as_json(), "seed": self.options.seed}
-
-
-def _warm_output(output: Path | None) -> None:
-    """Refuse a model file that cannot be written before hours are spent on it."""
-    if output is None:
-        return
-    if not output.parent.is_dir():
-        raise OutputError(f"{output}: cannot be written (no such folder)")
-    if output.is_dir():
-        raise OutputError(f"{output}: is a folder, expected the name of a file for the model")
-    if not os.access(output if output.exists() else output.parent, os.W_OK):
-        raise OutputError(f"{output}: cannot be written (permission denied)")
 
 
 def _copy_atomically(source: Path, target: Path) -> None:
@@ -423,15 +372,3 @@ def _copy_atomically(source: Path, target: Path) -> None:
 
     with atomic_write_bytes(target) as out:
         out.write(source.read_bytes())
-
-
-def _empty(folder: Path, *, is_gone: bool) -> None:
-    """Take back a folder in which nothing was reached."""
-    if is_gone:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            Path(entry.path).unlink(missing_ok=True)

@@ -6,7 +6,8 @@ import json
 import math
 from collections.abc import Iterable
 
-from hdrl.experiment.compare.summary import SummaryRow, headline
+from hdrl.experiment.compare.summary import SummaryRow
+from hdrl.experiment.compare.verdict import headline
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
 from hdrl.figures.style import require_matplotlib
 from hdrl.report.comparison import ALL, Compared

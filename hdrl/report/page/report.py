@@ -96,7 +96,7 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
         raise ReadError(comparisons[1], "is a second comparison, expected one: each answers its own question")
     runs = read_report_runs([path for path in paths if path not in comparisons], setting)
     if comparisons:
-        return report_of_comparison(read_compared(comparisons[0], metric), runs, question)
+        return _report_of_comparison(read_compared(comparisons[0], metric), runs, question)
     return report_of_runs(runs, metric or setting.default_metrics[0], setting, question)
 
 
@@ -129,23 +129,8 @@ def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question:
     return render(findings, _facts(runs), panels, packed.model, packed.packs)
 
 
-def report_of_comparison(compared: Compared, runs: Sequence[Run], question: str | None = None) -> str:
-    """Return the HTML of a report about a comparison, with runs as examples.
-
-    Parameters
-    ----------
-    compared
-        The comparison.
-    runs
-        Runs to look at in detail; may be none.
-    question
-        As for `write_report`.
-
-    Raises
-    ------
-    MissingExtra
-        If a library that it needs is not installed.
-    """
+def _report_of_comparison(compared: Compared, runs: Sequence[Run], question: str | None = None) -> str:
+    """Return the HTML of a report about a comparison, with runs as examples."""
     setting = setting_of(compared.folder)
     summary, others = comparison.tables_of_comparison(compared)
     verdicts = compared.result.verdicts if compared.metric == compared.result.metric else ()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hdrl.errors import OptionsError
-from hdrl.figures.figure import Figure, OnPage
+from hdrl.figures.figure import Figure, OnPage, by_name
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.figures.style import WIDTH_IN, canvas, colour, legend, run_label
@@ -160,23 +159,19 @@ def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[Adaptatio
         told.add(actions)
 
 
-FIGURES: Mapping[str, Figure] = MappingProxyType(
-    {
-        "anytime": Figure(
-            "anytime", "mean regret of the jobs so far over time", anytime, on_page=(OnPage("Regret", "Regret so far"),)
-        ),
-        "accuracies": Figure(
-            "accuracies", "accuracy on each table", accuracies, on_page=(OnPage("Accuracy", "Accuracy on each table"),)
-        ),
-        "ranks": Figure("ranks", "ranks among all sequences", ranks, on_page=(OnPage("Accuracy", "Ranks"),)),
-        "sequences": Figure(
-            "sequences",
-            "accuracy of every sequence by its rank, with what runs did last",
-            sequences,
-            needs=(SEQUENCES_FILE,),
-            on_page=(OnPage("Accuracy", "Every sequence, and what was done last"),),
-        ),
-        **TABLE_FIGURES,
-    }
+FIGURES = by_name(
+    Figure(
+        "anytime", "mean regret of the jobs so far over time", anytime, on_page=(OnPage("Regret", "Regret so far"),)
+    ),
+    Figure("accuracies", "accuracy on each table", accuracies, on_page=(OnPage("Accuracy", "Accuracy on each table"),)),
+    Figure("ranks", "ranks among all sequences", ranks, on_page=(OnPage("Accuracy", "Ranks"),)),
+    Figure(
+        "sequences",
+        "accuracy of every sequence by its rank, with what runs did last",
+        sequences,
+        needs=(SEQUENCES_FILE,),
+        on_page=(OnPage("Accuracy", "Every sequence, and what was done last"),),
+    ),
+    *TABLE_FIGURES.values(),
 )
 """All of them by name."""

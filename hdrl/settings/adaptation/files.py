@@ -26,16 +26,8 @@ COLUMNS = ("job", "table", "draw", "sequence", "actions", *_NUMBERS)
 """Columns of the file; ``actions`` are a digit for each decision."""
 
 
-def write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
-    """Write what was done to each job and what came of it.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets ``adaptations.csv``.
-    """
+def _write_adaptations(trace: OutcomeTrace, folder: Path) -> None:
+    """Write what was done to each job and what came of it."""
     load: Any = trace.load
     with atomic_table(folder / JOBS_FILE, COLUMNS) as write_row:
         for job, outcome in enumerate(trace.outcomes):
@@ -50,16 +42,8 @@ SEQUENCE_COLUMNS = ("table", "actions", "rank", "n_ties", "validation", "test", 
 """Columns of the file of sequences: means over the trainings of a table, and the standard deviation of one."""
 
 
-def write_sequences(trace: OutcomeTrace, folder: Path) -> None:
-    """Write what each sequence of each table is worth, the best one first.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets ``sequences.csv``.
-    """
+def _write_sequences(trace: OutcomeTrace, folder: Path) -> None:
+    """Write what each sequence of each table is worth, the best one first."""
     load: Any = trace.load
     with atomic_table(folder / SEQUENCES_FILE, SEQUENCE_COLUMNS) as write_row:
         for number in sorted(set(load.table.tolist())):
@@ -172,7 +156,7 @@ _SEQUENCE_NUMBERS = ("rank", "test", "test_std")
 
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on the device"),
-    TraceFile((JOBS_FILE,), write_adaptations, "what was done to each job, and what came of it"),
-    TraceFile((SEQUENCES_FILE,), write_sequences, "what each sequence of each table is worth"),
+    TraceFile((JOBS_FILE,), _write_adaptations, "what was done to each job, and what came of it"),
+    TraceFile((SEQUENCES_FILE,), _write_sequences, "what each sequence of each table is worth"),
 )
 """What a run folder holds of a Trace."""

@@ -66,18 +66,7 @@ class Jobs:
         return self.tables[0].n_steps
 
     def window(self, start: int, n_items: int, /) -> Jobs:
-        """Return consecutive jobs; the first comes at 0.
-
-        Parameters
-        ----------
-        start, n_items
-            How many come before, and how many there are.
-
-        Raises
-        ------
-        WorkloadError
-            If there is no such window.
-        """
+        """Return consecutive jobs; the first comes at 0. See `hdrl.trace.Load.window`."""
         if start < 0 or n_items < 1 or start + n_items > self.n_items:
             raise WorkloadError(f"{self.name}: no window of {n_items} jobs from job {start} on")
         part = slice(start, start + n_items)

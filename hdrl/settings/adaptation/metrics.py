@@ -8,44 +8,32 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.catalogue import MetricInfo, less, more, neutral
 from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, count_states
 from hdrl.trace.model import OutcomeTrace
 
 _OF = "mean over jobs of "
 
 
-def _number(formula: str, *, lower: bool | None, unit: str = "1", source: str = OWN) -> MetricInfo:
-    return MetricInfo(unit, formula, source, lower_is_better=lower)
-
-
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
     {
         **COUNTS,
         "makespan_s": MACHINE["makespan_s"],
-        "mean_accuracy": _number(_OF + "the test accuracy at the end", lower=False),
-        "mean_validation_accuracy": _number(_OF + "the validation accuracy at the end", lower=False),
-        "mean_expected_accuracy": _number(_OF + "the mean test accuracy of the chosen sequence", lower=False),
-        "mean_regret": _number(
-            _OF + "(mean test accuracy of the best sequence - that of the chosen one)",
-            lower=True,
-            source="Lattimore and Szepesvari, Bandit Algorithms, 2020",
-        ),
-        "last_regret": _number("the same over the last tenth of the jobs: after bandits have learned", lower=True),
-        "mean_rank": _number(_OF + "1 + sequences with a higher mean test accuracy", lower=True),
-        "share_best": _number("share of jobs with rank 1", lower=False),
-        "mean_search_s": _number(
-            _OF + "device time spent on training other sequences than the chosen one", lower=True, unit="s"
-        ),
-        "relative_cost": _number("device time of all jobs / their budgets", lower=True),
-        "mean_n_deepened": _number(_OF + "times that it was deepened", lower=None),
-        "n_tied": MetricInfo(
+        "mean_accuracy": more("1", _OF + "the test accuracy at the end", OWN),
+        "mean_validation_accuracy": more("1", _OF + "the validation accuracy at the end", OWN),
+        "mean_expected_accuracy": more("1", _OF + "the mean test accuracy of the chosen sequence", OWN),
+        "mean_regret": less(
             "1",
-            "jobs whose mean test accuracy other sequences share",
-            OWN,
-            lower_is_better=None,
-            hides_zero=True,
+            _OF + "(mean test accuracy of the best sequence - that of the chosen one)",
+            "Lattimore and Szepesvari, Bandit Algorithms, 2020",
         ),
+        "last_regret": less("1", "the same over the last tenth of the jobs: after bandits have learned", OWN),
+        "mean_rank": less("1", _OF + "1 + sequences with a higher mean test accuracy", OWN),
+        "share_best": more("1", "share of jobs with rank 1", OWN),
+        "mean_search_s": less("s", _OF + "device time spent on training other sequences than the chosen one", OWN),
+        "relative_cost": less("1", "device time of all jobs / their budgets", OWN),
+        "mean_n_deepened": neutral("1", _OF + "times that it was deepened", OWN),
+        "n_tied": neutral("1", "jobs whose mean test accuracy other sequences share", OWN, hides_zero=True),
     }
 )
 """Every metric that `compute_metrics` gives, in its order."""

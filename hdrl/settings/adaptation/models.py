@@ -134,21 +134,8 @@ def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer,
     return tuple(block[:end]), (new, *block[heart + 1 : end]), tuple(block[end:])
 
 
-def read_layer(text: str, where: str) -> Layer:
-    """Read a layer: ``conv 3 32 3``.
-
-    Parameters
-    ----------
-    text
-        Its kind and its sizes.
-    where
-        Name of the source for messages.
-
-    Raises
-    ------
-    OptionsError
-        If it is none.
-    """
+def _read_layer(text: str, where: str) -> Layer:
+    """Read a layer: ``conv 3 32 3``."""
     kind, *sizes = text.split() or [""]
     if kind not in LAYERS:
         raise OptionsError(f"{where}: {UnknownName('layer', kind, LAYERS)}")
@@ -178,7 +165,7 @@ def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
     """
     blocks: list[list[Layer]] = [[]]
     for text in texts:
-        layer = read_layer(text, where)
+        layer = _read_layer(text, where)
         if layer.kind in BLOCK_KINDS and any(one.kind in BLOCK_KINDS for one in blocks[-1]):
             # What flattens belongs to the block that needs it flat.
             blocks.append([blocks[-1].pop()] if blocks[-1][-1].kind == "flatten" else [])
@@ -205,7 +192,7 @@ def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "la
     OptionsError
         If a layer is wrong, or a block has nothing that can be deepened.
     """
-    read = tuple(tuple(read_layer(text, where) for text in block) for block in blocks)
+    read = tuple(tuple(_read_layer(text, where) for text in block) for block in blocks)
     for number, block in enumerate(read):
         if not any(layer.kind in BLOCK_KINDS for layer in block):
             raise OptionsError(f"{where}: block {number} of {name} has no convolution and no linear layer")

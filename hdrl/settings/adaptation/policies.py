@@ -40,13 +40,7 @@ class Chooses:
         return self._choose(job)
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear what came of a job.
-
-        Parameters
-        ----------
-        job, chosen, validation
-            See `hdrl.settings.adaptation.simulation.Advisor.told`.
-        """
+        """Hear what came of a job: see `Advisor.told`."""
 
 
 class Bandit:
@@ -76,13 +70,7 @@ class Bandit:
         return int(best[self._random.integers(len(best))])
 
     def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Learn what came of a job.
-
-        Parameters
-        ----------
-        job, chosen, validation
-            See `hdrl.settings.adaptation.simulation.Advisor.told`.
-        """
+        """Learn what came of a job: see `Advisor.told`."""
         self._pulls[job.kind][int(chosen)] += 1.0
         self._sums[job.kind][int(chosen)] += validation
 

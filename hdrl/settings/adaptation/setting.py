@@ -110,33 +110,19 @@ class AdaptationSetting(PlainSetting):
         for load in loads:
             few = [table.name for table in load.tables if table.n_draws < FEW_DRAWS]
             if few:
-                found.append(
-                    (
-                        "few-draws",
-                        f"{load.name}: {_words(few)} measured each sequence fewer than {FEW_DRAWS} times, so that the"
-                        " best one may be best by luck",
-                    )
-                )
+                words = f"measured each sequence fewer than {FEW_DRAWS} times, so that the best one may be best by luck"
+                found.append(("few-draws", f"{load.name}: {_words(few)} {words}"))
             mixed = [table.name for table in load.tables if not table.has_validation]
             if mixed:
-                found.append(
-                    (
-                        "no-validation",
-                        f"{load.name}: {_words(mixed)} holds test accuracies alone, so that policies that try"
-                        " sequences out see what they are judged by",
-                    )
+                words = (
+                    "holds test accuracies alone, so that policies that try sequences out see what they are judged by"
                 )
+                found.append(("no-validation", f"{load.name}: {_words(mixed)} {words}"))
         return found
 
 
 class _Asks:
-    """Asks a user's function before each decision.
-
-    Parameters
-    ----------
-    own
-        The function.
-    """
+    """Asks a user's function before each decision."""
 
     def __init__(self, own: Own) -> None:
         self._own = own

@@ -21,14 +21,8 @@ _PAI = (
 )
 
 
-def openb_job(line: dict[str, str]) -> Row:
-    """Return a pod of gpu-v2023 as a job; pods without GPUs take cores alone.
-
-    Parameters
-    ----------
-    line
-        The pod.
-    """
+def _openb_job(line: dict[str, str]) -> Row:
+    """Return a pod of gpu-v2023 as a job; pods without GPUs take cores alone."""
     n_gpus = int(number(line["num_gpu"], "a number of GPUs"))
     milli = int(number(line["gpu_milli"] or "0", "a share of a GPU"))
     if n_gpus < 0 or milli < 0:
@@ -60,7 +54,7 @@ def read_pods(path: Path) -> GpuLoad:
         If it cannot be read, or is of another form.
     """
     source = Source(path, read_text(path))
-    rows = list(kept(source, source.table(_OPENB), openb_job))
+    rows = list(kept(source, source.table(_OPENB), _openb_job))
     timeless = [{**row, "arrival_s": 0.0, "duration_s": 1.0} for row in rows]
     return load_of(source, "openb", timeless)
 
@@ -108,7 +102,7 @@ _STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "openb": named_format("pods of Alibaba's gpu-v2023", openb_job, "flops", _OPENB),
+        "openb": named_format("pods of Alibaba's gpu-v2023", _openb_job, "flops", _OPENB),
         "pai": Format("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
     }
 )

@@ -58,13 +58,7 @@ class GpuClusterSpec(PlainEnvironment):
         return bool(arguments.get("sees_durations", True))
 
     def marks(self, machine: Cluster, load: GpuLoad) -> NDArray[np.int64]:
-        """Return the GPUs, the share of a GPU and the work of each job.
-
-        Parameters
-        ----------
-        machine, load
-            See `hdrl.setting.EnvironmentSpec.marks`; the machine is not looked at.
-        """
+        """Return the GPUs, the share of a GPU and the work of each job; the machine is not looked at."""
         del machine
         jobs = load.jobs
         work = np.minimum(np.rint(jobs["work"]), 2.0**40).astype(np.int64)

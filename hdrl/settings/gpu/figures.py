@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hdrl.figures.figure import Figure
+from hdrl.figures.figure import Figure, by_name
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import WIDTH_IN, canvas, colour, rgb, run_label, time_axis
 from hdrl.figures.tables import TABLE_FIGURES, TableRun
@@ -63,7 +62,5 @@ def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | N
     return figure
 
 
-FIGURES: Mapping[str, Figure] = MappingProxyType(
-    {**TABLE_FIGURES, "gantt": Figure("gantt", "which job had which GPUs when", gantt, max_runs=6)}
-)
+FIGURES = by_name(*TABLE_FIGURES.values(), Figure("gantt", "which job had which GPUs when", gantt, max_runs=6))
 """All of them by name."""

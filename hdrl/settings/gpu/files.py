@@ -25,16 +25,8 @@ VALUE_COLUMNS = ("job", "table", "draw", "actions", "granted", "value", "expecte
 """Columns of what jobs are worth; ``actions`` are those that a job came to, a digit for each."""
 
 
-def write_jobs(trace: TaskTrace, folder: Path) -> None:
-    """Write a row for each finished job; ``allocation`` counts its GPUs by type on its last stay.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets ``jobs.csv``.
-    """
+def _write_jobs(trace: TaskTrace, folder: Path) -> None:
+    """Write a row for each finished job; ``allocation`` counts its GPUs by type on its last stay."""
     cluster, load = trace.machine, trace.load
     kinds = cluster.type_of_gpu  # type: ignore[attr-defined]
     names = [one.name for one in cluster.types]  # type: ignore[attr-defined]
@@ -55,16 +47,8 @@ def write_jobs(trace: TaskTrace, folder: Path) -> None:
             write_row([number, user, *times, *sizes, jct_s, max(0.0, jct_s - float(held_s[number])), where])
 
 
-def write_priorities(trace: TaskTrace, folder: Path) -> None:
-    """Write how long finished jobs of each priority took.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets ``per_priority.csv``.
-    """
+def _write_priorities(trace: TaskTrace, folder: Path) -> None:
+    """Write how long finished jobs of each priority took."""
     priority = trace.load.jobs["priority"]  # type: ignore[attr-defined]
     finished = is_finished(trace.tasks["state"])
     jct_s = trace.tasks["end_s"] - trace.tasks["release_s"]
@@ -100,8 +84,8 @@ def write_values(trace: TaskTrace, folder: Path) -> None:
 
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on GPUs"),
-    TraceFile((JOBS_FILE,), write_jobs, "the log of finished jobs"),
-    TraceFile((PRIORITY_FILE,), write_priorities, "completion times by priority"),
+    TraceFile((JOBS_FILE,), _write_jobs, "the log of finished jobs"),
+    TraceFile((PRIORITY_FILE,), _write_priorities, "completion times by priority"),
     TraceFile((VALUES_FILE,), write_values, "what jobs that adapt were granted and are worth", is_of_few=True),
 )
 """What a run folder holds of a Trace."""

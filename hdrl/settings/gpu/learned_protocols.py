@@ -45,13 +45,7 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
         self._seen: Any = None
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode.
-
-        Parameters
-        ----------
-        **arguments
-            See `gymnasium.Env.reset`.
-        """
+        """Begin an episode."""
         self._seen, info = self.env.reset(**arguments)
         return self._seen, info
 

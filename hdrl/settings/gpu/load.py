@@ -112,18 +112,7 @@ class GpuLoad:
         return len(self.jobs)
 
     def window(self, start: int, n_items: int) -> Self:
-        """Return consecutive jobs; dates stay as they are.
-
-        Parameters
-        ----------
-        start, n_items
-            How many come before, and how many are in it.
-
-        Raises
-        ------
-        WorkloadError
-            If there is no such window.
-        """
+        """Return consecutive jobs; dates stay as they are. See `hdrl.trace.Load.window`."""
         if start < 0 or n_items < 1 or start + n_items > len(self.jobs):
             raise WorkloadError(
                 f"{self.name}: no window of {n_items} jobs from job {start} on, there are {len(self.jobs)}"

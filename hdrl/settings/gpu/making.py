@@ -31,7 +31,7 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> AnyEnv
     OptionsError
         If there is no such mode, or an argument belongs to the other environment.
     """
-    check_arguments(compatibility, arguments)
+    _check_arguments(compatibility, arguments)
     return GpuClusterEnv(**arguments) if compatibility is None else GpuSecondsEnv(**arguments)
 
 
@@ -45,19 +45,13 @@ def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, *
     compatibility, **arguments
         See `gpu_cluster`.
     """
-    check_arguments(compatibility, arguments)
+    _check_arguments(compatibility, arguments)
     made = GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv
     return made(num_envs, **arguments)
 
 
-def check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> None:
-    """Raise if an argument does not belong to the environment that is asked for.
-
-    Parameters
-    ----------
-    compatibility, arguments
-        The mode, and the arguments beside it.
-    """
+def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> None:
+    """Raise if an argument does not belong to the environment that is asked for."""
     if compatibility is not None:
         check_choice("compatibility", compatibility, (COMPATIBILITY,))
     known = _parameters(GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv)

@@ -9,9 +9,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.catalogue import MetricInfo, less, more, neutral
 from hdrl.metrics.formulas import ratio, summary
-from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, STATISTICS, count_states, is_finished
+from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, count_states, distributions, is_finished
 from hdrl.settings.gpu.bounds import jct_bound_s
 from hdrl.settings.gpu.load import WHOLE_GPU
 from hdrl.trace.model import OutcomeTrace, TaskState, TaskTrace
@@ -23,102 +23,63 @@ _GAVEL = "Narayanan et al., Gavel, OSDI 2020"
 Floats = NDArray[np.float64]
 
 
-def _distributions() -> dict[str, MetricInfo]:
-    kinds = (
-        ("jct", "_s", "s", "end - arrival", QUEUEING),
-        ("queueing", "_s", "s", "time in the cluster without GPUs", QUEUEING),
-        ("slowdown", "", "1", "jct / time alone on the fastest type that it may run on", _GAVEL),
-        (
-            "fair_rho",
-            "",
-            "1",
-            "jct / time on an equal share of the GPUs among the jobs that were there with it",
-            _THEMIS,
-        ),
-    )
-    return {
-        f"{statistic}_{kind}{suffix}": MetricInfo(
-            unit, f"{words} over finished jobs of {formula}", source, lower_is_better=True
-        )
-        for kind, suffix, unit, formula, source in kinds
-        for statistic, words in STATISTICS
-    }
+_KINDS = (
+    ("jct_s", "s", "end - arrival", QUEUEING),
+    ("queueing_s", "s", "time in the cluster without GPUs", QUEUEING),
+    ("slowdown", "1", "jct / time alone on the fastest type that it may run on", _GAVEL),
+    ("fair_rho", "1", "jct / time on an equal share of the GPUs among the jobs that were there with it", _THEMIS),
+)
 
+_OWN: Mapping[str, MetricInfo] = {
+    "mean_censored_jct_s": less(
+        "s", "mean over all jobs of (end, or that of the simulation) - arrival: at least their jct", OWN
+    ),
+    "jct_bound_s": neutral("s", "what the mean jct of all jobs cannot be less than, whoever schedules", _GOEMANS),
+    "jct_over_bound": less("1", "mean_censored_jct_s / jct_bound_s", OWN),
+    "priority_jct_s": less("s", "mean jct of finished jobs, weighted by their priorities", OWN),
+    "share_unfair": less("1", "share of finished jobs with a fair_rho above 1", _THEMIS),
+    "n_missed": less("1", "jobs that end behind their deadlines, or never", OWN, hides_zero=True),
+    "utilization": more(
+        "1", "GPU time of all jobs / (GPUs * makespan_s, or all the time if some run at the end)", QUEUEING
+    ),
+    "flops_utilization": more("1", "the same, each GPU weighted by its FLOPS", "HenryAJX/DRL_Scheduler"),
+    "busy_utilization": more(
+        "1", "the same without restarts, and without work that preemption lost", OWN, is_of_whole_run=True
+    ),
+    "n_preemptions": neutral("1", "times that a running job gave way", OWN, is_of_whole_run=True),
+    "n_migrations": neutral("1", "times that a job went on on other GPUs", OWN, is_of_whole_run=True),
+    "lost_gpu_h": less("h", "GPU time of restarts, and of work that preemption lost", OWN, is_of_whole_run=True),
+}
 
-def _own() -> dict[str, MetricInfo]:
-    def of_run(unit: str, formula: str, *, lower: bool | None) -> MetricInfo:
-        return MetricInfo(unit, formula, OWN, lower_is_better=lower, is_of_whole_run=True)
+_MEAN = "mean over all jobs of "
 
-    return {
-        "mean_censored_jct_s": MetricInfo(
-            "s",
-            "mean over all jobs of (end, or that of the simulation) - arrival: at least their jct",
-            OWN,
-            lower_is_better=True,
-        ),
-        "jct_bound_s": MetricInfo(
-            "s",
-            "what the mean jct of all jobs cannot be less than, whoever schedules",
-            _GOEMANS,
-            lower_is_better=None,
-        ),
-        "jct_over_bound": MetricInfo("1", "mean_censored_jct_s / jct_bound_s", OWN, lower_is_better=True),
-        "priority_jct_s": MetricInfo(
-            "s", "mean jct of finished jobs, weighted by their priorities", OWN, lower_is_better=True
-        ),
-        "share_unfair": MetricInfo(
-            "1", "share of finished jobs with a fair_rho above 1", _THEMIS, lower_is_better=True
-        ),
-        "n_missed": MetricInfo(
-            "1", "jobs that end behind their deadlines, or never", OWN, lower_is_better=True, hides_zero=True
-        ),
-        "utilization": MetricInfo(
-            "1",
-            "GPU time of all jobs / (GPUs * makespan_s, or all the time if some run at the end)",
-            QUEUEING,
-            lower_is_better=False,
-        ),
-        "flops_utilization": MetricInfo(
-            "1", "the same, each GPU weighted by its FLOPS", "HenryAJX/DRL_Scheduler", lower_is_better=False
-        ),
-        "busy_utilization": of_run(
-            "1", "the same without restarts, and without work that preemption lost", lower=False
-        ),
-        "n_preemptions": of_run("1", "times that a running job gave way", lower=None),
-        "n_migrations": of_run("1", "times that a job went on on other GPUs", lower=None),
-        "lost_gpu_h": of_run("h", "GPU time of restarts, and of work that preemption lost", lower=True),
-    }
-
-
-def _of_values() -> dict[str, MetricInfo]:
-    def of_jobs(formula: str, *, lower: bool | None) -> MetricInfo:
-        return MetricInfo("1", formula, OWN, lower_is_better=lower, hides_zero=True)
-
-    return {
-        "mean_value": of_jobs(
-            "mean over all jobs of what they are worth at their ends; 0 if they never ran", lower=False
-        ),
-        "mean_grant": of_jobs("mean over all jobs of the share of their budget that they got", lower=False),
-        "share_without_result": of_jobs("share of jobs that never ran", lower=True),
-        "grant_regret": of_jobs(
-            "mean over all jobs of (mean value of the best sequence with the whole budget - that with what they got)",
-            lower=True,
-        ),
-        "advice_regret": of_jobs(
-            "mean over all jobs of (mean value of the best sequence with what they got - that of the one followed)",
-            lower=True,
-        ),
-    }
-
+_OF_VALUES: Mapping[str, MetricInfo] = {
+    "mean_value": more("1", _MEAN + "what they are worth at their ends; 0 if they never ran", OWN, hides_zero=True),
+    "mean_grant": more("1", _MEAN + "the share of their budget that they got", OWN, hides_zero=True),
+    "share_without_result": less("1", "share of jobs that never ran", OWN, hides_zero=True),
+    "grant_regret": less(
+        "1",
+        _MEAN + "(mean value of the best sequence with the whole budget - that with what they got)",
+        OWN,
+        hides_zero=True,
+    ),
+    "advice_regret": less(
+        "1",
+        _MEAN + "(mean value of the best sequence with what they got - that of the one followed)",
+        OWN,
+        hides_zero=True,
+    ),
+}
+"""What jobs that adapt are worth."""
 
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
     {
         **COUNTS,
         "makespan_s": MACHINE["makespan_s"],
         "throughput_jobs_per_h": MACHINE["throughput_jobs_per_h"],
-        **_distributions(),
-        **_own(),
-        **_of_values(),
+        **distributions(_KINDS),
+        **_OWN,
+        **_OF_VALUES,
     }
 )
 """Every metric that `compute_metrics` gives, in its order."""
@@ -143,13 +104,10 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
     result = count_states(tasks["state"])
     result["makespan_s"] = makespan_s
     result["throughput_jobs_per_h"] = ratio(3600 * result["n_finished"], makespan_s)
-    for kind, suffix, values in (
-        ("jct", "_s", jct_s),
-        ("queueing", "_s", np.maximum(0.0, jct_s - held_s[finished])),
-        ("slowdown", "", jct_s / isolated_s[finished]),
-        ("fair_rho", "", rho),
-    ):
-        result |= {f"{name}_{kind}{suffix}": value for name, value in summary(values).items()}
+    queueing_s = np.maximum(0.0, jct_s - held_s[finished])
+    numbers = (jct_s, queueing_s, jct_s / isolated_s[finished], rho)
+    for (kind, *_), values in zip(_KINDS, numbers, strict=True):
+        result |= {f"{name}_{kind}": value for name, value in summary(values).items()}
     # Jobs that run when the simulation ends hold GPUs up to then.
     still_run = (tasks["state"] == TaskState.RUNNING).any()
     span_s = float(trace.end_s - release_s.min()) if still_run else makespan_s
@@ -180,7 +138,7 @@ def compute_metrics(trace: TaskTrace) -> dict[str, float]:
 def _worth(trace: TaskTrace) -> dict[str, float]:
     """Return what jobs that adapt are worth; NaN where they do not."""
     if not isinstance(trace, OutcomeTrace):
-        return dict.fromkeys(_of_values(), math.nan)
+        return dict.fromkeys(_OF_VALUES, math.nan)
     found = trace.outcomes
     return {
         "mean_value": float(found["value"].mean()),

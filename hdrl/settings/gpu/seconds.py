@@ -205,17 +205,11 @@ def play_baseline(
     first_s = float(load.origin.get("first_date_s", 0.0))
     world.until_s[0] = until_s - first_s
     kernel.play(world, BASELINES[baseline])
-    return outcome_of(cluster, load, world, chosen)
+    return _outcome_of(cluster, load, world, chosen)
 
 
-def outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
-    """Return what became of the jobs of the first environment.
-
-    Parameters
-    ----------
-    cluster, load, world, errors
-        What was simulated, its world, and which errors are reproduced.
-    """
+def _outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
+    """Return what became of the jobs of the first environment."""
     n, now_s = load.n_items, float(world.now_s[0])
     arrivals_s, starts_s, ends_s = load.jobs["arrival_s"], world.start_s[0, :n], world.end_s[0, :n]
     ended = world.is_done[0, :n] > 0

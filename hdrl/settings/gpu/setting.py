@@ -138,24 +138,15 @@ class GpuSetting(PlainSetting):
         """Return what readers must know: faults of traces, loads that no scheduler can serve, or that need none."""
         del sweep
         found = []
+        told = "so that it says little about schedulers; load.offered stretches it"
         for load in loads:
             offered = load.offered(machine)
             if offered is not None and offered > HIGHEST_LOAD:
-                found.append(
-                    (
-                        "overload",
-                        f"{load.name} offers {offered:.3g} times what {machine.name} can do: queues grow to its end, so"
-                        " that it says little about schedulers; load.offered stretches it",
-                    )
-                )
+                words = f"offers {offered:.3g} times what {machine.name} can do: queues grow to its end, {told}"
+                found.append(("overload", f"{load.name} {words}"))
             elif offered is not None and offered < LOWEST_LOAD:
-                found.append(
-                    (
-                        "idle",
-                        f"{load.name} offers {offered:.3g} of what {machine.name} can do: hardly a job waits, so"
-                        " that it says little about schedulers; load.offered stretches it",
-                    )
-                )
+                words = f"offers {offered:.3g} of what {machine.name} can do: hardly a job waits, {told}"
+                found.append(("idle", f"{load.name} {words}"))
             found += [("trace", f"{load.name}: {fault}") for fault in load.faults]
         return found
 

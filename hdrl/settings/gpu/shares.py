@@ -51,14 +51,8 @@ def _max_min(situation: Situation, value: Floats) -> Floats:
     return np.asarray(np.clip(found[:-1].reshape(n, n_types), 0.0, 1.0)[kind])
 
 
-def equal_parts(situation: Situation) -> Floats:
-    """Return the shares of an equal part of every type (Gavel's proportional allocation).
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+def _equal_parts(situation: Situation) -> Floats:
+    """Return the shares of an equal part of every type (Gavel's proportional allocation)."""
     n = len(situation.jobs)
     parts = np.tile(situation.gpus / n, (n, 1))
     return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
@@ -88,15 +82,9 @@ def las(situation: Situation) -> Floats:
     return _max_min(situation, ones * (situation.sizes / situation.priorities)[:, None])
 
 
-def las_het(situation: Situation) -> Floats:
-    """Return max-min fair shares of throughput, relative to that of an equal part of every type.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
-    usual = (equal_parts(situation) * situation.rates).sum(axis=1)
+def _las_het(situation: Situation) -> Floats:
+    """Return max-min fair shares of throughput, relative to that of an equal part of every type."""
+    usual = (_equal_parts(situation) * situation.rates).sum(axis=1)
     return _max_min(situation, situation.rates * (situation.sizes / situation.priorities / usual)[:, None])
 
 
@@ -120,14 +108,8 @@ def makespan(situation: Situation) -> Floats:
     return _makespan(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
 
 
-def makespan_het(situation: Situation) -> Floats:
-    """Return the shares under which the last job ends as early as it can.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+def _makespan_het(situation: Situation) -> Floats:
+    """Return the shares under which the last job ends as early as it can."""
     return _makespan(situation, situation.rates)
 
 
@@ -137,7 +119,7 @@ N_HALVINGS = 24
 
 def _ftf(situation: Situation, rates: Floats) -> Floats:
     """Return the shares with the smallest largest ratio of finish times: with them, and with equal parts."""
-    alone = (equal_parts(situation) * rates).sum(axis=1)
+    alone = (_equal_parts(situation) * rates).sum(axis=1)
     equal_s = situation.waited_s + situation.steps_left / alone
     best_s = situation.waited_s + situation.steps_left / rates.max(axis=1)
     low, high = float((best_s / equal_s).max()), float(max(1.0, len(situation.jobs)))
@@ -151,7 +133,7 @@ def _ftf(situation: Situation, rates: Floats) -> Floats:
         low, high = (low, rho) if is_enough else (rho, high)
         if high - low <= 1e-4 * high:
             break
-    return found if found is not None else equal_parts(situation)
+    return found if found is not None else _equal_parts(situation)
 
 
 def ftf(situation: Situation) -> Floats:
@@ -165,14 +147,8 @@ def ftf(situation: Situation) -> Floats:
     return _ftf(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
 
 
-def ftf_het(situation: Situation) -> Floats:
-    """Return finish-time fair shares.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+def _ftf_het(situation: Situation) -> Floats:
+    """Return finish-time fair shares."""
     return _ftf(situation, situation.rates)
 
 
@@ -245,11 +221,11 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
             lambda _: Fifo(None), "first come, first served, on the fastest", knows_rates=True, is_fifo=True
         ),
         "gavel-las": SharePolicy(_always(las), "max-min fairness of time (LAS as a linear program)"),
-        "gavel-las-het": SharePolicy(_always(las_het), "max-min fairness of throughput", knows_rates=True),
+        "gavel-las-het": SharePolicy(_always(_las_het), "max-min fairness of throughput", knows_rates=True),
         "gavel-ftf": SharePolicy(_always(ftf), "finish-time fairness, blind to types", knows_work=True),
-        "gavel-ftf-het": SharePolicy(_always(ftf_het), "finish-time fairness", knows_rates=True, knows_work=True),
+        "gavel-ftf-het": SharePolicy(_always(_ftf_het), "finish-time fairness", knows_rates=True, knows_work=True),
         "gavel-makespan": SharePolicy(_always(makespan), "makespan, blind to types", knows_work=True),
-        "gavel-makespan-het": SharePolicy(_always(makespan_het), "makespan", knows_rates=True, knows_work=True),
+        "gavel-makespan-het": SharePolicy(_always(_makespan_het), "makespan", knows_rates=True, knows_work=True),
         "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", knows_rates=True),
         "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", knows_rates=True, knows_work=True),
         "gavel-isolated": SharePolicy(_always(isolated), "an equal part of the cluster for each job"),

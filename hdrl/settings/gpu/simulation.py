@@ -142,19 +142,11 @@ def classes_of(cluster: Cluster, load: GpuLoad) -> tuple[NDArray[np.int64], dict
     arrays: dict[str, Any] = {
         f"class_{name}": np.ascontiguousarray(kinds[:, place]) for place, name in enumerate(("cpu", "gpus", "milli"))
     }
-    return numbers.reshape(-1).astype(np.int64), arrays | typical_jobs(kinds, counts)
+    return numbers.reshape(-1).astype(np.int64), arrays | _typical_jobs(kinds, counts)
 
 
-def typical_jobs(kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the arrays of the most frequent kinds of jobs: together at least `TYPICAL_SHARE` of all.
-
-    Parameters
-    ----------
-    kinds
-        Cores, GPUs, thousandths of each, allowed types; shape ``(n_kinds, 4)``.
-    counts
-        How many jobs there are of each.
-    """
+def _typical_jobs(kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the arrays of the most frequent ``(cores, GPUs, share, types)``: `TYPICAL_SHARE` of all jobs or more."""
     by_count = np.argsort(-counts, kind="stable")
     n = int(np.searchsorted(np.cumsum(counts[by_count]), TYPICAL_SHARE * counts.sum() - 1e-9)) + 1
     chosen = by_count[:n]

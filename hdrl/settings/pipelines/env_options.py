@@ -87,13 +87,7 @@ class OneRow(RowLayout):
         return RowLayout.action(self, name) - self.n_rows
 
     def name_of(self, action: int) -> str | None:
-        """Return the name of an action.
-
-        Parameters
-        ----------
-        action
-            Its number.
-        """
+        """Return the name of an action."""
         return self.extra_actions[action]
 
 

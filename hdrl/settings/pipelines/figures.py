@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hdrl.figures.figure import Figure, OnPage
+from hdrl.figures.figure import Figure, OnPage, by_name
 from hdrl.figures.style import PALETTE, Axes, canvas
 from hdrl.figures.style import Figure as Canvas
 from hdrl.settings.pipelines.metrics import wilson
@@ -133,21 +132,19 @@ def _runs(runs: Runs) -> list[PipelineRun]:
     return [run_of_trace(one) if isinstance(one, PipelineTrace) else one for one in given]
 
 
-FIGURES: Mapping[str, Figure] = MappingProxyType(
-    {
-        "gantt": Figure(
-            "gantt",
-            "which kernels ran on which unit when, with releases and deadlines",
-            gantt,
-            max_runs=6,
-            on_page=(OnPage("Schedule", "Units and deadlines"),),
-        ),
-        "misses": Figure(
-            "misses",
-            "share of deadlines that each pipeline misses",
-            misses,
-            on_page=(OnPage("Deadlines", "Missed by pipeline"),),
-        ),
-    }
+FIGURES = by_name(
+    Figure(
+        "gantt",
+        "which kernels ran on which unit when, with releases and deadlines",
+        gantt,
+        max_runs=6,
+        on_page=(OnPage("Schedule", "Units and deadlines"),),
+    ),
+    Figure(
+        "misses",
+        "share of deadlines that each pipeline misses",
+        misses,
+        on_page=(OnPage("Deadlines", "Missed by pipeline"),),
+    ),
 )
 """What can be drawn of runs, by name."""

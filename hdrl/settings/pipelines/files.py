@@ -20,16 +20,8 @@ INSTANCE_COLUMNS = (
 RUN_COLUMNS = ("instance", "pipeline", "kernels", "unit", "label", "start_us", "end_us", "worst_us")
 
 
-def write_instances(trace: PipelineTrace, folder: Path) -> None:
-    """Write a row for each instance.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets ``instances.csv``.
-    """
+def _write_instances(trace: PipelineTrace, folder: Path) -> None:
+    """Write a row for each instance."""
     table = trace.load.instances
     with atomic_table(folder / INSTANCES_FILE, INSTANCE_COLUMNS) as write_row:
         for number, one in enumerate(table.tolist()):
@@ -40,16 +32,8 @@ def write_instances(trace: PipelineTrace, folder: Path) -> None:
             write_row([number, pipeline, name, release_us, deadline_us, tolerance_us, *ends, missed])
 
 
-def write_runs(trace: PipelineTrace, folder: Path) -> None:
-    """Write a row for each kernel that was started, alone or fused.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets ``runs.csv``.
-    """
+def _write_runs(trace: PipelineTrace, folder: Path) -> None:
+    """Write a row for each kernel that was started, alone or fused."""
     labels, pipelines = trace.machine.labels, trace.load.instances["pipeline"]
     with atomic_table(folder / RUNS_FILE, RUN_COLUMNS) as write_row:
         for instance, option, unit, start_us, end_us, worst_us in trace.runs.tolist():
@@ -108,8 +92,8 @@ def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 
 FILES = (
-    TraceFile((INSTANCES_FILE,), write_instances, "instances with their deadlines, in microseconds"),
-    TraceFile((RUNS_FILE,), write_runs, "which kernels ran where and when, in microseconds"),
+    TraceFile((INSTANCES_FILE,), _write_instances, "instances with their deadlines, in microseconds"),
+    TraceFile((RUNS_FILE,), _write_runs, "which kernels ran where and when, in microseconds"),
     TraceFile((HISTORY_FILE,), write_history, "the same as rlschedsim writes it"),
     TraceFile(("tasks.csv", "stays.csv"), write_tables, "the tables that all settings have"),
 )

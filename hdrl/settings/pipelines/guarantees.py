@@ -69,7 +69,7 @@ def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
     L. George, N. Rivierre, M. Spuri, "Preemptive and Non-Preemptive Real-Time Uniprocessor Scheduling", INRIA 1996.
     """
     tasks = [one for one in tasks if one.period_us > 0]
-    horizon_us = busy_period_us(tasks)
+    horizon_us = _busy_period_us(tasks)
     if horizon_us is None:
         return False
     latest_us = max((one.latest_us for one in tasks), default=0)
@@ -90,19 +90,8 @@ def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
     return bool(np.all(demand + blocking <= at))
 
 
-def busy_period_us(tasks: Sequence[Task]) -> int | None:
-    """Return the longest time for which a unit can be busy without a break, blocked at its beginning.
-
-    Parameters
-    ----------
-    tasks
-        The tasks, each released.
-
-    Returns
-    -------
-    int or None
-        ``None`` if it has no end, or is longer than can be looked at.
-    """
+def _busy_period_us(tasks: Sequence[Task]) -> int | None:
+    """Return for how long a unit can be busy without a break, ``None`` if that is longer than can be looked at."""
     if sum((Fraction(one.time_us, one.period_us) for one in tasks), Fraction(0)) > 1:
         return None
     length = sum(one.time_us for one in tasks) + max((one.longest_us for one in tasks), default=0)

@@ -134,20 +134,7 @@ class PipelineLoad:
         return {}
 
     def window(self, start: int, n_items: int, /) -> Self:
-        """Return consecutive instances; how long their kernels take does not change.
-
-        Parameters
-        ----------
-        start
-            How many instances come before the window.
-        n_items
-            How many are in it.
-
-        Raises
-        ------
-        WorkloadError
-            If the load has no such window.
-        """
+        """Return consecutive instances; how long their kernels take does not change. See `hdrl.trace.Load.window`."""
         if not (start >= 0 and n_items >= 1 and start + n_items <= self.n_items):
             raise WorkloadError(
                 f"load {self.name!r}: no window of {n_items} instances from {start} on, it has {self.n_items}"

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.catalogue import MetricInfo, less, neutral
 from hdrl.settings.pipelines.guarantees import least_misses
 from hdrl.settings.pipelines.machine import KINDS
 from hdrl.settings.pipelines.trace import PipelineTrace
@@ -23,43 +23,34 @@ _OWN = "hdrl"
 MK = 4, 5
 """At least so many of so many instances in a row are to be met."""
 
-
-def _less(unit: str, formula: str, source: str = _REAL_TIME) -> MetricInfo:
-    return MetricInfo(unit, formula, source, lower_is_better=True)
-
-
-def _count(formula: str) -> MetricInfo:
-    return MetricInfo("1", formula, _OWN, lower_is_better=None)
-
-
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
     {
-        "n_jobs": _count("instances that were released"),
-        "n_missed": _less("1", "instances that ended later than their deadlines and tolerances"),
-        "miss_ratio": _less("1", "n_missed / n_jobs"),
-        "miss_ratio_low": _less("1", "lower end of the interval of miss_ratio", _WILSON),
-        "miss_ratio_high": _less("1", "upper end of the interval of miss_ratio", _WILSON),
-        "n_unavoidable": _count(
-            "lower bound on n_missed that holds whoever schedules: demand and latency; up to 12 kernels exact"
+        "n_jobs": neutral("1", "instances that were released", _OWN),
+        "n_missed": less("1", "instances that ended later than their deadlines and tolerances", _REAL_TIME),
+        "miss_ratio": less("1", "n_missed / n_jobs", _REAL_TIME),
+        "miss_ratio_low": less("1", "lower end of the interval of miss_ratio", _WILSON),
+        "miss_ratio_high": less("1", "upper end of the interval of miss_ratio", _WILSON),
+        "n_unavoidable": neutral(
+            "1",
+            "lower bound on n_missed that holds whoever schedules: demand and latency; up to 12 kernels exact",
+            _OWN,
         ),
-        "n_own_misses": _less("1", "n_missed - n_unavoidable: at most so many are the policy's own", _OWN),
-        "n_mk_violations": _less("1", "runs of 5 instances of a pipeline of which fewer than 4 were met", _MK),
-        "mean_lateness_s": _less("s", "mean of end - deadline"),
-        "max_lateness_s": _less("s", "maximum of end - deadline"),
-        "mean_tardiness_s": _less("s", "mean of max(0, end - deadline)"),
-        "max_tardiness_s": _less("s", "maximum of max(0, end - deadline)"),
-        "tardiness_of_late_s": _less(
-            "s", "mean of end - deadline over instances with end > deadline; 0 if none", _SEED
-        ),
-        "relative_lateness": _less("1", "mean of (end - deadline) / (end - release)", _SEED),
-        "mean_response_s": _less("s", "mean of end - release"),
-        "max_response_s": _less("s", "maximum of end - release"),
-        "jitter_s": _less("s", "largest over pipelines of (longest response - shortest response)"),
-        "makespan_s": _less("s", "last end - first release"),
-        "utilization": MetricInfo("1", "time in which units ran / (units * makespan_s)", _REAL_TIME, None),
-        "utilization_cpu": MetricInfo("1", "the same for CPUs; NaN without any", _REAL_TIME, None),
-        "utilization_gpu": MetricInfo("1", "the same for GPUs; NaN without any", _REAL_TIME, None),
-        "n_started": _count("kernels that were started, fused ones as one"),
+        "n_own_misses": less("1", "n_missed - n_unavoidable: at most so many are the policy's own", _OWN),
+        "n_mk_violations": less("1", "runs of 5 instances of a pipeline of which fewer than 4 were met", _MK),
+        "mean_lateness_s": less("s", "mean of end - deadline", _REAL_TIME),
+        "max_lateness_s": less("s", "maximum of end - deadline", _REAL_TIME),
+        "mean_tardiness_s": less("s", "mean of max(0, end - deadline)", _REAL_TIME),
+        "max_tardiness_s": less("s", "maximum of max(0, end - deadline)", _REAL_TIME),
+        "tardiness_of_late_s": less("s", "mean of end - deadline over instances with end > deadline; 0 if none", _SEED),
+        "relative_lateness": less("1", "mean of (end - deadline) / (end - release)", _SEED),
+        "mean_response_s": less("s", "mean of end - release", _REAL_TIME),
+        "max_response_s": less("s", "maximum of end - release", _REAL_TIME),
+        "jitter_s": less("s", "largest over pipelines of (longest response - shortest response)", _REAL_TIME),
+        "makespan_s": less("s", "last end - first release", _REAL_TIME),
+        "utilization": neutral("1", "time in which units ran / (units * makespan_s)", _REAL_TIME),
+        "utilization_cpu": neutral("1", "the same for CPUs; NaN without any", _REAL_TIME),
+        "utilization_gpu": neutral("1", "the same for GPUs; NaN without any", _REAL_TIME),
+        "n_started": neutral("1", "kernels that were started, fused ones as one", _OWN),
     }
 )
 """Every metric that `compute_metrics` gives, by name, in the order in which it gives them."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.lend import Lent
 from hdrl.errors import SimulationError, UnknownName
-from hdrl.seeding import seed_sequence
+from hdrl.seeding import stream_seed
 from hdrl.settings.pipelines.kernel import codes, entries
 from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
 from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
@@ -126,15 +126,9 @@ def draws(policy: str) -> bool:
     return policy == "random"
 
 
-def random_state(seed: int) -> int:
-    """Return where the generator of a random policy begins.
-
-    Parameters
-    ----------
-    seed
-        Seed of the policy.
-    """
-    return 1 + int(seed_sequence(seed, "policy").generate_state(1)[0]) % 2147483646
+def _random_state(seed: int) -> int:
+    """Return where the generator of a random policy begins."""
+    return 1 + stream_seed(seed, "policy") % 2147483646
 
 
 def one_state(
@@ -157,7 +151,7 @@ def one_state(
     shared["settings"]["compatibility"] = compatibility
     state = new_state(1, load.n_items, int(load.first_kernels[-1]), shared)
     set_episode(state, 0, 0, load.n_items, load.shares())
-    state.scalars[0, 0]["random"] = random_state(seed)
+    state.scalars[0, 0]["random"] = _random_state(seed)
     return state
 
 

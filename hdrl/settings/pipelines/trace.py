@@ -112,13 +112,7 @@ class PipelineTrace:
         return float(self.end_us.max()) / 1e6
 
     def part(self, first: int, n_items: int) -> Self:
-        """Return the Trace of some consecutive instances.
-
-        Parameters
-        ----------
-        first, n_items
-            The first one, and how many.
-        """
+        """Return the Trace of some consecutive instances."""
         last = first + n_items
         if n_items == self.load.n_items:
             return self

@@ -86,13 +86,7 @@ class Counted:
         self.flops_per_s = flops_per_s
 
     def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
-        """Train, and return the time that its work counts for.
-
-        Parameters
-        ----------
-        model, shape, n_examples, run
-            See `Clock`.
-        """
+        """Train, and return the time that its work counts for."""
         run()
         return flops(model, shape) * n_examples / self.flops_per_s
 
@@ -151,18 +145,7 @@ class Measured:
                 raise OptionsError(f"{self.path}: holds no time for {network_key(model, shape)}")
 
     def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
-        """Train, and return how long that took where the times were measured.
-
-        Parameters
-        ----------
-        model, shape, n_examples, run
-            See `Clock`.
-
-        Raises
-        ------
-        OptionsError
-            If such a network was not measured.
-        """
+        """Train, and return how long that took where the times were measured; see `Clock.took_s`."""
         self.check([model], shape)
         run()
         return float(self._example_s[network_key(model, shape)] * n_examples)
@@ -178,13 +161,7 @@ class Wall:
     name = "wall"
 
     def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
-        """Train, and return how long it took.
-
-        Parameters
-        ----------
-        model, shape, n_examples, run
-            See `Clock`.
-        """
+        """Train, and return how long it took."""
         del model, shape, n_examples
         begin = time.perf_counter()
         run()

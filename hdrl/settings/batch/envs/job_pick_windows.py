@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.envs.episodes import EpisodePlan, Window, mixed_bits
+from hdrl.envs.episodes import EpisodePlan, Window
+from hdrl.envs.seeds import mixed_bits
 from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick_pay import RunPriorities
 

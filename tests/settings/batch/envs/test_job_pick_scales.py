@@ -85,11 +85,11 @@ def test_model_files_say_how_columns_are_scaled() -> None:
         data = {"platform_file_path": "gaia", "workload_file_path": "lublin_gaia_1000", "learning": learning}
         made = environment_of(parse_options(data)).as_json()["arguments"]
         assert made.get("scales") == expected
-        assert environment_from({"id": "hdrl/JobPick-v0", "arguments": made}, "model.pt").arguments == made
+        assert environment_from(JobPickSpec(), made).arguments == made
 
 
 def test_models_of_older_versions_see_what_they_saw() -> None:
-    older = environment_from({"id": "hdrl/JobPick-v0", "arguments": {"order": "sjf"}}, "model.pt")
+    older = environment_from(JobPickSpec(), {"order": "sjf"})
     assert older.arguments == {"order": "sjf", "scales": "largest"}
     platform, workload = world()
     first, _ = older.player(platform, workload).reset(seed=0)

@@ -1,0 +1,127 @@
+"""The folder of a training: its files, who holds it, and how it begins anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from hdrl.errors import OutputError
+from hdrl.experiment.locks import FolderLock
+from hdrl.experiment.run.inputs import RESUME_FILE
+from hdrl.experiment.run.insights import INSIGHTS_FILE
+from hdrl.experiment.run.manifest import write_manifest
+from hdrl.experiment.train.decisions import DECISION_FILES
+from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
+from hdrl.experiment.train.resuming import write_resume_file
+from hdrl.files import write_json
+from hdrl.options.file import OptionsFile
+from hdrl.setting import find_setting
+
+CHECKPOINT_FILE = "checkpoint.pt"
+BEST_FILE = "best.pt"
+MODEL_FILE = "model.pt"
+FILES = (
+    *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
+    *("options.resolved.json", "metrics.json", "provenance.json", "timing.json", INSIGHTS_FILE, *DECISION_FILES),
+)
+"""What a training writes besides what its setting writes of a simulation."""
+
+
+class TrainingFolder(FolderLock):
+    """The folder of a training, which nobody else uses as long as it is held.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    options
+        The options, resolved.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    checkpoint, best, model
+        Where the last checkpoint, the best model by validation and the model in the end are.
+    """
+
+    def __init__(self, path: Path, options: OptionsFile) -> None:
+        super().__init__(path)
+        self.path, self._options = path, options
+        self.checkpoint, self.best, self.model = (path / name for name in (CHECKPOINT_FILE, BEST_FILE, MODEL_FILE))
+
+    @property
+    def has_not_begun(self) -> bool:
+        """Whether it is that of a training that was killed before its first checkpoint."""
+        return not self.checkpoint.exists() and (self.path / RESUME_FILE).is_file()
+
+    def make(self) -> bool:
+        """Make and take the folder, and note what is asked for; tell whether there was none.
+
+        Raises
+        ------
+        OutputError
+            If that is not possible.
+        """
+        is_new = not self.path.exists()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be made ({error.strerror or error})") from None
+        self.take()
+        write_json(self.path / "options.resolved.json", self._options.portable())
+        write_resume_file(self.path, self._options)
+        self.write_manifest(is_final=False)
+        return is_new
+
+    def begin_anew(self) -> None:
+        """Take back what a training has left that was killed before its first checkpoint."""
+        for name in FILES:
+            (self.path / name).unlink(missing_ok=True)
+
+    def take_back(self, *, is_gone: bool) -> None:
+        """Take back a folder in which nothing was reached.
+
+        Parameters
+        ----------
+        is_gone
+            Whether the folder itself goes, too.
+        """
+        if is_gone:
+            shutil.rmtree(self.path, ignore_errors=True)
+            return
+        for entry in os.scandir(self.path):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                Path(entry.path).unlink(missing_ok=True)
+
+    def write_manifest(self, *, is_final: bool) -> None:
+        """Write down which files of the folder are ours.
+
+        Parameters
+        ----------
+        is_final
+            Whether they do not change any more.
+        """
+        of_setting = find_setting(self._options.setting_name, self._options.folder).files
+        write_manifest(self.path, {*FILES, *(name for one in of_setting for name in one.names)}, is_final=is_final)
+
+
+def check_writable(output: Path | None) -> None:
+    """Refuse a model file that cannot be written before hours are spent on it.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    if output is None:
+        return
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: cannot be written (no such folder)")
+    if output.is_dir():
+        raise OutputError(f"{output}: is a folder, expected the name of a file for the model")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise OutputError(f"{output}: cannot be written (permission denied)")
