@@ -7,6 +7,7 @@ it at other dates would change the last digits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -28,6 +29,8 @@ class _Lists:
     ----------
     near_idle_w
         Power at nearly no load in its present P-state.
+    least_w
+        The least power that any machine ever takes.
 
     Attributes
     ----------
@@ -37,18 +40,20 @@ class _Lists:
         As given; P-states change it.
     """
 
-    def __init__(self, near_idle_w: list[float]) -> None:
+    def __init__(self, near_idle_w: list[float], least_w: float) -> None:
         n = len(near_idle_w)
         self.total_j = [0.0] * n
         self.last_s = [0.0] * n
         self.power_w = [0.0] * n
         self.near_idle_w = near_idle_w
+        self._least_j = 0.0
+        self._next_look_j = 0.0 if least_w >= 0 else math.inf
 
     def advance(self, now_s: float, since_s: float, apart: Iterable[int]) -> None:
         """Bring all machines up to date: some one by one, all others from the same date on."""
         before_j, power_w, last_s = self.total_j, self.power_w, self.last_s
         elapsed_s = now_s - since_s
-        after_j = [total_j + watts * elapsed_s for total_j, watts in zip(before_j, power_w, strict=True)]
+        after_j = [total_j + watts * elapsed_s for total_j, watts in zip(before_j, power_w)]  # noqa: B905 - faster
         for machine in apart:
             after_j[machine] = before_j[machine] + power_w[machine] * (now_s - last_s[machine])
         before_j[:] = after_j
@@ -60,7 +65,11 @@ class _Lists:
 
     def sum_j(self) -> Extended:
         """Return the energy of all machines."""
-        return add_up(self.total_j)
+        total = add_up(self.total_j, self._least_j)
+        if total[0] > self._next_look_j:
+            # energies do not fall: none will ever be smaller than what is the smallest now
+            self._least_j, self._next_look_j = min(self.total_j), 2.0 * total[0]
+        return total
 
     def sum_near_idle_w(self) -> Extended:
         """Return the power of all machines at nearly no load."""
@@ -70,7 +79,7 @@ class _Lists:
 class _Arrays:
     """The same for many machines."""
 
-    def __init__(self, near_idle_w: list[float]) -> None:
+    def __init__(self, near_idle_w: list[float], least_w: float) -> None:  # noqa: ARG002 - as for lists
         import numpy as np
 
         self._add = np.add.accumulate  # one after the other: NumPy's own sum adds in pairs
@@ -121,7 +130,8 @@ class EnergyMeter:
         n = len(cpus)
         self._watts = [cpu.spec.watts or ((0.0, 0.0, 0.0),) * len(cpu.spec.speeds_flops) for cpu in cpus]
         near_idle_w = [self._watts[k][cpu.pstate][1] if on else 0.0 for k, cpu in enumerate(cpus)]
-        self._all = (_Arrays if n > MOST_IN_LISTS else _Lists)(near_idle_w)
+        least_w = min((watts for of_host in self._watts for pstate in of_host for watts in pstate), default=0.0)
+        self._all = (_Arrays if n > MOST_IN_LISTS else _Lists)(near_idle_w, least_w)
         self._total_j, self._last_s, self._power_w = self._all.total_j, self._all.last_s, self._all.power_w
         # the plugin believes in P-state 0 until its first update, whatever the platform file says
         self._pstate = [0] * n
@@ -178,13 +188,15 @@ class EnergyMeter:
         if self._updated_s >= now_s:
             return
         if self._stale:
-            last_s, stale = self._last_s, self._stale
-            for machine in list(stale):
+            last_s, power_w, stale = self._last_s, self._power_w, self._stale
+            self._stale = set()
+            for machine in stale:
                 if last_s[machine] < now_s:
-                    self._power_w[machine] = self._power_now_w(machine)
-                    stale.discard(machine)
+                    power_w[machine] = self._power_now_w(machine)
                     if self._pstate[machine] != self._cpus[machine].pstate:
                         self._believe(machine)
+                else:
+                    self._stale.add(machine)
         self._all.advance(now_s, self._updated_s, self._apart)
         self._apart.clear()
         self._updated_s = now_s
@@ -219,9 +231,9 @@ class EnergyMeter:
 
     def _power_now_w(self, machine: int) -> float:
         cpu, pstate = self._cpus[machine], self._pstate[machine]
-        spec = cpu.spec
         idle_w, epsilon_w, full_w = self._watts[machine][pstate]
-        speed, load = spec.speeds_flops[pstate], 1.0
+        spec, load = cpu.spec, 1.0
+        speed = spec.speeds_flops[pstate]
         if speed > 0:
             if not cpu.users:
                 return idle_w

@@ -85,6 +85,9 @@ def run_job(
         yield context.server.put(here, Completed(job))
     for execution in job.timed_out:
         context.kernel.engine.stop_flow(execution.flow)
+    # jobs and actors refer to each other: nothing else would ever free them, and new memory costs time
+    job.actors.clear()
+    job.task = None
 
 
 def _end_job(context: Context, job: Job, state: str) -> Steps[None]:

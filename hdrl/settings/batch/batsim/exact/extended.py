@@ -20,7 +20,9 @@ Extended = tuple[float, float]
 
 ZERO: Extended = (0.0, 0.0)
 
-_BITS = 64
+EXTENDED_BITS = 64
+"""Significant bits of such a number."""
+
 _DOUBLE_BITS = 53
 _LARGEST_SUM = 1.8e19
 """Units in the last place of the smallest addend that 64 bits hold, a little less than 2**64."""
@@ -32,23 +34,29 @@ _MICRO = 1e6
 _HALF = 0.5
 
 
-def add_up(values: Sequence[float]) -> Extended:
+def add_up(values: Sequence[float], least: float = 0.0) -> Extended:
     """Add doubles, one after the other in 80 bits.
 
     Parameters
     ----------
     values
         Finite numbers.
+    least
+        A positive number that none of them is smaller than, if one is known: it saves a look at all of them.
     """
     about = sum(values)
-    smallest = min(values, default=0.0)
-    if smallest == 0.0:
-        smallest = min(filter(None, values), default=1.0)
-    if smallest > 0.0 and about < _LARGEST_SUM * math.ulp(smallest):
-        rest = math.fsum((*values, -about))
-        nearest = about + rest
-        return nearest, about - nearest + rest
-    return _add_one_by_one(values)
+    if not _holds(about, least):
+        least = min(values, default=0.0) or min(filter(None, values), default=1.0)
+        if not _holds(about, least):
+            return _add_one_by_one(values)
+    rest = math.fsum((*values, -about))
+    nearest = about + rest
+    return nearest, about - nearest + rest
+
+
+def _holds(about: float, smallest: float) -> bool:
+    """Tell whether 64 bits hold every partial sum of positive numbers that add up to about so much."""
+    return smallest > 0.0 and about < _LARGEST_SUM * math.ulp(smallest)
 
 
 def _add_one_by_one(values: Iterable[float]) -> Extended:
@@ -64,7 +72,7 @@ def _add_one_by_one(values: Iterable[float]) -> Extended:
 
 def rounded(value: int) -> int:
     """Round an integer to 64 significant bits, to the nearest one; halfway to the even one."""
-    excess = value.bit_length() - _BITS
+    excess = value.bit_length() - EXTENDED_BITS
     if excess <= 0:
         return value
     kept = value >> excess
@@ -101,7 +109,7 @@ def rounded_fraction(value: Fraction) -> Fraction:
     if not value:
         return value
     # so far to the left that the whole part has more than 64 bits; a further one tells whether anything is behind it
-    shift = _BITS + 2 + value.denominator.bit_length() - value.numerator.bit_length()
+    shift = EXTENDED_BITS + 2 + value.denominator.bit_length() - value.numerator.bit_length()
     scaled = value * 2**shift if shift >= 0 else value / 2**-shift
     whole = scaled.numerator // scaled.denominator
     is_inexact = whole * scaled.denominator != scaled.numerator

@@ -220,9 +220,9 @@ class Outputs:
         )
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
-        """Add a line of how many machines are in which state."""
-        columns = ",".join([str(counts[state]) for state in STATES[:5]])
-        self.machine_states.append(f"{now_s:g},{columns}")
+        """Add a line of how many machines are in which of `STATES`."""
+        n_asleep, n_waking, n_falling_asleep, n_idle, n_computing, _ = counts.values()
+        self.machine_states.append(f"{now_s:g},{n_asleep},{n_waking},{n_falling_asleep},{n_idle},{n_computing}")
 
     def add_pstate_change(self, now_s: float, machines: list[int], pstate: int) -> None:
         """Add a line of P-states; negative ones mark requests."""
