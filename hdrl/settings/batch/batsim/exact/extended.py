@@ -87,8 +87,12 @@ def rounded(value: int) -> int:
 
 def difference(a: Extended, b: Extended) -> float:
     """Return a difference in 80 bits, as the nearest double to that."""
-    nearest = math.fsum((a[0], a[1], -b[0], -b[1]))
-    rest = abs(math.fsum((a[0], a[1], -b[0], -b[1], -nearest)))
+    if a[0] >= b[0] >= 0.0 and a[1] == 0.0 == b[1]:
+        nearest = a[0] - b[0]
+        rest = abs(a[0] - nearest - b[0])  # exact: the smaller of two doubles is taken from the larger one
+    else:
+        nearest = math.fsum((a[0], a[1], -b[0], -b[1]))
+        rest = abs(math.fsum((a[0], a[1], -b[0], -b[1], -nearest)))
     if rest:
         half = math.ulp(nearest) * _HALF
         # below a power of two, units are half as large

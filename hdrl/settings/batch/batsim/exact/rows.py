@@ -85,12 +85,14 @@ class Rows(abc.ABC):
     def advance(self, delta_s: float) -> list[Flow | Timer]:
         """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
 
-    def _note(self, remains: float, rate: float, precision: float) -> None:
+    def _note(self, remains: float, rate: float, precision: float) -> float:
+        """Note when an action will end; return the seconds until then."""
         left_s, slack_s = remains / rate, 2.0 * precision / rate
         if left_s < self.sure_s:
             self.sure_s = left_s
         if slack_s > self._slack_s:
             self._slack_s = slack_s
+        return left_s
 
 
 class ListRows(Rows):
@@ -116,11 +118,11 @@ class ListRows(Rows):
         self._rates.append(rate)
         self._precisions.append(precision)
         before_s = self.sure_s
-        self._note(remains, rate, precision)
-        if self.sure_s < before_s:
+        left_s = self._note(remains, rate, precision)
+        if left_s < before_s:
             self._first, self._others_s = action, before_s
-        else:
-            self._others_s = min(self._others_s, remains / rate)
+        elif left_s < self._others_s:
+            self._others_s = left_s
 
     def take(self, action: Flow | Timer) -> None:
         """Take an action out; the last one gets its row."""
