@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def _pair(value: np.longdouble) -> Extended:
 def test_sums_differences_and_texts_are_those_of_80_bits(values: list[float], others: list[float]) -> None:
     ours, theirs = add_up(values), _in_80_bits(values)
     other, their_other = add_up(others), _in_80_bits(others)
-    assert ours == _pair(theirs)
+    assert ours == _pair(theirs) == add_up(values, max(min(values), 0.0) / 3.0)
     assert difference(ours, other) == float(theirs - their_other)
     text = np.format_float_positional(theirs, precision=6, unique=False, fractional=True, trim="k")
     assert six_decimals(ours).replace("-0.000000", "0.000000") == text.replace("-0.000000", "0.000000")
@@ -121,7 +122,7 @@ class _Nothing:
 @settings(max_examples=60, deadline=None)
 @given(
     durations=st.lists(st.tuples(st.floats(0.1, 1e6), st.sampled_from([1.0, 0.25, 1e-5])), min_size=1, max_size=12),
-    steps=st.lists(st.sampled_from(["message", "next", "take", "rate"]), max_size=30),
+    steps=st.lists(st.sampled_from(["message", "next", "take", "rate", "brief", "long", "look"]), max_size=30),
 )
 def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
     durations: list[tuple[float, float]], steps: list[str]
@@ -137,7 +138,13 @@ def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
         for step in steps:
             if not left:
                 break
-            if step == "take":
+            if step in ("brief", "long"):
+                timers.append(Timer(-1, _Nothing()))
+                rows.put(timers[-1], 1e-3 if step == "brief" else 500.0, 1.0, 1e-9)
+                left.append(timers[-1])
+            elif step == "look":
+                seen.append(rows.left_s())
+            elif step == "take":
                 rows.take(left.pop(0))
             elif step == "rate":
                 rows.change_rate(left[-1], 2.0)
@@ -147,7 +154,8 @@ def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
                 for timer in ended:
                     rows.take(timer)
                     left.remove(timer)  # type: ignore[arg-type]
-            seen += [rows.left_s(), *((rows.remains(timer), rows.rate(timer)) for timer in left)]
+            assert rows.sure_s <= min((rows.remains(timer) / rows.rate(timer) for timer in left), default=math.inf)
+            seen += [(rows.remains(timer), rows.rate(timer)) for timer in left]
         told.append(seen)
     assert told[0] == told[1]
 
@@ -161,3 +169,13 @@ def test_many_hosts_and_actions_give_what_few_give(tmp_path: Path, monkeypatch: 
     many = ExactBatsim(options).run(FirstComeFirstServed())
     for name in ("jobs", "energy", "machine_states", "pstate_changes"):
         assert getattr(few.outputs, name) == getattr(many.outputs, name)
+
+
+@needs_80_bits
+def test_energies_that_fall_are_added_up_in_80_bits_too() -> None:
+    """A platform may say that less than nothing is used; what was the smallest energy is then soon none any more."""
+    hosts = energy._Lists([0.0, 0.0], least_w=-1.0)
+    hosts.total_j[:] = [2.0**40, 2.0**40]
+    hosts.sum_j()
+    hosts.total_j[:] = [2.0**40, 2.0**-40]
+    assert hosts.sum_j() == _pair(_in_80_bits(hosts.total_j)) == (2.0**40, 0.0)
