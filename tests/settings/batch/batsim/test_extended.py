@@ -54,7 +54,7 @@ def _pair(value: np.longdouble) -> Extended:
 def test_sums_differences_and_texts_are_those_of_80_bits(values: list[float], others: list[float]) -> None:
     ours, theirs = add_up(values), _in_80_bits(values)
     other, their_other = add_up(others), _in_80_bits(others)
-    assert ours == _pair(theirs) == add_up(values, max(min(values), 0.0) / 3.0)
+    assert ours == _pair(theirs)
     assert difference(ours, other) == float(theirs - their_other)
     text = np.format_float_positional(theirs, precision=6, unique=False, fractional=True, trim="k")
     assert six_decimals(ours).replace("-0.000000", "0.000000") == text.replace("-0.000000", "0.000000")
@@ -169,13 +169,3 @@ def test_many_hosts_and_actions_give_what_few_give(tmp_path: Path, monkeypatch: 
     many = ExactBatsim(options).run(FirstComeFirstServed())
     for name in ("jobs", "energy", "machine_states", "pstate_changes"):
         assert getattr(few.outputs, name) == getattr(many.outputs, name)
-
-
-@needs_80_bits
-def test_energies_that_fall_are_added_up_in_80_bits_too() -> None:
-    """A platform may say that less than nothing is used; what was the smallest energy is then soon none any more."""
-    hosts = energy._Lists([0.0, 0.0], least_w=-1.0)
-    hosts.total_j[:] = [2.0**40, 2.0**40]
-    hosts.sum_j()
-    hosts.total_j[:] = [2.0**40, 2.0**-40]
-    assert hosts.sum_j() == _pair(_in_80_bits(hosts.total_j)) == (2.0**40, 0.0)

@@ -7,7 +7,6 @@ it at other dates would change the last digits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -29,8 +28,6 @@ class _Lists:
     ----------
     near_idle_w
         Power at nearly no load in its present P-state.
-    least_w
-        The least power that any machine ever takes.
 
     Attributes
     ----------
@@ -40,14 +37,12 @@ class _Lists:
         As given; P-states change it.
     """
 
-    def __init__(self, near_idle_w: list[float], least_w: float) -> None:
+    def __init__(self, near_idle_w: list[float]) -> None:
         n = len(near_idle_w)
         self.total_j = [0.0] * n
         self.last_s = [0.0] * n
         self.power_w = [0.0] * n
         self.near_idle_w = near_idle_w
-        self._least_j = 0.0
-        self._next_look_j = 0.0 if least_w >= 0 else math.inf
 
     def advance(self, now_s: float, since_s: float, apart: Iterable[int]) -> None:
         """Bring all machines up to date: some one by one, all others from the same date on."""
@@ -65,11 +60,7 @@ class _Lists:
 
     def sum_j(self) -> Extended:
         """Return the energy of all machines."""
-        total = add_up(self.total_j, self._least_j)
-        if total[0] > self._next_look_j:
-            # energies do not fall: none will ever be smaller than what is the smallest now
-            self._least_j, self._next_look_j = min(self.total_j), 2.0 * total[0]
-        return total
+        return add_up(self.total_j)
 
     def sum_near_idle_w(self) -> Extended:
         """Return the power of all machines at nearly no load."""
@@ -79,7 +70,7 @@ class _Lists:
 class _Arrays:
     """The same for many machines."""
 
-    def __init__(self, near_idle_w: list[float], least_w: float) -> None:  # noqa: ARG002 - as for lists
+    def __init__(self, near_idle_w: list[float]) -> None:
         import numpy as np
 
         self._add = np.add.accumulate  # one after the other: NumPy's own sum adds in pairs
@@ -130,8 +121,7 @@ class EnergyMeter:
         n = len(cpus)
         self._watts = [cpu.spec.watts or ((0.0, 0.0, 0.0),) * len(cpu.spec.speeds_flops) for cpu in cpus]
         near_idle_w = [self._watts[k][cpu.pstate][1] if on else 0.0 for k, cpu in enumerate(cpus)]
-        least_w = min((watts for of_host in self._watts for pstate in of_host for watts in pstate), default=0.0)
-        self._all = (_Arrays if n > MOST_IN_LISTS else _Lists)(near_idle_w, least_w)
+        self._all = (_Arrays if n > MOST_IN_LISTS else _Lists)(near_idle_w)
         self._total_j, self._last_s, self._power_w = self._all.total_j, self._all.last_s, self._all.power_w
         # the plugin believes in P-state 0 until its first update, whatever the platform file says
         self._pstate = [0] * n

@@ -85,7 +85,7 @@ def run_job(
         yield context.server.put(here, Completed(job))
     for execution in job.timed_out:
         context.kernel.engine.stop_flow(execution.flow)
-    # jobs and actors refer to each other: nothing else would ever free them, and new memory costs time
+    # jobs and actors refer to each other, and no search for garbage finds what the frozen jobs refer to
     job.actors.clear()
     job.task = None
 

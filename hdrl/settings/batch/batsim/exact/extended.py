@@ -34,29 +34,23 @@ _MICRO = 1e6
 _HALF = 0.5
 
 
-def add_up(values: Sequence[float], least: float = 0.0) -> Extended:
+def add_up(values: Sequence[float]) -> Extended:
     """Add doubles, one after the other in 80 bits.
 
     Parameters
     ----------
     values
         Finite numbers.
-    least
-        A positive number that none of them is smaller than, if one is known: it saves a look at all of them.
     """
     about = sum(values)
-    if not _holds(about, least):
-        least = min(values, default=0.0) or min(filter(None, values), default=1.0)
-        if not _holds(about, least):
-            return _add_one_by_one(values)
-    rest = math.fsum((*values, -about))
-    nearest = about + rest
-    return nearest, about - nearest + rest
-
-
-def _holds(about: float, smallest: float) -> bool:
-    """Tell whether 64 bits hold every partial sum of positive numbers that add up to about so much."""
-    return smallest > 0.0 and about < _LARGEST_SUM * math.ulp(smallest)
+    smallest = min(values, default=0.0)
+    if smallest == 0.0:
+        smallest = min(filter(None, values), default=1.0)
+    if smallest > 0.0 and about < _LARGEST_SUM * math.ulp(smallest):
+        rest = math.fsum((*values, -about))
+        nearest = about + rest
+        return nearest, about - nearest + rest
+    return _add_one_by_one(values)
 
 
 def _add_one_by_one(values: Iterable[float]) -> Extended:

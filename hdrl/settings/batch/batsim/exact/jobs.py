@@ -371,8 +371,6 @@ def _check_numbers(description: Mapping[str, Any], where: str) -> None:
 
 
 def _number(value: object) -> float:
-    if type(value) is float:
-        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     try:

@@ -130,7 +130,7 @@ class _Fields:
         return self.amount(key, value)
 
     def amount(self, key: str, value: object) -> float:
-        if type(value) is not float and (isinstance(value, bool) or not isinstance(value, int | float)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"{key!r} is {_short(value)}, expected a number")
         try:
             result = float(value)

@@ -85,30 +85,22 @@ class Rows(abc.ABC):
     def advance(self, delta_s: float) -> list[Flow | Timer]:
         """Bring all actions nearer to their ends; return those of which nothing remains, in no order."""
 
-    def _note(self, remains: float, rate: float, precision: float) -> float:
-        """Note when an action will end; return the seconds until then."""
+    def _note(self, remains: float, rate: float, precision: float) -> None:
         left_s, slack_s = remains / rate, 2.0 * precision / rate
         if left_s < self.sure_s:
             self.sure_s = left_s
         if slack_s > self._slack_s:
             self._slack_s = slack_s
-        return left_s
 
 
 class ListRows(Rows):
-    """Rows in lists without gaps.
-
-    Mostly the next action to end is one that began after all others, such as a scheduler's short delay: as long as
-    there is one of which that is known, nobody has to look at the others.
-    """
+    """Rows in lists without gaps."""
 
     def __init__(self) -> None:
         super().__init__()
         self._remains: list[float] = []
         self._rates: list[float] = []
         self._precisions: list[float] = []
-        self._first: Flow | Timer | None = None  # it ends in `sure_s`, at least, and all others in so many seconds:
-        self._others_s = math.inf
 
     def put(self, action: Flow | Timer, remains: float, rate: float, precision: float) -> None:
         """Give an action a row."""
@@ -117,17 +109,10 @@ class ListRows(Rows):
         self._remains.append(remains)
         self._rates.append(rate)
         self._precisions.append(precision)
-        before_s = self.sure_s
-        left_s = self._note(remains, rate, precision)
-        if left_s < before_s:
-            self._first, self._others_s = action, before_s
-        elif left_s < self._others_s:
-            self._others_s = left_s
+        self._note(remains, rate, precision)
 
     def take(self, action: Flow | Timer) -> None:
         """Take an action out; the last one gets its row."""
-        if action is self._first:
-            self._first, self.sure_s = None, self._others_s
         row, action.row = action.row, -1
         last = self.actions.pop()
         remains, rate, precision = self._remains.pop(), self._rates.pop(), self._precisions.pop()
@@ -149,16 +134,9 @@ class ListRows(Rows):
         row = action.row
         self._rates[row] = rate
         self._note(self._remains[row], rate, self._precisions[row])
-        self._first = None
 
     def left_s(self) -> float:
         """Return the seconds until the next end of an action, infinity if there is none."""
-        if self._first is not None:
-            row = self._first.row
-            self.sure_s = self._remains[row] / self._rates[row]
-            if self.sure_s <= self._others_s:
-                return self.sure_s
-            self._first = None
         self.sure_s = min(map(truediv, self._remains, self._rates)) if self.actions else math.inf
         return self.sure_s
 
@@ -167,7 +145,6 @@ class ListRows(Rows):
         # to let zip compare lengths would take a third of the time
         self._remains = [remains - rate * delta_s for remains, rate in zip(self._remains, self._rates)]  # noqa: B905
         self.sure_s = self.sure_s * _ROUNDED_DOWN - delta_s
-        self._others_s = self._others_s * _ROUNDED_DOWN - delta_s
         if self.sure_s > self._slack_s:
             return []
         rows = zip(self.actions, self._remains, self._precisions)  # noqa: B905
