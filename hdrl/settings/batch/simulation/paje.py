@@ -71,8 +71,7 @@ class ScheduleTrace:
         red, green, blue = colorsys.hsv_to_rgb(self._n_jobs * _GOLDEN_RATIO % 1.0, 1.0, 1.0)
         self._n_jobs += 1
         self._lines.append(f'5 j{job_id} machine_state "{job_id}" "{red:f} {green:f} {blue:f}"')
-        event, state, places = f"6 {now_s:f}", f"j{job_id}", self._machines
-        self._lines += [event + places[k] + state for k in machines]
+        self._enter(machines, f"j{job_id}", f"{now_s:f}")
 
     def end_job(self, job_id: str, machines: Sequence[int], now_s: float, *, killed: bool) -> None:
         """Note the end of a job, by itself or not."""
@@ -80,8 +79,13 @@ class ScheduleTrace:
         if killed:
             self._lines.append(f'8 {date} kk k "{job_id}"')
             self._lines += [f'8 {date} km m{k} "{job_id}"' for k in machines]
-        event, places = f"6 {date}", self._machines
-        self._lines += [event + places[k] + "w" for k in machines]
+        self._enter(machines, "w", date)
+
+    def _enter(self, machines: Iterable[int], state: str, date: str) -> None:
+        """Note the new state of machines, a line each."""
+        places = [self._machines[k] for k in machines]
+        if places:
+            self._lines.append(f"6 {date}" + f"{state}\n6 {date}".join(places) + state)
 
     def text(self, end_s: float) -> str:
         """Return the trace."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -121,7 +122,7 @@ class _Nothing:
 @settings(max_examples=60, deadline=None)
 @given(
     durations=st.lists(st.tuples(st.floats(0.1, 1e6), st.sampled_from([1.0, 0.25, 1e-5])), min_size=1, max_size=12),
-    steps=st.lists(st.sampled_from(["message", "next", "take", "rate"]), max_size=30),
+    steps=st.lists(st.sampled_from(["message", "next", "take", "rate", "brief", "long", "look"]), max_size=30),
 )
 def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
     durations: list[tuple[float, float]], steps: list[str]
@@ -137,7 +138,13 @@ def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
         for step in steps:
             if not left:
                 break
-            if step == "take":
+            if step in ("brief", "long"):
+                timers.append(Timer(-1, _Nothing()))
+                rows.put(timers[-1], 1e-3 if step == "brief" else 500.0, 1.0, 1e-9)
+                left.append(timers[-1])
+            elif step == "look":
+                seen.append(rows.left_s())
+            elif step == "take":
                 rows.take(left.pop(0))
             elif step == "rate":
                 rows.change_rate(left[-1], 2.0)
@@ -147,7 +154,8 @@ def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
                 for timer in ended:
                     rows.take(timer)
                     left.remove(timer)  # type: ignore[arg-type]
-            seen += [rows.left_s(), *((rows.remains(timer), rows.rate(timer)) for timer in left)]
+            assert rows.sure_s <= min((rows.remains(timer) / rows.rate(timer) for timer in left), default=math.inf)
+            seen += [(rows.remains(timer), rows.rate(timer)) for timer in left]
         told.append(seen)
     assert told[0] == told[1]
 

@@ -15,40 +15,8 @@ class Cancelled(Exception):
     """Thrown into an actor that waits for an execution that somebody cancels."""
 
 
-class Transfer:
-    """Some bytes from a sender to a receiver, with a message.
-
-    Parameters
-    ----------
-    kernel
-        The kernel.
-
-    Attributes
-    ----------
-    source, target, message
-        Who sends, who receives, and what; ``None`` while it is not known.
-    waiting
-        Who waits for it, in the order in which they began to.
-    """
-
-    __slots__ = ("_kernel", "message", "source", "target", "waiting")
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self.waiting: list[Actor] = []
-        self.message: object = None
-        self.source: Cpu | None = None
-        self.target: Cpu | None = None
-
-    def end(self) -> None:
-        """Wake both sides, in the order in which they began to wait."""
-        wake, message = self._kernel.wake, self.message
-        for actor in self.waiting:
-            wake(actor, message)
-
-
 class Mailbox:
-    """Where senders and receivers meet: each transfer takes one of either.
+    """Where senders and receivers meet: each message takes one of either.
 
     Parameters
     ----------
@@ -56,19 +24,25 @@ class Mailbox:
         The kernel.
     n_bytes
         Size of its messages.
+
+    Attributes
+    ----------
+    senders, receivers
+        Who waits for the other side; never both.
     """
 
-    __slots__ = ("_kernel", "_n_bytes", "_pending")
+    __slots__ = ("_kernel", "_n_bytes", "receivers", "senders")
 
     def __init__(self, kernel: Kernel, n_bytes: float = 1.0) -> None:
         self._kernel = kernel
         self._n_bytes = n_bytes
-        self._pending: list[Transfer] = []
+        self.senders: list[Put] = []
+        self.receivers: list[tuple[Cpu, Actor]] = []
 
     @property
     def empty(self) -> bool:
         """Whether nobody waits for the other side."""
-        return not self._pending
+        return not self.senders and not self.receivers
 
     def put(self, source: Cpu, message: object) -> Put:
         """Return the call that sends a message and waits until it has arrived."""
@@ -78,22 +52,10 @@ class Mailbox:
         """Return the call that waits for a message, and may be used again; it is answered with the message."""
         return Get(self, target)
 
-    def enter(self, actor: Actor, source: Cpu | None, message: object, target: Cpu | None) -> None:
-        """Let a sender with its message, or a receiver, take part in a transfer: it begins if the other side waits."""
-        pending = self._pending
-        if pending and (pending[0].source is None) == (target is None):
-            transfer = pending.pop(0)
-        else:
-            transfer = Transfer(self._kernel)
-            pending.append(transfer)
-        transfer.waiting.append(actor)
-        if target is None:
-            transfer.source, transfer.message = source, message
-        else:
-            transfer.target = target
-        if transfer.source is not None and transfer.target is not None:
-            engine = self._kernel.engine
-            engine.send(engine.network.message(transfer.source, transfer.target, self._n_bytes), transfer)
+    def carry(self, put: Put, source: Cpu, target: Cpu) -> None:
+        """Let a message begin that has a receiver."""
+        engine = self._kernel.engine
+        engine.send(engine.network.message(source, target, self._n_bytes), put)
 
 
 class Put:
@@ -110,16 +72,35 @@ class Put:
         Who sends what.
     """
 
-    __slots__ = ("_mailbox", "_message", "_source")
+    __slots__ = ("_kernel", "_mailbox", "_message", "_source", "_waiting")
 
     def __init__(self, mailbox: Mailbox, source: Cpu, message: object) -> None:
         self._mailbox = mailbox
         self._source = source
         self._message = message
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
+    def serve(self, kernel: Kernel, actor: Actor) -> None:
         """Begin, and wait."""
-        self._mailbox.enter(actor, self._source, self._message, None)
+        self._kernel = kernel
+        mailbox = self._mailbox
+        if mailbox.receivers:
+            target, receiver = mailbox.receivers.pop(0)
+            self._waiting: tuple[Actor, ...] = (receiver, actor)
+            mailbox.carry(self, self._source, target)
+        else:
+            self._waiting = (actor,)
+            mailbox.senders.append(self)
+
+    def meet(self, target: Cpu, receiver: Actor) -> None:
+        """Begin, for a receiver that has come later."""
+        self._waiting += (receiver,)
+        self._mailbox.carry(self, self._source, target)
+
+    def end(self) -> None:
+        """Wake both sides, in the order in which they began to wait."""
+        wake, message = self._kernel.wake, self._message
+        for actor in self._waiting:
+            wake(actor, message)
 
 
 class Get:
@@ -141,7 +122,11 @@ class Get:
 
     def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
         """Begin, and wait."""
-        self._mailbox.enter(actor, None, None, self._target)
+        mailbox = self._mailbox
+        if mailbox.senders:
+            mailbox.senders.pop(0).meet(self._target, actor)
+        else:
+            mailbox.receivers.append((self._target, actor))
 
 
 class Execution:
@@ -185,6 +170,7 @@ class Execution:
     def end(self) -> None:
         """End: nobody needs the timer any more."""
         self.over = True
+        self.flow.owner = None
         if self._timer is not None:
             self._kernel.engine.drop_timer(self._timer)
             self._timer.owner = None

@@ -65,15 +65,6 @@ class Actor:
         self.timer: Timer | None = None
         self.execution: Waited | None = None
 
-    def run(self) -> Call | None:
-        """Run until the next call; ``None`` when the actor ends."""
-        news = self.news
-        try:
-            return self.steps.send(self.result) if news is None else self.steps.throw(news)
-        except StopIteration:
-            self.dead = True
-            return None
-
 
 class Kernel:
     """Runs actors.
@@ -138,16 +129,20 @@ class Kernel:
         n = self.n_running = len(running)
         self.all_sweeping = n == 1 or self.n_sweeping == n
         self.n_sweeping = 0
-        if n == 1:
-            (actor,) = running
-            call = None if actor.dead else actor.run()
-            if call is not None and not actor.dead:
+        calls = []
+        for actor in running:
+            if actor.dead:
+                continue
+            news = actor.news
+            try:
+                call = actor.steps.send(actor.result) if news is None else actor.steps.throw(news)
+            except StopIteration:
+                actor.dead = True
+            else:
+                calls.append((actor, call))
+        for actor, call in calls:
+            if not actor.dead:
                 call.serve(self, actor)
-        else:
-            calls = [(actor, actor.run()) for actor in running if not actor.dead]
-            for actor, call in calls:
-                if call is not None and not actor.dead:
-                    call.serve(self, actor)
         if self._cancelled:
             ended, self._cancelled = self._cancelled, []
             for execution in ended:

@@ -172,16 +172,14 @@ class Context:
 
     def read_energy(self, machines: Sequence[int] | None = None) -> Steps[Extended]:
         """Return the energy of machines (of all, if ``None``); each one that is out of date takes a round."""
-        meter, kernel = self.meter, self.kernel
+        meter, kernel, now_s = self.meter, self.kernel, self._engine.now_s
         while True:
-            # where nobody else can do anything before this is over: all rounds at once
-            if machines is None and kernel.all_sweeping:
-                meter.update_all(self.now_s)
-                return meter.sum_j()
-            if machines is not None and kernel.n_running == 1:
-                meter.update_all(self.now_s)  # who reads the energy of some machines reads that of all at once
+            # where nobody else can do anything before this is over: all rounds at once. Who reads the energy of some
+            # machines reads that of all at once.
+            if kernel.all_sweeping if machines is None else kernel.n_running == 1:
+                meter.update_all(now_s)
                 return meter.sum_j(machines)
-            machine = meter.first_outdated(machines, self.now_s)
+            machine = meter.first_outdated(machines, now_s)
             if machine < 0:
                 return meter.sum_j(machines)
             yield Update(machine, of_all=machines is None)

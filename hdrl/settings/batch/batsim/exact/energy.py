@@ -48,7 +48,7 @@ class _Lists:
         """Bring all machines up to date: some one by one, all others from the same date on."""
         before_j, power_w, last_s = self.total_j, self.power_w, self.last_s
         elapsed_s = now_s - since_s
-        after_j = [total_j + watts * elapsed_s for total_j, watts in zip(before_j, power_w, strict=True)]
+        after_j = [total_j + watts * elapsed_s for total_j, watts in zip(before_j, power_w)]  # noqa: B905 - faster
         for machine in apart:
             after_j[machine] = before_j[machine] + power_w[machine] * (now_s - last_s[machine])
         before_j[:] = after_j
@@ -178,13 +178,15 @@ class EnergyMeter:
         if self._updated_s >= now_s:
             return
         if self._stale:
-            last_s, stale = self._last_s, self._stale
-            for machine in list(stale):
+            last_s, power_w, stale = self._last_s, self._power_w, self._stale
+            self._stale = set()
+            for machine in stale:
                 if last_s[machine] < now_s:
-                    self._power_w[machine] = self._power_now_w(machine)
-                    stale.discard(machine)
+                    power_w[machine] = self._power_now_w(machine)
                     if self._pstate[machine] != self._cpus[machine].pstate:
                         self._believe(machine)
+                else:
+                    self._stale.add(machine)
         self._all.advance(now_s, self._updated_s, self._apart)
         self._apart.clear()
         self._updated_s = now_s
@@ -219,9 +221,9 @@ class EnergyMeter:
 
     def _power_now_w(self, machine: int) -> float:
         cpu, pstate = self._cpus[machine], self._pstate[machine]
-        spec = cpu.spec
         idle_w, epsilon_w, full_w = self._watts[machine][pstate]
-        speed, load = spec.speeds_flops[pstate], 1.0
+        spec, load = cpu.spec, 1.0
+        speed = spec.speeds_flops[pstate]
         if speed > 0:
             if not cpu.users:
                 return idle_w

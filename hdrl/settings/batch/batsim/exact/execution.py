@@ -66,16 +66,16 @@ def run_job(
     context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[str, int], io: JobIo | None = None
 ) -> Steps[None]:
     """Be the actor of a job, from its start until its end is told."""
-    job.start_s = context.now_s
+    now_s = job.start_s = context.now_s
     job.task = Task(job.profile, None if io is None else io.profile)
     here = context.machines[job.allocation[0]].cpu
     run = JobRun(context, job, cpus, storage_mapping, job.walltime_s, here, io)
     if context.options.energy:
         job.before_j = yield from context.read_energy(job.allocation)
         yield from context.note_energy("s")
-    context.machines.begin_job(job, context.now_s)
+    context.machines.begin_job(job, now_s)
     if context.trace is not None:
-        context.trace.begin_job(job.id, job.allocation, context.now_s)
+        context.trace.begin_job(job.id, job.allocation, now_s)
     context.note_machine_states()
     job.return_code = yield from _run_task(run, job.task)
     if job.return_code < CANCELLED:
@@ -85,15 +85,18 @@ def run_job(
         yield context.server.put(here, Completed(job))
     for execution in job.timed_out:
         context.kernel.engine.stop_flow(execution.flow)
+    # jobs and actors refer to each other, and no search for garbage finds what the frozen jobs refer to
+    job.actors.clear()
+    job.task = None
 
 
 def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
     job.state = state
-    context.machines.end_job(job, context.now_s)
+    now_s = job.end_s = context.now_s
+    context.machines.end_job(job, now_s)
     if context.trace is not None:
-        context.trace.end_job(job.id, job.allocation, context.now_s, killed=state in (WALLTIME_REACHED, KILLED))
+        context.trace.end_job(job.id, job.allocation, now_s, killed=state in (WALLTIME_REACHED, KILLED))
     context.note_machine_states()
-    job.end_s = context.now_s
     job.run_s = difference((job.end_s, 0.0), (job.start_s, 0.0)) or SHORTEST_RUN_S
     if context.options.energy:
         after_j = yield from context.read_energy(job.allocation)

@@ -20,7 +20,9 @@ Extended = tuple[float, float]
 
 ZERO: Extended = (0.0, 0.0)
 
-_BITS = 64
+EXTENDED_BITS = 64
+"""Significant bits of such a number."""
+
 _DOUBLE_BITS = 53
 _LARGEST_SUM = 1.8e19
 """Units in the last place of the smallest addend that 64 bits hold, a little less than 2**64."""
@@ -64,7 +66,7 @@ def _add_one_by_one(values: Iterable[float]) -> Extended:
 
 def rounded(value: int) -> int:
     """Round an integer to 64 significant bits, to the nearest one; halfway to the even one."""
-    excess = value.bit_length() - _BITS
+    excess = value.bit_length() - EXTENDED_BITS
     if excess <= 0:
         return value
     kept = value >> excess
@@ -79,8 +81,12 @@ def rounded(value: int) -> int:
 
 def difference(a: Extended, b: Extended) -> float:
     """Return a difference in 80 bits, as the nearest double to that."""
-    nearest = math.fsum((a[0], a[1], -b[0], -b[1]))
-    rest = abs(math.fsum((a[0], a[1], -b[0], -b[1], -nearest)))
+    if a[0] >= b[0] >= 0.0 and a[1] == 0.0 == b[1]:
+        nearest = a[0] - b[0]
+        rest = abs(a[0] - nearest - b[0])  # exact: the smaller of two doubles is taken from the larger one
+    else:
+        nearest = math.fsum((a[0], a[1], -b[0], -b[1]))
+        rest = abs(math.fsum((a[0], a[1], -b[0], -b[1], -nearest)))
     if rest:
         half = math.ulp(nearest) * _HALF
         # below a power of two, units are half as large
@@ -101,7 +107,7 @@ def rounded_fraction(value: Fraction) -> Fraction:
     if not value:
         return value
     # so far to the left that the whole part has more than 64 bits; a further one tells whether anything is behind it
-    shift = _BITS + 2 + value.denominator.bit_length() - value.numerator.bit_length()
+    shift = EXTENDED_BITS + 2 + value.denominator.bit_length() - value.numerator.bit_length()
     scaled = value * 2**shift if shift >= 0 else value / 2**-shift
     whole = scaled.numerator // scaled.denominator
     is_inexact = whole * scaled.denominator != scaled.numerator

@@ -147,20 +147,16 @@ class Work:
     )
 
     def __init__(
-        self, network: Links, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Iterable[tuple[int, int, float]]
+        self, network: Links, cpus: Sequence[Cpu], flops: Sequence[float], transfers: Sequence[tuple[int, int, float]]
     ) -> None:
         self.cpus = cpus
         self.flops = flops
         self.machines = tuple({cpu.machine: None for cpu in cpus if cpu.machine >= 0})
-        on_cpus: dict[Resource, list[float]] = {}
-        for cpu, amount in zip(cpus, flops, strict=True):
-            if amount > 0:
-                on_cpus.setdefault(cpu, []).append(amount)
-        self.demands = [(resource, tuple(weights)) for resource, weights in on_cpus.items()]
+        self.demands = _on_cpus(cpus, flops)
         self.latency_s = 0.0
         self.latency_limit = math.inf
-        self.crosses_links = self._cross(network, transfers) > 0
-        self.nothing = not self.crosses_links and not on_cpus
+        self.crosses_links = bool(transfers) and self._cross(network, transfers) > 0
+        self.nothing = not self.crosses_links and not self.demands
         self.rate_alone: float | None = None
         self._speed_limit: float | None = None
 
@@ -252,6 +248,17 @@ class Flow:
         self.remains = 0.0 if work.nothing else 1.0
         self.row = -1
         self.serial = -1
+
+
+def _on_cpus(cpus: Sequence[Cpu], flops: Sequence[float]) -> list[tuple[Resource, tuple[float, ...]]]:
+    """Return the demands on each host that has something to compute."""
+    if len(set(cpus)) == len(cpus):
+        return [(cpu, (amount,)) for cpu, amount in zip(cpus, flops, strict=True) if amount > 0]
+    weights: dict[Resource, list[float]] = {}
+    for cpu, amount in zip(cpus, flops, strict=True):
+        if amount > 0:
+            weights.setdefault(cpu, []).append(amount)
+    return [(cpu, tuple(amounts)) for cpu, amounts in weights.items()]
 
 
 def transfers_of_matrix(n: int, sizes: Sequence[float]) -> list[tuple[int, int, float]]:

@@ -62,6 +62,8 @@ def format_ids(ids: Iterable[int]) -> str:
         return ""
     parts = []
     first = last = ordered[0]
+    if ordered[-1] - first == len(ordered) - 1:
+        return _range(first, ordered[-1])
     for machine in ordered[1:]:
         if machine == last + 1:
             last = machine

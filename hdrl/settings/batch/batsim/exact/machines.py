@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hdrl.errors import PlatformError
-from hdrl.settings.batch.batsim.exact.extended import rounded
+from hdrl.settings.batch.batsim.exact.extended import EXTENDED_BITS, rounded
 from hdrl.settings.batch.batsim.exact.flows import Cpu
 from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
 from hdrl.settings.batch.batsim.exact.sharing import Network
@@ -179,7 +179,8 @@ class Machines:
                 since = machine.since
                 # in 80 bits, as the sum is: the difference of two doubles may need them
                 stay = rounded(now - since)
-            machine.spent[before] = rounded(machine.spent[before] + stay)
+            spent = machine.spent[before] + stay
+            machine.spent[before] = spent if spent.bit_length() <= EXTENDED_BITS else rounded(spent)
             counts[before] -= 1
             counts[state] += 1
             machine.state = state

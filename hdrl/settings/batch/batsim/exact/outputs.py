@@ -205,24 +205,22 @@ class Outputs:
         """Add the row of a job that has ended or was rejected."""
         if job.state == REJECTED:
             self.totals.add_rejected()
-            times, energy_j = ["", "", "", "", "", ""], ""
+            times, energy_j = ",,,,,", ""
         else:
             at = JobTimes(job)
             self.totals.add(job, at)
-            numbers = (job.start_s, job.run_s, at.finish_s, at.waiting_s, at.turnaround_s, at.stretch)
-            times = [f"{number:f}" for number in numbers]
+            times = f"{job.start_s:f},{job.run_s:f},{at.finish_s:f},{at.waiting_s:f},{at.turnaround_s:f},{at.stretch:f}"
             energy_j = f"{job.energy_j:f}"
         head = f"{job.name},{job.workload.name},{job.profile.name},{job.submission_s:f},{job.n_requested}"
         success = int(job.state == SUCCEEDED)
         self.jobs.append(
-            f"{head},{job.walltime_s:f},{success},{job.state},{','.join(times)},"
-            f'{job.allocation_text},{energy_j},"{job.metadata}"'
+            f'{head},{job.walltime_s:f},{success},{job.state},{times},{job.allocation_text},{energy_j},"{job.metadata}"'
         )
 
     def add_machine_states(self, now_s: float, counts: dict[str, int]) -> None:
-        """Add a line of how many machines are in which state."""
-        columns = ",".join([str(counts[state]) for state in STATES[:5]])
-        self.machine_states.append(f"{now_s:g},{columns}")
+        """Add a line of how many machines are in which of `STATES`."""
+        n_asleep, n_waking, n_falling_asleep, n_idle, n_computing, _ = counts.values()
+        self.machine_states.append(f"{now_s:g},{n_asleep},{n_waking},{n_falling_asleep},{n_idle},{n_computing}")
 
     def add_pstate_change(self, now_s: float, machines: list[int], pstate: int) -> None:
         """Add a line of P-states; negative ones mark requests."""

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import Any
 
 from hdrl.errors import BatsimError, suggest
 from hdrl.settings.batch.batsim.exact.rapidjson import loads, reread
 
 _LONGEST_DOUBLE = 30
 _NESTED = (dict, list)
+_NUMBERS = (int, float)
 _SPECIAL = re.compile(r'["\\\x00-\x1f]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -77,7 +78,7 @@ def dump_job(description: Mapping[str, Any], job_id: str) -> str:
         elif key == "id":
             text = _text(job_id)
         else:
-            text = dump(value if kind is int or kind is str else reread(value))
+            text = _WRITERS.get(kind, _write_other)(value if kind is int or kind is str else reread(value))
         members.append(f"{_name(key)}:{text}")
     return "{" + ",".join(members) + "}"
 
@@ -134,7 +135,8 @@ def _with_id(value: Any, job_id: str) -> Any:
     return value
 
 
-class Request(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class Request:
     """Something that the scheduler asks for.
 
     Attributes
@@ -152,11 +154,12 @@ class Request(NamedTuple):
     data: dict[str, Any]
 
 
-class Reply(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class Reply:
     """What a scheduler answers: requests in order, and the date at which it is ready again."""
 
     now_s: float
-    requests: tuple[Request, ...]
+    requests: list[Request]
 
 
 Check = Callable[[Any], bool]
@@ -167,7 +170,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    return type(value) in _NUMBERS and abs(value) < 1e300
 
 
 def _is_object(value: Any) -> bool:
@@ -224,14 +227,14 @@ def parse_reply(text: str) -> Reply:
         If it is no JSON, or not what the protocol asks for.
     """
     data = _parse_json(text)
-    if not (isinstance(data, dict) and {"now", "events"} <= data.keys()):
+    if not isinstance(data, dict) or "now" not in data or "events" not in data:
         raise BatsimError(f"the scheduler's reply has no 'now' or no 'events': {_shown(text)}")
     now_s, events = data["now"], data["events"]
     if not _is_number(now_s):
         raise BatsimError(f"'now' of the scheduler's reply is {_shown(now_s)}, expected a number")
     if not isinstance(events, list):
         raise BatsimError(f"'events' of the scheduler's reply is {_shown(events)}, expected an array")
-    requests = tuple(_parse_request(k, event) for k, event in enumerate(events))
+    requests = [_parse_request(k, event) for k, event in enumerate(events)]
     for k, request in enumerate(requests):
         if request.timestamp_s > now_s:
             raise BatsimError(

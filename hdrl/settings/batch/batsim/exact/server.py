@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hdrl.errors import BatsimError
@@ -63,6 +64,21 @@ class Server:
         self._ending = False
         self._told: list[Job] = []
         self._told_s, self._told_date = -1.0, ""
+        self._handlers: dict[type[Message], Callable[[Any], Steps[None] | None]] = {
+            Hello: self._greeted,
+            Submitted: self._all_submitted,
+            ExternalEvents: self._all_happened,
+            Goodbye: self._goodbye,
+            Asked: self._asked,
+            Registered: self._registered,
+            Ready: self._is_ready,
+            Completed: self._completed,
+            Killed: self._killed,
+            Called: self._called,
+            Switched: self._switched,
+            FromJob: self._told_by_job,
+        }
+        """What to do with an internal message, by its type; steps that are left to do may be returned."""
 
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         """Note an event for the scheduler, at the present date."""
@@ -86,7 +102,7 @@ class Server:
         receive = mailbox.get(self.context.master)
         while not self.finished:
             message = yield receive
-            steps = self._handle(message)
+            steps = self._handlers[type(message)](message)
             if steps is not None:
                 yield from steps
             if self._ready and not self.finished and mailbox.empty:
@@ -137,44 +153,33 @@ class Server:
             yield Sleep(reply.now_s - context.now_s)
         yield context.server.put(context.master, Ready())
 
-    def _handle(self, message: Message) -> Steps[None] | None:
-        """Handle an internal message; return the steps that are left to do, if it takes any."""
-        match message:
-            case Ready():
-                self._ready = True
-                self.finished = self._ending
-            case Asked(request):
-                return self._requests.apply(request)
-            case Submitted(jobs):
-                for job in jobs:
-                    job.state = SUBMITTED
-                    self._submitted(job, tell=True)
-            case Completed(job):
-                self._completed(job)
-            case Switched(machine_id, pstate):
-                return self._requests.switched(machine_id, pstate)
-            case Registered(job):
-                self._submitted(job, tell=self.context.options.acknowledge_dynamic_jobs)
-            case ExternalEvents(events):
-                for event in events:
-                    self._happened(dict(event))
-            case _:
-                self._handle_rest(message)
-        return None
+    def _is_ready(self, message: Ready) -> None:  # noqa: ARG002 - as of all messages
+        self._ready = True
+        self.finished = self._ending
 
-    def _handle_rest(self, message: Message) -> None:
-        match message:
-            case Killed():
-                self._killed(message)
-            case Called():
-                self.counts.waiters -= 1
-                self.emit("REQUESTED_CALL", {})
-            case FromJob(job, text):
-                self.emit("FROM_JOB_MSG", {"job_id": job.id, "msg": text})
-            case Goodbye(of_jobs):
-                self._goodbye(of_jobs=of_jobs)
-            case _:
-                assert isinstance(message, Hello)  # noqa: S101 - the last kind there is
+    def _asked(self, message: Asked) -> Steps[None] | None:
+        return self._requests.apply(message.request)
+
+    def _all_submitted(self, message: Submitted) -> None:
+        for job in message.jobs:
+            job.state = SUBMITTED
+            self._submitted(job, tell=True)
+
+    def _registered(self, message: Registered) -> None:
+        self._submitted(message.job, tell=self.context.options.acknowledge_dynamic_jobs)
+
+    def _switched(self, message: Switched) -> Steps[None]:
+        return self._requests.switched(message.machine_id, message.pstate)
+
+    def _called(self, message: Called) -> None:  # noqa: ARG002 - as of all messages
+        self.counts.waiters -= 1
+        self.emit("REQUESTED_CALL", {})
+
+    def _told_by_job(self, message: FromJob) -> None:
+        self.emit("FROM_JOB_MSG", {"job_id": message.job.id, "msg": message.message})
+
+    def _greeted(self, message: Hello) -> None:
+        """Do nothing: that a submitter has started is no news."""
 
     def _submitted(self, job: Job, *, tell: bool) -> None:
         self.counts.submitted += 1
@@ -184,7 +189,10 @@ class Server:
                 data += f',"profile":{dump(reread(job.profile.description))}'
             self._emit_text("JOB_SUBMITTED", f"{{{data}}}")
 
-    def _completed(self, job: Job) -> None:
+    def _completed(self, message: Completed) -> None:
+        self._end(message.job)
+
+    def _end(self, job: Job) -> None:
         self.counts.running -= 1
         self.counts.completed += 1
         self._told.append(job)
@@ -195,14 +203,14 @@ class Server:
     def _killed(self, message: Killed) -> None:
         for job in message.jobs:
             if job.state == KILLED:
-                self._completed(job)
+                self._end(job)
         progress = {job.id: task.report() for job, task in message.tasks}
         self.emit("JOB_KILLED", {"job_ids": [job.id for job in message.jobs], "job_progress": progress})
         self.counts.killers -= 1
 
-    def _goodbye(self, *, of_jobs: bool) -> None:
+    def _goodbye(self, message: Goodbye) -> None:
         counts = self.counts
-        if of_jobs:
+        if message.of_jobs:
             counts.n_job_submitters -= 1
             if counts.n_job_submitters == 0:
                 self.emit("NOTIFY", {"type": "no_more_static_job_to_submit"})
@@ -210,6 +218,10 @@ class Server:
             counts.n_event_submitters -= 1
             if counts.n_event_submitters == 0:
                 self.emit("NOTIFY", {"type": "no_more_external_event_to_occur"})
+
+    def _all_happened(self, message: ExternalEvents) -> None:
+        for event in message.events:
+            self._happened(dict(event))
 
     def _happened(self, event: dict[str, Any]) -> None:
         """Apply an external event and tell it."""
