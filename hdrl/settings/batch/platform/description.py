@@ -15,6 +15,7 @@ from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
 from hdrl.settings.batch.platform.model import FittedCurve
+from hdrl.settings.batch.platform.node_power import NodePowerOptions
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound=Block)
@@ -151,12 +152,13 @@ class ProcessorUse(Block):
 
 
 class NodeEntry(Block):
-    """A node type."""
+    """A node type; ``node_power`` takes the place of what the options say of switching nodes."""
 
     processors: list[ProcessorUse] = Field(min_length=1)
     memory: Memory
     id: str = ""
     source: str = ""
+    node_power: NodePowerOptions | None = None
 
 
 class NetworkEntry(Block):
