@@ -1,6 +1,8 @@
 """Nodes that are switched differently: by hand, against the exact engine, by decisions, by policies and as actions."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,6 +194,16 @@ def test_types_of_nodes_say_what_switching_takes():
     mixed = build_platform(_description(**OWN), rules=rules)
     assert 1 / mixed.speed_flops[cores, 6] == pytest.approx([180.0, 60.0, 33.0])
     assert mixed.sleep_states_of_node[-1] == (off,)
+
+
+def test_the_types_of_the_page():
+    page = (Path(__file__).parents[4] / "docs" / "node-power.md").read_text(encoding="utf-8")
+    (types,) = re.findall(r'^```json\n(\{"types.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    description = _description(**{"old box": None, "new box": None}) | json.loads(types)
+    platform = build_platform(description)
+    assert 1 / platform.speed_flops[0, 6] == pytest.approx(180.0)
+    assert [len(states) for states in platform.sleep_states_of_node] == [1, 1, 2, 2]
+    assert 1 / platform.speed_flops[-1, 9] == pytest.approx(5.0)
 
 
 def test_a_platform_file_keeps_it(tmp_path):
