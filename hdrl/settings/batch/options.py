@@ -18,7 +18,7 @@ from hdrl.options.choice import OneOf
 from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive
-from hdrl.settings.batch.platform.node_power import NodePowerOptions
+from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.registries import CONTENTION_MODELS, HDEEPRM, SIMULATORS
 
 JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]

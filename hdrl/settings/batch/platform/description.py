@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
+from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
 from hdrl.settings.batch.platform.model import FittedCurve
-from hdrl.settings.batch.platform.node_power import NodePowerOptions
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound=Block)

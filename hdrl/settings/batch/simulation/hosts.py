@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def format_hosts(columns: Mapping[str, NDArray[Any]]) -> str:
 
 
 # What stands in the log of P-states for requests, and in the list of events where nothing is told of them.
-_TO_COMPUTE, _TO_SLEEP, _UNKNOWN = -1, -2, -3
+_TO_SLEEP, _UNKNOWN = -2, -3
 
 _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
 
@@ -152,37 +151,6 @@ def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[
     return times_s, np.concatenate(cores).astype(np.int64) if cores else np.zeros(0, dtype=np.int64), pstates
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request that is not done: its row of the log, and the P-states in which its hosts slept before."""
-
-    times_s: FloatArray
-    pstates: NDArray[np.int64]
-    asleep: NDArray[np.int64]
-
-
-class _Ways:
-    """The P-states of the ways of hosts to where they sleep, and back."""
-
-    def __init__(self, platform: Platform) -> None:
-        kinds = {states: k for k, states in enumerate(dict.fromkeys(platform.sleep_states_of_node))}
-        self._of_kind = np.full((2, len(kinds), platform.n_pstates), _UNKNOWN, dtype=np.int64)
-        for states, k in kinds.items():
-            for state in states:
-                self._of_kind[:, k, state.off] = state.up, state.down
-        of_node = np.array([kinds[states] for states in platform.sleep_states_of_node])
-        first = np.array([states[0].off if states else _UNKNOWN for states in platform.sleep_states_of_node])
-        node_of_core = platform.node_of_processor[platform.processor_of_core]
-        self._kind, self.first = of_node[node_of_core], first[node_of_core]
-
-    def between(
-        self, hosts: NDArray[np.int32], there: NDArray[np.int64], falls: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
-        """Return the ways of hosts to the P-states where they sleep (``falls``), or from there; unknown if it is."""
-        ways = self._of_kind[falls.astype(np.int64), self._kind[hosts], np.maximum(there, 0)]
-        return np.where(there >= 0, ways, _UNKNOWN)
-
-
 def _find_ways(
     platform: Platform,
     cores: Sequence[NDArray[np.int32]],
@@ -201,30 +169,43 @@ def _find_ways(
     cores, times_s, pstates
         Of each row of the log: its cores; their dates and P-states, which are written.
     """
-    hosts_asleep = platform.pstate_uses[np.arange(platform.n_cores), platform.initial_pstate] == SLEEPS
-    asleep = np.where(hosts_asleep, platform.initial_pstate, _UNKNOWN).astype(np.int64)
-    pending: dict[bytes, _Asked] = {}
-    ways = _Ways(platform)
+    kind, down, up = _ways(platform)
+    back = up[kind, platform.initial_pstate]
+    sleeps = (down >= 0).any(axis=0).tolist()
+    pending: dict[bytes, tuple[FloatArray, NDArray[np.int64]]] = {}
     for hosts, time_s, known in zip(cores, times_s, pstates, strict=True):
         told = int(known[0]) if len(known) else _UNKNOWN
-        if told in (_TO_COMPUTE, _TO_SLEEP):
-            pending[hosts.tobytes()] = _Asked(time_s, known, asleep[hosts])
-            asleep[hosts] = _UNKNOWN
-        elif told >= 0 and hosts.tobytes() in pending:
-            asked = pending.pop(hosts.tobytes())
-            falls = platform.pstate_uses[hosts, told] == SLEEPS
-            goes = falls | (asked.asleep >= 0)
-            if not goes.any():
-                continue
-            asleep[hosts[falls]] = told
-            asked.pstates[:] = ways.between(hosts, np.where(falls, told, asked.asleep), falls)
-            there_s = asked.times_s + 1.0 / platform.speed_flops[hosts, np.maximum(asked.pstates, 0)]
-            time_s[goes] = np.minimum(time_s, there_s)[goes]
-            asked.pstates[~goes], known[~goes] = told, _UNKNOWN
-    for key, asked in pending.items():
+        if told < 0:
+            pending[hosts.tobytes()] = time_s, known
+            continue
+        asked_s, way = pending.pop(hosts.tobytes(), (None, known))
+        slept = back[hosts]
+        if asked_s is None or not (sleeps[told] or slept.max() >= 0):
+            continue
+        falls = down[kind[hosts], told]
+        back[hosts] = up[kind[hosts], told]
+        way[:] = np.where(falls >= 0, falls, slept)
+        goes = way >= 0
+        there_s = np.minimum(time_s, asked_s + 1.0 / platform.speed_flops[hosts, way])
+        time_s[goes] = there_s[goes]
+        if not goes.all():
+            way[~goes], known[~goes] = told, _UNKNOWN
+    first = np.array([states[0].down if states else _UNKNOWN for states in platform.sleep_states_of_node])
+    for key, (_, way) in pending.items():
         hosts = np.frombuffer(key, dtype=cores[0].dtype)
-        falls = asked.pstates == _TO_SLEEP
-        asked.pstates[:] = ways.between(hosts, np.where(falls, ways.first[hosts], asked.asleep), falls)
+        falls = first[platform.node_of_processor[platform.processor_of_core[hosts]]]
+        way[:] = np.where(way == _TO_SLEEP, falls, back[hosts])
+
+
+def _ways(platform: Platform) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the kind of each host, and of each kind the P-states of the ways to each P-state and back from it."""
+    kinds = {states: k for k, states in enumerate(dict.fromkeys(platform.sleep_states_of_node))}
+    down, up = np.full((2, len(kinds), platform.n_pstates), _UNKNOWN)
+    for states, k in kinds.items():
+        for state in states:
+            down[k, state.off], up[k, state.off] = state.ways
+    of_node = np.array([kinds[states] for states in platform.sleep_states_of_node])
+    return of_node[platform.node_of_processor[platform.processor_of_core]], down, up
 
 
 def _filled(pstate: NDArray[np.int64]) -> NDArray[np.int64]:
