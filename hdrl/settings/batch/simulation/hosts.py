@@ -172,29 +172,28 @@ def _find_ways(
     kind, down, up = _ways(platform)
     back = up[kind, platform.initial_pstate]
     sleeps = (down >= 0).any(axis=0).tolist()
-    pending: dict[bytes, tuple[FloatArray, NDArray[np.int64]]] = {}
+    pending: dict[bytes, tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]] = {}
     for hosts, time_s, known in zip(cores, times_s, pstates, strict=True):
         told = int(known[0]) if len(known) else _UNKNOWN
         if told < 0:
-            pending[hosts.tobytes()] = time_s, known
+            pending[hosts.tobytes()] = time_s, known, back[hosts]
+            back[hosts] = _UNKNOWN
             continue
-        asked_s, way = pending.pop(hosts.tobytes(), (None, known))
-        slept = back[hosts]
-        if asked_s is None or not (sleeps[told] or slept.max() >= 0):
+        asked_s, way, slept = pending.pop(hosts.tobytes(), (time_s, known, known))
+        if way is known or not (sleeps[told] or slept.max() >= 0):
             continue
         falls = down[kind[hosts], told]
-        back[hosts] = up[kind[hosts], told]
         way[:] = np.where(falls >= 0, falls, slept)
         goes = way >= 0
         there_s = np.minimum(time_s, asked_s + 1.0 / platform.speed_flops[hosts, way])
         time_s[goes] = there_s[goes]
-        if not goes.all():
-            way[~goes], known[~goes] = told, _UNKNOWN
+        way[~goes], known[~goes] = told, _UNKNOWN
+        back[hosts[falls >= 0]] = up[kind[hosts[falls >= 0]], told]
     first = np.array([states[0].down if states else _UNKNOWN for states in platform.sleep_states_of_node])
-    for key, (_, way) in pending.items():
+    for key, (_, way, slept) in pending.items():
         hosts = np.frombuffer(key, dtype=cores[0].dtype)
         falls = first[platform.node_of_processor[platform.processor_of_core[hosts]]]
-        way[:] = np.where(way == _TO_SLEEP, falls, back[hosts])
+        way[:] = np.where(way == _TO_SLEEP, falls, slept)
 
 
 def _ways(platform: Platform) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
