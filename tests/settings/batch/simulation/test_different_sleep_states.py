@@ -13,6 +13,7 @@ from hdrl.errors import DecisionError, HdrlError, PlatformError, SimulationError
 from hdrl.launcher.main import cli
 from hdrl.platform import NodePower, SuspendPower, build_platform, pstate_rules, read_platform, write_simgrid
 from hdrl.policies import simulate
+from hdrl.settings.batch.envs.observations import pstate_shares
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.simulation import CallAt, Start, SwitchOff, SwitchOn
@@ -189,6 +190,8 @@ def test_types_of_nodes_say_what_switching_takes():
     assert 1 / platform.speed_flops[4, 9] == pytest.approx(7.0)
     assert platform.idle_w[cores, 4] == pytest.approx([2.5, 0.5, 2.5])
     assert platform.idle_w[cores, 3] == pytest.approx([25.0, 25.0, 2.5])
+    # An agent believes the mean: two of three cores draw half of the peak while they are idle, one 5 %.
+    assert pstate_shares(platform)[1][3] == pytest.approx((0.5 + 0.5 + 0.05) / 3)
     # The block of a type takes the place of the options' one, which holds for the others.
     rules = pstate_rules(node_power=NodePower(boot_s=33.0))
     mixed = build_platform(_description(**OWN), rules=rules)
