@@ -171,7 +171,7 @@ def _find_ways(
     """
     kind, down, up = _ways(platform)
     back = up[kind, platform.initial_pstate]
-    sleeps = (down >= 0).any(axis=0).tolist()
+    sleeps = {state.off for states in platform.sleep_states_of_node for state in states}
     pending: dict[bytes, tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]] = {}
     for hosts, time_s, known in zip(cores, times_s, pstates, strict=True):
         told = int(known[0]) if len(known) else _UNKNOWN
@@ -180,7 +180,7 @@ def _find_ways(
             back[hosts] = _UNKNOWN
             continue
         asked_s, way, slept = pending.pop(hosts.tobytes(), (time_s, known, known))
-        if way is known or not (sleeps[told] or slept.max() >= 0):
+        if way is known or not (told in sleeps or slept.max() >= 0):
             continue
         falls = down[kind[hosts], told]
         way[:] = np.where(falls >= 0, falls, slept)
