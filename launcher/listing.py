@@ -18,7 +18,16 @@ Named = Mapping[str, str]
 
 def _policies(setting: Setting) -> Named:
     groups = {name: f"group of {len(members)}" for name, members in setting.policies.groups().items()}
-    return groups | dict.fromkeys(setting.policies.names(), "")
+    return {**groups, **dict.fromkeys(setting.policies.names(), ""), **_additions(setting)}
+
+
+def _additions(setting: Setting) -> Named:
+    """Return what may follow the name of a policy of batch jobs."""
+    if setting.name != "batch":
+        return {}
+    from hdrl.settings.batch.policies.pairs import ADDITIONS
+
+    return {f"...{addition}": meaning for addition, meaning in ADDITIONS.items()}
 
 
 def _metrics(setting: Setting) -> Named:

@@ -44,12 +44,13 @@ def run_in_processes(
     keep: OnResult,
     describe: Callable[[Any], str],
     starting: Starting = contextlib.nullcontext,
+    meanwhile: Callable[[], object] | None = None,
 ) -> None:
     """Work on tasks in processes, see `hdrl.distributed.run_tasks`.
 
     Parameters
     ----------
-    function, tasks, n_workers, describe, starting
+    function, tasks, n_workers, describe, starting, meanwhile
         As there.
     keep
         Told every result.
@@ -71,6 +72,9 @@ def run_in_processes(
                     new = [_Worker(function, workers) for _ in range(min(n_workers - len(workers), len(pending)))]
                 for worker in new:
                     worker.give(pending.popleft(), tasks)
+            if meanwhile is not None:
+                meanwhile()
+                meanwhile = None
             # A pipe whose other end is gone is ready too, so deaths need no separate look.
             for connection in wait([worker.connection for worker in workers]):
                 worker = next(worker for worker in workers if worker.connection is connection)

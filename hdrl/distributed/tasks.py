@@ -44,6 +44,7 @@ def run_tasks(
     on_result: OnResult | None = None,
     describe: Callable[[Any], str] = str,
     starting: Starting = contextlib.nullcontext,
+    meanwhile: Callable[[], object] | None = None,
 ) -> list[Any]:
     """Call a function with every task and return the results in the order of the tasks.
 
@@ -69,6 +70,9 @@ def run_tasks(
     starting
         Entered while local workers start. They start faster if it keeps this process from running other threads
         meanwhile.
+    meanwhile
+        Called once in this process when local workers have begun: what can be done then need not be done afterwards.
+        It is not called if this process works itself.
 
     Raises
     ------
@@ -105,5 +109,13 @@ def run_tasks(
     else:
         from hdrl.distributed.processes import run_in_processes
 
-        run_in_processes(function, tasks, n_workers=n_workers, keep=keep, describe=describe, starting=starting)
+        run_in_processes(
+            function,
+            tasks,
+            n_workers=n_workers,
+            keep=keep,
+            describe=describe,
+            starting=starting,
+            meanwhile=meanwhile,
+        )
     return results

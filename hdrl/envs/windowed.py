@@ -34,8 +34,12 @@ class Windowed:
     def _next_window(self, row: int, episode: int, seed: int) -> Window:
         """Return which items the next episode of a row holds, and note it."""
         window = self.plan.window(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        self._note_window(row, window)
         return window
+
+    def _note_window(self, row: int, window: Window) -> None:
+        """Note which items the next episode of a row holds."""
+        self._windows[row] = (window.workload, window.start, window.n_jobs)
 
     def window(self, row: int = 0) -> Window:
         """Return which items the present episode of a row holds.

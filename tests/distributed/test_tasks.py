@@ -46,6 +46,17 @@ def test_one_worker_is_this_process_and_more_are_not(workers):
     assert 1 <= len(others) <= 2
 
 
+def test_this_process_can_do_something_meanwhile(workers):
+    told = []
+
+    def tell(index: int, _: object) -> None:
+        told.append(index)
+
+    run_tasks(workers.double, TASKS, n_workers=2, on_result=tell, meanwhile=lambda: told.append(-1))
+    assert told[0] == -1
+    assert sorted(told) == [-1, *TASKS]
+
+
 def test_nothing_to_do():
     assert run_tasks(str, []) == []
     assert default_workers() >= 1

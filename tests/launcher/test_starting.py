@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from hdrl.experiment.run.inputs import read_options
 from hdrl.launcher.listing import KINDS
 from hdrl.launcher.main import cli
+from hdrl.settings.batch.kernel.rule import NO_RULE
+from hdrl.settings.batch.policies.pairs import read_pair
 
 
 def run(*words: object) -> Result:
@@ -57,6 +59,14 @@ def test_names_are_listed(kind: str, name: str):
     listed = run("list", kind)
     assert listed.exit_code == 0
     assert name in [line.split()[0] for line in listed.stdout.splitlines()]
+
+
+def test_additions_to_policies_are_listed_and_understood():
+    names = [line.split()[0] for line in run("list", "policies").stdout.splitlines()]
+    additions = [name.removeprefix("...") for name in names if name.startswith("...")]
+    assert {"@geo", "~gate", "~off600", "~on0.5"} <= set(additions)
+    for addition in additions:
+        assert read_pair(f"fcfs+easy{addition}").rule != NO_RULE
 
 
 def test_what_a_setting_does_not_have_is_one_line():

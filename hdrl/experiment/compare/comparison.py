@@ -30,7 +30,7 @@ from hdrl.experiment.compare.knowledge import (
     see_too_much,
 )
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
-from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity
+from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity, load_parquet
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, headline, summarise, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
@@ -259,8 +259,10 @@ class _Work:
         self._n_workers, self._on = n_workers, on
         self._index = {candidate.name: number for number, candidate in enumerate(plan.runner.candidates)}
 
-    def results(self, candidates: Sequence[Candidate], cases: range) -> dict[Point, PointResult]:
-        """Return the results of candidates on cases, with all their seeds."""
+    def results(
+        self, candidates: Sequence[Candidate], cases: range, meanwhile: Callable[[], object] | None = None
+    ) -> dict[Point, PointResult]:
+        """Return the results of candidates on cases, with all their seeds; see `hdrl.distributed.run_tasks`."""
         runner = self._plan.runner
         points = [
             Point(case, self._index[candidate.name], seed)
@@ -288,6 +290,7 @@ class _Work:
             on_result=keep,
             describe=runner.describe,
             starting=self._tell.starting,
+            meanwhile=meanwhile,
         )
         return {point: self._store.results[self._key(point)] for point in points}
 
@@ -310,7 +313,8 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     for group, those in plan.rivals.items():
         rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
         _let_in(candidates, those, rivals[group])
-    results = work.results(candidates, range(n_test))
+    # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
+    results = work.results(candidates, range(n_test), meanwhile=load_parquet)
     measured = _measured(plan, candidates, baseline, results)
     metrics = sweep.metrics or list(plan.setting.default_metrics)
     rows = summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)

@@ -272,6 +272,12 @@ def _text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+def load_parquet() -> None:
+    """Load what `write_parquet` needs, if it is there: that takes longer than to write the table."""
+    with contextlib.suppress(ImportError):
+        import polars  # noqa: F401 (it is in memory then)
+
+
 def write_parquet(path: Path, rows: list[Row]) -> None:
     """Write rows with the same keys as Parquet.
 

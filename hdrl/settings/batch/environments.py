@@ -39,14 +39,12 @@ LONGEST_S = 2.0**SECONDS_BITS - 1.0
 class _BatchEnvironment(PlainEnvironment):
     """What all environments of batch jobs answer alike."""
 
-    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
-        """Return the further logs, on as many identical processors as their headers say, and the same shares of them.
+    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments that say what is simulated: all jobs, unless a window is asked for."""
+        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
-        Parameters
-        ----------
-        arguments, part
-            See `hdrl.setting.EnvironmentSpec.further_parts`.
-        """
+    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return the further logs, on identical processors as their headers say, and the same shares of them."""
         logs = arguments.get("more_logs") or ()
         if not logs:
             return ()
@@ -61,13 +59,7 @@ class _BatchEnvironment(PlainEnvironment):
         ]
 
     def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
-        """Return the cores and the seconds of each job.
-
-        Parameters
-        ----------
-        machine, load
-            See `hdrl.setting.EnvironmentSpec.marks`.
-        """
+        """Return the cores and the seconds of each job."""
         import numpy as np
 
         from hdrl.settings.batch.workload.statistics import reference_run_times
@@ -158,10 +150,6 @@ class JobPickSpec(_BatchEnvironment):
         """Tell whether it is the environment of the dissertation."""
         return arguments.get("compatibility") == "dissertation"
 
-    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated."""
-        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
-
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
         from hdrl.envs import JobPickVectorEnv
@@ -195,11 +183,6 @@ class JobPickSpec(_BatchEnvironment):
 
         That is the order by F1 to F4 of dates from the beginning of a log, and columns that are scaled by the largest
         values of the jobs at hand.
-
-        Parameters
-        ----------
-        arguments
-            Its arguments.
         """
         from hdrl.settings.batch.envs.job_pick_options import LARGEST
 
@@ -242,13 +225,7 @@ class JobPickSpec(_BatchEnvironment):
         return JobPickPlayer(platform=machine, workload=load, energy=energy, **arguments)
 
     def warm_up(self, message: Message) -> None:
-        """Compile what plays models.
-
-        Parameters
-        ----------
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile what plays models."""
         from hdrl.settings.batch.picking.compilation import warm_up
 
         warm_up(message)
@@ -260,10 +237,6 @@ class JobIndexSpec(_BatchEnvironment):
     id = "hdrl/JobIndex-v0"
     given = GIVEN
     file_arguments = ("more_logs",)
-
-    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated."""
-        return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""

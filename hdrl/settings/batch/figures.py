@@ -110,13 +110,6 @@ _FIGURES = (
 def read(folder: Path, name: str | None = None) -> Run:
     """Read a run folder for pictures and reports.
 
-    Parameters
-    ----------
-    folder
-        Any folder with Batsim's ``out_jobs.csv``.
-    name
-        A name for the run; that of the folder by default.
-
     Raises
     ------
     ReadError

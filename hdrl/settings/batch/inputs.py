@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
-from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
@@ -18,11 +19,6 @@ from hdrl.settings.batch.workload.read import read_workload, shipped_workloads
 
 def platform_of(options: Options | BatchSweep) -> Platform:
     """Read the platform of an experiment or of a comparison.
-
-    Parameters
-    ----------
-    options
-        The options or the sweep.
 
     Raises
     ------
@@ -52,13 +48,6 @@ def _node_power(options: Options | BatchSweep) -> NodePower | None:
 def workload_of(options: Options, platform: Platform) -> Workload:
     """Read or generate the workload of an experiment, and check that its jobs can run.
 
-    Parameters
-    ----------
-    options
-        The options.
-    platform
-        The platform that it will run on.
-
     Raises
     ------
     HdrlError
@@ -76,12 +65,7 @@ def workload_of(options: Options, platform: Platform) -> Workload:
                 n_jobs=options.nb_jobs,
                 start=choices.start,
                 compatibility=options.compatibility,
-                run_time=choices.run_time,
-                memory=choices.memory,
-                bandwidth=choices.bandwidth,
-                estimates=choices.estimates,
-                walltime=choices.walltime,
-                walltime_factor=choices.walltime_factor,
+                **_models(choices),
                 shift=choices.shift,
                 seed=options.seed,
             )
@@ -98,43 +82,20 @@ def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
     HdrlError
         If one cannot be read, or holds jobs that can never run.
     """
-    choices = sweep.workload
-    return [
-        check_fits(
-            read_workload(
-                sweep.file_or_name(text),
-                platform,
-                n_jobs=sweep.nb_jobs,
-                run_time=choices.run_time,
-                memory=choices.memory,
-                bandwidth=choices.bandwidth,
-                estimates=choices.estimates,
-                walltime=choices.walltime,
-                walltime_factor=choices.walltime_factor,
-                seed=sweep.seed,
-            ),
-            platform,
-            oversized=choices.oversized,
-        )
-        for text in sweep.workloads
-    ]
+    models, oversized = _models(sweep.workload), sweep.workload.oversized
+    files = [sweep.file_or_name(text) for text in sweep.workloads]
+    read = [read_workload(file, platform, n_jobs=sweep.nb_jobs, **models, seed=sweep.seed) for file in files]
+    return [check_fits(one, platform, oversized=oversized) for one in read]
+
+
+def _models(choices: WorkloadOptions) -> dict[str, Any]:
+    """Return the models by which jobs are made of a log."""
+    names = ("run_time", "memory", "bandwidth", "estimates", "walltime", "walltime_factor")
+    return {name: getattr(choices, name) for name in names}
 
 
 def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, load: float, seed: int) -> Workload:
     """Make a workload by the Lublin model.
-
-    Parameters
-    ----------
-    sweep
-        The sweep that says how requested times and bandwidths are made.
-    platform
-        The platform.
-    n_jobs
-        How many jobs.
-    load
-        Its offered load.
-    seed
-        Its seed.
 
     Raises
     ------

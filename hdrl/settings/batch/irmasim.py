@@ -85,13 +85,7 @@ RANDOM = "random"
 
 
 def is_irmasim_options(data: Mapping[str, Any]) -> bool:
-    """Tell whether what an options file holds is meant for IRMaSim.
-
-    Parameters
-    ----------
-    data
-        What it holds.
-    """
+    """Tell whether what an options file holds is meant for IRMaSim."""
     return "platform_file_path" not in data and any(key in data for key in OWN_KEYS)
 
 

@@ -67,25 +67,16 @@ Objective = Literal[
 
 JOB_SELECTIONS: tuple[JobSelection, ...] = ("random", "first", "shortest", "smallest", "low_mem", "low_mem_bw")
 CORE_SELECTIONS: tuple[CoreSelection, ...] = (
-    "random",
-    "high_gflops",
-    "high_cores",
-    "high_mem",
-    "high_mem_bw",
-    "low_power",
+    *("random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power"),
 )
 """The selections of HDeepRM 0.3.1, in the order of its actions."""
-
-
-def _all_selections() -> list[dict[JobSelection, list[CoreSelection]]]:
-    return [{job: list(CORE_SELECTIONS)} for job in JOB_SELECTIONS]
 
 
 class ActionOptions(Block):
     """The actions among which an agent chooses."""
 
     selection: list[dict[JobSelection, list[CoreSelection]]] = Field(
-        default_factory=_all_selections,
+        default_factory=lambda: [{job: list(CORE_SELECTIONS)} for job in JOB_SELECTIONS],
         description="Job selections and, for each, core selections; by default all 36 pairs.",
     )
     void: bool = Field(default=True, description="Whether 'do nothing' is an action too (the last one).")
@@ -162,8 +153,7 @@ class RealBatsimOptions(Block):
     )
     arguments: list[PathText] = Field(default_factory=list, description="Further arguments of Batsim.")
     endpoint: str = Field(
-        default="tcp://127.0.0.1:*",
-        description="Where the decision system listens; * stands for a free port.",
+        default="tcp://127.0.0.1:*", description="Where the decision system listens; * stands for a free port."
     )
     timeout_s: Positive = Field(default=60.0, description="Seconds without a word after which Batsim is given up.")
     wait_for: Literal["start", "connect"] = Field(
@@ -281,13 +271,9 @@ class Options(OptionsFile):
         return self
 
     @model_validator(mode="after")
-    def _nodes_draw_power(self) -> Self:
+    def _says_what_it_needs(self) -> Self:
         if self.node_power is not None and not self.energy:
             raise ValueError("node_power is given, but energy is false: nodes are switched off to save energy")
-        return self
-
-    @model_validator(mode="after")
-    def _knows_where_batsim_is(self) -> Self:
         connects = self.batsim.wait_for == "connect"
         if connects != (self.batsim.folder is not None):
             missing = "is missing" if connects else "is given"

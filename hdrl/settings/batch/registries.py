@@ -34,13 +34,7 @@ class SimulatorKind:
     writes_files: bool = False
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return a simulator.
-
-        Parameters
-        ----------
-        *arguments, **keywords
-            What ``maker`` takes.
-        """
+        """Return a simulator."""
         maker = self.maker
         if isinstance(maker, str):
             module, _, name = maker.partition(":")

@@ -170,13 +170,9 @@ class BatchSetting:
 
         That is also so where a log has no requested times.
         """
-        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES, lacks_estimates
+        from hdrl.settings.batch.policies.clairvoyance import EXACT_ESTIMATES, has_exact_estimates
 
-        names = [
-            workload.name
-            for workload in loads
-            if workload.origin.get("estimates") == EXACT_ESTIMATES or lacks_estimates(workload)
-        ]
+        names = [workload.name for workload in loads if has_exact_estimates(workload)]
         if sweep.generated_estimates == EXACT_ESTIMATES:
             names += self._generated(sweep)
         return names

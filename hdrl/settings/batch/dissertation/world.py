@@ -90,15 +90,7 @@ SHARED = frozenset(World._fields[: World._fields.index("first")])
 
 
 def blank(shared: dict[str, Any], n_envs: int, n_jobs: int, n_nodes: int) -> World:
-    """Return a world without episodes.
-
-    Parameters
-    ----------
-    shared
-        The arrays that have no environment axis.
-    n_envs, n_jobs, n_nodes
-        How many environments, the most jobs of each, and the nodes of the machine.
-    """
+    """Return a world without episodes."""
     arrays: dict[str, NDArray[Any]] = dict(shared)
     for name in ("first", "n_jobs", "random"):
         arrays[name] = np.zeros(n_envs, dtype=np.int64)

@@ -336,13 +336,7 @@ def play_order(
 
 
 def put_window(world: kernel.World, row: int, window: Window, seed: int) -> None:
-    """Write into an environment which jobs its episode consists of.
-
-    Parameters
-    ----------
-    world, row, window, seed
-        The world, which environment, the jobs, and the seed of what is drawn.
-    """
+    """Write into an environment which jobs its episode consists of."""
     # A shorter episode must not leave places of jobs behind that the next one has not.
     world.seen[row] = kernel.NOBODY
     world.first[row], world.n_jobs[row] = window.start, window.n_jobs

@@ -36,7 +36,7 @@ from hdrl.settings.batch.envs.dissertation_jobs import node_jobs, whole_nodes
 from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
 from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool
-from hdrl.settings.batch.envs.pool_trace import pool_trace, with_unrun
+from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace, with_unrun
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
@@ -185,7 +185,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         self._guides = Guides(len(self._orders), self._guide_choices, self._guide_costs)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
         self._world = kernel.blank(shared, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
-        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+        self._ended = EndedEpisodes(self.num_envs)
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -218,7 +218,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
             start_s = self._world.start_s[row, : window.n_jobs].copy()
-            self._finished[row] = (window, start_s, int(self._lengths[row]))
+            self._ended.keep(row, window, start_s, int(self._lengths[row]))
             scores = scores_of(self.jobs, window, start_s, float(self._world.now_s[row]), self.errors)
             for name, value in scores.items():
                 found[name][row] = value
@@ -264,19 +264,12 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
         Its cores are whole nodes.
 
-        Parameters
-        ----------
-        row
-            Which row.
-
         Raises
         ------
         OptionsError
             If none has ended (in this process: it is not part of `state_dict`), or no job was run in it.
         """
-        if row not in self._finished:
-            raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
-        window, start_s, n_decisions = self._finished[row]
+        window, start_s, n_decisions = self._ended.last(row)
         was_run = start_s >= 0
         if not was_run.any():
             raise OptionsError(f"row {row}: no job was run in its last episode")

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, WorkloadError
-from hdrl.settings.batch.envs.machines import DEFAULT_N_JOBS, DEFAULT_N_PROCS, DEFAULT_SEED, WorkloadLike
+from hdrl.settings.batch.envs.machines import (
+    DEFAULT_N_JOBS,
+    DEFAULT_N_PROCS,
+    DEFAULT_SEED,
+    WorkloadLike,
+    number_in_header,
+)
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.homogeneous import PREFIX
 from hdrl.settings.batch.platform.model import Platform
@@ -101,7 +107,7 @@ def node_jobs(
         If a file cannot be read.
     """
     log, machine = _log_of(workload, platform)
-    in_header = {name: _number(log.header.get(name)) for name in ("MaxNodes", "MaxProcs")}
+    in_header = {name: number_in_header(log.header, name) for name in ("MaxNodes", "MaxProcs")}
     n_nodes = n_nodes or in_header["MaxNodes"] or (None if machine is None else machine.n_nodes)
     if n_nodes is None:
         raise OptionsError(f"n_nodes is missing, and {log.name} does not name it (MaxNodes)")
@@ -129,12 +135,6 @@ def _log_of(workload: WorkloadLike | None, platform: Platform | None) -> tuple[S
         raise OptionsError("platform is missing: only the header of a log says how many nodes there are")
     read = workload if isinstance(workload, Workload) else read_workload(workload, platform)
     return swf_from_workload(read, platform), platform
-
-
-def _number(text: str | None) -> int | None:
-    """Return what a line of a header says, ``None`` if it says nothing."""
-    text = (text or "").strip()
-    return int(text) if text.isdigit() and int(text) > 0 else None
 
 
 def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
@@ -172,13 +172,7 @@ def _jobs_of(log: SwfLog, n_nodes: int, n_procs: int) -> NodeJobs:
 
 
 def whole_nodes(jobs: NodeJobs) -> tuple[Platform, Workload]:
-    """Return the same jobs for simulators of identical processors, each of which stands for a whole node.
-
-    Parameters
-    ----------
-    jobs
-        The jobs.
-    """
+    """Return the same jobs for simulators of identical processors, each of which stands for a whole node."""
     rows = unknown_rows(jobs.n_jobs)
     rows["job_number"], rows["submit_s"], rows["run_s"] = jobs.numbers, jobs.submit_s, jobs.run_s
     rows["requested_processors"], rows["requested_s"] = jobs.nodes, jobs.requested_s

@@ -36,13 +36,7 @@ class Guides:
         self._best: dict[Window, int] = {}
 
     def actions(self, windows: Sequence[Window]) -> NDArray[np.int64]:
-        """Return what the best policy of each row would do now, shape ``(n_envs,)``.
-
-        Parameters
-        ----------
-        windows
-            The jobs of each row's episode.
-        """
+        """Return what the best policy of each row would do now, shape ``(n_envs,)``."""
         if len(self._numbers) == 1:
             return self._choices(0)
         self._judge(list(dict.fromkeys(window for window in windows if window not in self._best)))

@@ -7,6 +7,7 @@ code; there are no further decisions. It is for agents that search weights (`hdr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -314,12 +315,8 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         What is simulated.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
-    simulator, batsim, folder
-        As in `policies.simulate`.
-    form, gate, predictor, backfilling, core_selection
-        See `policies.indexed.IndexKind`.
-    **_training
-        What concerns trainings alone.
+    **arguments
+        Those of `policies.indexed.IndexKind`; others concern trainings alone.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
@@ -330,14 +327,9 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         platform: Platform,
         workload: Workload,
         energy: bool | None = None,
-        form: str = "linear",
-        gate: bool = True,
-        predictor: str = "geo",
-        backfilling: str = "easy_priority",
-        core_selection: str = "high_gflops",
-        **_training: Any,
+        **arguments: Any,
     ) -> None:
-        self.kind = IndexKind(form, gate, predictor, backfilling, core_selection)
+        self.kind = IndexKind(**{one.name: arguments[one.name] for one in fields(IndexKind) if one.name in arguments})
         self.platform, self.workload = platform, check_fits(workload, platform)
         self._energy = platform.has_power if energy is None else energy
         self.observation_space, self.action_space = _spaces(self.kind)
@@ -346,28 +338,14 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self._trace: Trace | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
-        """Begin: see `gymnasium.Env.reset`.
-
-        Parameters
-        ----------
-        seed
-            Seed of the simulation.
-        options
-            ``episode``: which one; they are all the same.
-        """
+        """Begin: see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         check_reset_options(options or {}, ())
         self._seed = seed or 0
         return np.zeros(1, dtype=np.float32), {}
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Simulate all jobs with some weights.
-
-        Parameters
-        ----------
-        action
-            As many weights as the form has.
-        """
+        """Simulate all jobs with some weights."""
         policy = self.kind.policy(action)
         self._trace = simulate(self.platform, self.workload, policy, seed=self._seed, energy=self._energy)
         return np.zeros(1, dtype=np.float32), 0.0, True, False, {}

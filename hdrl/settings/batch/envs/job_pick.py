@@ -13,23 +13,22 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes, window_of_row
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
+from hdrl.settings.batch.envs.job_pick_pools import JobPickPools
 from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
-from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, why_not_pool
-from hdrl.settings.batch.envs.pool_trace import pool_trace
+from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, same_shares, why_not_pool
+from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.envs.rewards import GivenObjective
-from hdrl.settings.batch.kernel.codes import PREDICT_NOTHING
 from hdrl.settings.batch.order import entries
-from hdrl.settings.batch.order.past import PoolPast, most_groups
-from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED, OrderState, new_order_state, set_episode
-from hdrl.settings.batch.order.table import job_table
+from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -38,7 +37,7 @@ DEFAULT_N_JOBS = 256
 """Jobs of an episode unless chosen, as in RLScheduler's training."""
 
 
-class JobPickVectorEnv(RowPickVectorEnv):
+class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     """A batch of environments in which waiting jobs are picked on a machine of identical processors.
 
     **Description.** Jobs are submitted to a machine of ``n_procs`` identical processors. Whenever a decision is due,
@@ -202,9 +201,8 @@ class JobPickVectorEnv(RowPickVectorEnv):
         **choices: Any,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(
-            skip=skip, may_hold=may_hold, scaled_columns=scaled_columns, **({} if kill is None else {"kill": kill})
-        )
+        if kill is not None:
+            check_flags(kill=kill)
         self.options = job_pick_options(
             commitment=commitment,
             backfilling=backfilling,
@@ -223,36 +221,16 @@ class JobPickVectorEnv(RowPickVectorEnv):
             guide=guide,
         )
         check_choices(choices, signature(JobPickVectorEnv).parameters)
-        keeps_dates = compatibility == COMPATIBILITY
-        self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=keeps_dates, **choices)
-        part = _same_shares(part, self.inputs.workloads[0].n_jobs) if more_logs else part
+        self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=compatibility == COMPATIBILITY, **choices)
+        part = same_shares(part, self.inputs.workloads[0].n_jobs) if more_logs else part
         self.inputs = self.inputs.with_logs(more_logs) if more_logs else self.inputs
         if kill is False and self.inputs.is_killed.any():
             raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
         self.platform = self.inputs.platform
-        self.plan = plan_episodes(
-            [one.n_jobs for one in self.inputs.workloads],
-            n_jobs=n_jobs,
-            start=start,
-            part=part,
-            names=[one.name for one in self.inputs.workloads],
-        )
-        super().__init__(
-            num_envs,
-            self.options.layout,
-            autoreset_mode=autoreset_mode,
-            copy=copy,
-            n_threads=n_threads,
-        )
-        columns, procs = self.inputs.columns, self.inputs.n_procs
-        self._shared: dict[str, NDArray[Any]] = {
-            "jobs": job_table(columns),
-            "templates": self.options.templates(columns, procs),
-            "settings": self.options.settings(int(procs.max()), columns.requested_time_s),
-            "columns": np.array(self.options.columns, dtype=np.int64),
-        }
-        self._past = PoolPast(self.inputs.workloads, self.inputs.orders) if self.options.predicts else None
-        self._pool = self._new_pool(
+        super().__init__(num_envs, self.options.layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
+        self._plan_windows(self.inputs.workloads, n_jobs, start, part)
+        self._pools = JobPickPools(self.options, self.inputs)
+        self._pool = self._pools.new(
             self.num_envs,
             self.plan.max_jobs,
             observations=self._observations,
@@ -262,60 +240,24 @@ class JobPickVectorEnv(RowPickVectorEnv):
             is_over=self._terminations,
         )
         self._lent = Lent(self._pool)
-        self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
-        self._finished: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+        self._ended = EndedEpisodes(self.num_envs)
         self._pay = PickPay(self.options, self.num_envs)
         self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
-        settings = self._shared["settings"]
-        self._guides = JobPickGuides(self.options, self._pay, settings, self._pool, self._filled_pool)
-
-    def _new_pool(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
-        network = self.options.network
-        return new_order_state(
-            n_envs,
-            n_jobs,
-            network=network,
-            n_sums=most_groups(n_jobs),
-            **self._shared,
-            **outputs,
-        )
-
-    def _filled_pool(self, windows: Sequence[Window]) -> OrderState:
-        """Return a pool whose environments are about to begin some windows."""
-        pool = self._new_pool(len(windows), max(window.n_jobs for window in windows))
-        for row, window in enumerate(windows):
-            self._set_window(pool, row, window)
-        return pool
-
-    def _plain_pool(self, n_envs: int, n_jobs: int) -> OrderState:
-        """Return a pool in which nothing is predicted, for priorities that go by requested times."""
-        settings = self._shared["settings"].copy()
-        settings["predictor"] = PREDICT_NOTHING
-        shared = self._shared | {"settings": settings}
-        return new_order_state(n_envs, n_jobs, network=None, n_sums=0, **shared)
+        self._guides = JobPickGuides(self.options, self._pay, self._pools, self._pool)
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
-        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are.
-
-        Parameters
-        ----------
-        machine, load
-            The platform and the jobs.
-        """
+        """Return why a machine and jobs are not simulated exactly here; ``None`` if they are."""
         return why_not_pool(machine, load)
 
     # ------------------------------------------------------------------ hooks of the batch
 
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
-        window = options["start"][row] if "start" in options else self._drawn(episode, seed)
-        self._windows[row] = (window.workload, window.start, window.n_jobs)
+        draw = self.plan.window if self._filter is None else self._filter.drawn
+        window = options["start"][row] if "start" in options else draw(episode, seed)
+        self._note_window(row, window)
         self._pay.begin(row)
-        self._set_window(self._pool, row, window)
-
-    def _drawn(self, episode: int, seed: int) -> Window:
-        """Return the window of an episode: the first of those drawn that is kept."""
-        return self.plan.window(episode, seed) if self._filter is None else self._filter.drawn(episode, seed)
+        self._pools.set_window(self._pool, row, window)
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:
         return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
@@ -326,16 +268,9 @@ class JobPickVectorEnv(RowPickVectorEnv):
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
             raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
         places = np.broadcast_to(starts, self.num_envs)[rows].tolist()
-        sizes = [one.n_jobs for one in self.inputs.workloads[:1]]
-        names = [one.name for one in self.inputs.workloads[:1]]
-        windows = plan_episodes(sizes, n_jobs=self.plan.max_jobs, start=places, names=names).windows
+        first, n_jobs = self.inputs.workloads[0], self.plan.max_jobs
+        windows = plan_episodes([first.n_jobs], n_jobs=n_jobs, start=places, names=[first.name]).windows
         return dict(zip(rows, windows, strict=True))
-
-    def _set_window(self, pool: OrderState, row: int, window: Window) -> None:
-        first = self.inputs.first_jobs[window.workload] + window.start
-        set_episode(pool, row, first, window.n_jobs, self.inputs.platforms[window.workload].n_cores)
-        if self._past is not None and pool.groups.size:
-            self._past.write(pool, row, window.workload, window.start, window.n_jobs)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
         entries.reset_rows(self._lent, self._team, chosen)
@@ -357,7 +292,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
-            self._finished[row] = (window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
+            self._ended.keep(row, window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
         return self._pay.told(entries.objectives(self._lent, ended), ended)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -368,38 +303,18 @@ class JobPickVectorEnv(RowPickVectorEnv):
     def _after_load(self) -> None:
         self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
 
-    @property
-    def _unused_scalars(self) -> frozenset[str]:
-        """Scalars that stay as they are, so that nothing is saved of them."""
-        held = frozenset() if self.options.may_hold else {"n_held"}
-        procs = frozenset() if len({one.n_cores for one in self.inputs.platforms}) > 1 else {"n_procs"}
-        weighed = frozenset() if self.options.guides else {"is_weighed"}
-        return self._pay.unused | held | procs | weighed
-
     def _state_arrays(self) -> StateDict:
         arrays = self._pool._asdict()
         unused = () if self.options.predicts else HISTORY
         own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS, *unused)}
         scalars = own.pop("scalars")
-        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in self._unused_scalars}
+        n_machines = len({one.n_cores for one in self.inputs.platforms})
+        changes = {"n_held": self.options.may_hold, "n_procs": n_machines > 1, "is_weighed": bool(self.options.guides)}
+        constant = self._pay.unused | {name for name, does_change in changes.items() if not does_change}
+        own |= {f"scalars.{name}": scalars[name] for name in scalars.dtype.names if name not in constant}
         return own | {"windows": self._windows} | self._pay.arrays()
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
-
-    def window(self, row: int) -> Window:
-        """Return which jobs the episode of a row holds.
-
-        Parameters
-        ----------
-        row
-            Which row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
-        return window_of_row(self._windows, row)
 
     def trace(self, row: int = 0) -> Trace:
         """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
@@ -414,9 +329,7 @@ class JobPickVectorEnv(RowPickVectorEnv):
         OptionsError
             If none has ended (in this process: it is not part of `state_dict`).
         """
-        if row not in self._finished:
-            raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
-        window, start_s, n_decisions = self._finished[row]
+        window, start_s, n_decisions = self._ended.last(row)
         first = self.inputs.first_jobs[window.workload] + window.start
         places = slice(first, first + window.n_jobs)
         order = self.inputs.orders[window.workload]
@@ -473,40 +386,13 @@ class JobPickVectorEnv(RowPickVectorEnv):
         chosen = list(self.plan.windows if windows is None else windows)
         if not chosen:
             raise OptionsError("windows is missing: the plan of episodes draws them, so there is no list of them")
-        pool = self._plain_pool(len(chosen), max(window.n_jobs for window in chosen))
-        lent = Lent(pool)
-        results = {}
-        for name, key in zip(names, keys, strict=True):
-            for row, window in enumerate(chosen):
-                self._set_window(pool, row, window)
-            values = entries.run_keys(lent, [key] * len(chosen))
-            results[name] = self._pay.named(values, np.arange(len(chosen)))
-        return results
-
-
-def _same_shares(part: Part, n_jobs: int) -> Part:
-    """Return a part of a workload as shares of its jobs, which mean the same of other workloads."""
-    if isinstance(part, str):
-        return part
-    first, last = part
-    is_places = isinstance(first, int) and isinstance(last, int)
-    return (first / n_jobs, last / n_jobs) if is_places else part
+        rows = np.arange(len(chosen))
+        results = self._pools.run_keys(keys, chosen)
+        return {name: self._pay.named(values, rows) for name, values in zip(names, results, strict=True)}
 
 
 class JobPickEnv(RowPickEnv):
-    """One environment in which waiting jobs are picked: see `JobPickVectorEnv`.
-
-    Parameters
-    ----------
-    **arguments
-        Those of `JobPickVectorEnv`, except ``num_envs``, ``autoreset_mode`` and ``n_threads``.
-    """
+    """One environment in which waiting jobs are picked: see `JobPickVectorEnv`."""
 
     batch: JobPickVectorEnv
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(JobPickVectorEnv(1, autoreset_mode=AutoresetMode.DISABLED, **arguments))
-
-    def trace(self) -> Trace:
-        """Return what happened in the last episode that has ended: see `JobPickVectorEnv.trace`."""
-        return self.batch.trace(0)
+    batch_class = JobPickVectorEnv

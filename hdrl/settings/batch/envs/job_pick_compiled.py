@@ -17,30 +17,12 @@ from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 
 def rule_of(options: JobPickOptions) -> Rule:
-    """Return what the kernel has to predict for an agent to see.
-
-    Parameters
-    ----------
-    options
-        What is seen.
-    """
+    """Return what the kernel has to predict for an agent to see."""
     return Rule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
 
 
 class CompiledPicks:
-    """Makes the decisions of one simulation in compiled code.
-
-    Parameters
-    ----------
-    inputs
-        The machine and the jobs of one workload.
-    options
-        What a pick means, and what is seen.
-    core_selection
-        Which free cores a job gets.
-    actor
-        What picks.
-    """
+    """Makes the decisions of one simulation in compiled code."""
 
     def __init__(self, inputs: PoolInputs, options: JobPickOptions, core_selection: str, actor: PlainActor) -> None:
         self._inputs, self._options, self._actor = inputs, options, actor

@@ -39,13 +39,6 @@ def job_pick(*, compatibility: str | None = None, **arguments: Any) -> AnyEnv:
 def job_pick_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> AnyVectorEnv:
     """Return a batch of environments.
 
-    Parameters
-    ----------
-    num_envs
-        Number of rows of the batch.
-    compatibility, **arguments
-        See `job_pick`.
-
     Raises
     ------
     OptionsError

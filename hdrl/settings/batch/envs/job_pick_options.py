@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.envs.requests import checked_count
+from hdrl.envs.requests import check_flags, checked_count
 from hdrl.envs.row_pick import RowLayout
 from hdrl.errors import OptionsError, suggest
 from hdrl.settings.batch.envs.rewards import NO_CODE, AnyObjective, GivenObjective, Objective, read_objective
@@ -19,7 +19,7 @@ from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.observe import LONGEST_S
 from hdrl.settings.batch.order.state import SETTINGS_DTYPE
-from hdrl.settings.batch.order.table import JobColumns, row_templates
+from hdrl.settings.batch.order.table import JobColumns, job_table, row_templates
 from hdrl.settings.batch.policies.choices import BACKFILLINGS as KINDS
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair
@@ -100,15 +100,6 @@ INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": ke
 def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
     """Return what a name stands for.
 
-    Parameters
-    ----------
-    what
-        Name of the option, for the message.
-    name
-        What was given.
-    numbers
-        What each name stands for.
-
     Raises
     ------
     OptionsError
@@ -177,11 +168,6 @@ class JobPickOptions:
     def priority(self, name: str) -> int:
         """Return the job key of a priority.
 
-        Parameters
-        ----------
-        name
-            Its name.
-
         Raises
         ------
         OptionsError
@@ -191,15 +177,7 @@ class JobPickOptions:
         return int(number_of("priority", name, PRIORITIES | inverted))
 
     def settings(self, n_procs: int, requested_time_s: NDArray[np.float64]) -> NDArray[np.void]:
-        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`.
-
-        Parameters
-        ----------
-        n_procs
-            Processors of the machine.
-        requested_time_s
-            Requested times of all jobs, in seconds.
-        """
+        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`."""
         result = np.zeros(1, dtype=SETTINGS_DTYPE)
         s = result[0]
         s["n_procs"] = n_procs
@@ -219,29 +197,29 @@ class JobPickOptions:
         s["log_requested_scale"] = 1.0 / math.log1p(longest_s)
         return result
 
-    def templates(self, columns: JobColumns, n_procs: int | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return what does not change in each job's row of the observation, see `order.table.row_templates`.
-
-        Parameters
-        ----------
-        columns, n_procs
-            The jobs, and the processors of the machine or of that of each job.
-        """
-        return row_templates(columns, n_procs, is_scaled=self.scaled_columns, by_largest=SCALES[self.scales])
+    def shared_arrays(self, columns: JobColumns, n_procs: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return the arrays that all environments share on some jobs, each with the processors of its machine."""
+        return {
+            "jobs": job_table(columns),
+            "templates": row_templates(columns, n_procs, is_scaled=self.scaled_columns, by_largest=SCALES[self.scales]),
+            "settings": self.settings(int(n_procs.max()), columns.requested_time_s),
+            "columns": np.array(self.columns, dtype=np.int64),
+            "network": self.network,
+        }
 
 
 def job_pick_options(
     *,
-    commitment: str | None,
-    backfilling: str | None,
-    objective: GivenObjective,
-    reward: str,
-    reference: str,
-    order: str,
-    features: Iterable[str],
-    skip: bool,
-    max_jobs: int,
-    compatibility: str | None,
+    commitment: str | None = None,
+    backfilling: str | None = None,
+    objective: GivenObjective = "mean_bounded_slowdown",
+    reward: str = "end",
+    reference: str = "f4",
+    order: str = "fcfs",
+    features: Iterable[str] = (),
+    skip: bool = False,
+    max_jobs: int = 128,
+    compatibility: str | None = None,
     predictor: str = DEFAULT_PREDICTOR,
     scaled_columns: bool = True,
     scales: str | None = None,
@@ -263,6 +241,7 @@ def job_pick_options(
     HdrlError
         If there is no such objective.
     """
+    check_flags(skip=skip, may_hold=may_hold, scaled_columns=scaled_columns)
     if compatibility not in (None, COMPATIBILITY):
         raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), MODES)}")
     is_compatible = compatibility is not None
@@ -308,13 +287,7 @@ def job_pick_options(
 
 
 def names_of_guides(guide: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of the policies that may be imitated.
-
-    Parameters
-    ----------
-    guide
-        One of them, several, or ``None``.
-    """
+    """Return the names of the policies that may be imitated."""
     return (guide,) if isinstance(guide, str) else tuple(guide or ())
 
 
@@ -324,15 +297,7 @@ def _predicts(pair: PolicyPair) -> bool:
 
 
 def guided_settings(settings: NDArray[np.void], pair: PolicyPair) -> NDArray[np.void]:
-    """Return settings of the compiled simulator that tell the choices of a policy.
-
-    Parameters
-    ----------
-    settings
-        What `JobPickOptions.settings` returned.
-    pair
-        The policy.
-    """
+    """Return settings of the compiled simulator that tell the choices of a policy."""
     result = settings.copy()
     s = result[0]
     s["guide_key"], s["guide_order"], s["guide_predicts"] = pair.job_key, pair.backfilling, _predicts(pair)

@@ -22,13 +22,6 @@ RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str,
 class PickPay:
     """The results and the rewards of a batch that compiled code leaves to Python.
 
-    Parameters
-    ----------
-    options
-        What is rewarded, and how.
-    n_rows
-        Rows of the batch.
-
     Attributes
     ----------
     unused
@@ -42,13 +35,7 @@ class PickPay:
         self.unused = frozenset(LARGEST) - {options.objective.metric} if self._own is None else frozenset()
 
     def begin(self, row: int) -> None:
-        """Forget what has been paid, at the beginning of an episode.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        """
+        """Forget what has been paid, at the beginning of an episode."""
         if self._own is not None:
             self._own.value[row] = 0.0
 
@@ -88,13 +75,7 @@ class PickPay:
         return {name: named[name] for name in dict.fromkeys(names) if name in named}
 
     def due(self, chosen: BoolArray, ended: BoolArray) -> BoolArray | None:
-        """Return which rows a user's own objective is to be paid in now; ``None`` if in none.
-
-        Parameters
-        ----------
-        chosen, ended
-            Which rows have continued, and which have ended.
-        """
+        """Return which rows a user's own objective is to be paid in now; ``None`` if in none."""
         if self._own is None:
             return None
         paid = chosen if self._reward == SHAPED else chosen & ended
@@ -124,19 +105,7 @@ class PickPay:
         rewards: FloatArray,
         returns: FloatArray,
     ) -> None:
-        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference.
-
-        Parameters
-        ----------
-        rows
-            Which rows have ended.
-        windows
-            The jobs of each of them.
-        run_priorities
-            Simulates the reference.
-        rewards, returns
-            Where to write.
-        """
+        """Replace the only rewards of episodes, and so the returns, by what the agent gained over the reference."""
         missing = list(dict.fromkeys(window for window in windows if window not in self._references))
         if missing:
             values = run_priorities(self._reference, missing)[self._reference]["objective"]

@@ -12,7 +12,6 @@ from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.order import entries
 from hdrl.settings.batch.order.past import PoolPast, most_groups
 from hdrl.settings.batch.order.state import OrderState, new_order_state, set_episode
-from hdrl.settings.batch.order.table import job_table
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View
 
@@ -29,19 +28,10 @@ def new_picture_pool(inputs: PoolInputs, options: JobPickOptions, n_sums: int) -
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     """
-    columns, n_procs, n_jobs = inputs.columns, inputs.platform.n_cores, len(inputs.orders[0])
-    pool = new_order_state(
-        1,
-        n_jobs,
-        jobs=job_table(columns),
-        templates=options.templates(columns, n_procs),
-        settings=options.settings(n_procs, columns.requested_time_s),
-        columns=np.array(options.columns, dtype=np.int64),
-        network=options.network,
-        n_sums=n_sums,
-    )
+    n_jobs = len(inputs.orders[0])
+    pool = new_order_state(1, n_jobs, n_sums=n_sums, **options.shared_arrays(inputs.columns, inputs.n_procs))
     set_episode(pool, 0, 0, n_jobs)
-    pool.scalars["first_submit_s"] = columns.submit_s[0]
+    pool.scalars["first_submit_s"] = inputs.columns.submit_s[0]
     return pool
 
 
@@ -52,13 +42,6 @@ class Picture:
     """What an agent sees of a machine that somebody else simulates: the observation of JobPick.
 
     The arrays of a pool are filled with what the scheduler knows, and compiled code makes the observation of them.
-
-    Parameters
-    ----------
-    inputs
-        The machine and the jobs of one workload.
-    options
-        What is seen.
     """
 
     def __init__(self, inputs: PoolInputs, options: JobPickOptions) -> None:
@@ -72,13 +55,7 @@ class Picture:
         self._waiting: dict[int, None] = {}  # by their places, in the order in which they came
 
     def hear(self, view: View) -> None:
-        """Take in a message, if anything is predicted: jobs that have come or ended, in the order of the news.
-
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-        """
+        """Take in a message, if anything is predicted: jobs that have come or ended, in the order of the news."""
         if self._past is None:
             return
         pool = self._pool
@@ -97,13 +74,7 @@ class Picture:
                 entries.note_end_of(self._lent, int(self._place_of[subject]))
 
     def note_starts(self, machine: MachinePicture) -> None:
-        """Take in what has been started by the present answer, if anything is predicted.
-
-        Parameters
-        ----------
-        machine
-            The machine, and what has been started.
-        """
+        """Take in what has been started by the present answer, if anything is predicted."""
         if self._past is None:
             return
         self._pool.scalars[0]["message_s"] = machine.now_s
@@ -114,15 +85,7 @@ class Picture:
                 entries.note_start_of(self._lent, place)
 
     def show(self, rules: PickRules, stage: int) -> tuple[NDArray[np.float32], list[int]]:
-        """Return the observation, and the jobs of its rows.
-
-        Parameters
-        ----------
-        rules
-            What waits, runs and fits.
-        stage
-            What is to be decided.
-        """
+        """Return the observation, and the jobs of its rows."""
         self.note_starts(rules.machine)
         pool, s = self._pool, self._pool.scalars[0]
         fits = dict(zip(rules.queue, rules.fitting().tolist(), strict=True))

@@ -7,7 +7,7 @@ P-states, energy and walltimes of the platform and the jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -19,21 +19,15 @@ from numpy.typing import NDArray
 from hdrl.envs.hooks import Info
 from hdrl.envs.masks import ACTION_MASK, LegalDiscrete
 from hdrl.envs.own_objective import OwnObjective
-from hdrl.envs.requests import check_flags, check_reset_options
+from hdrl.envs.requests import check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.plainnet import PlainActor
 from hdrl.settings.batch.envs.job_pick_compiled import CompiledPicks, rule_of
-from hdrl.settings.batch.envs.job_pick_options import (
-    DEFAULT_PREDICTOR,
-    OBJECTIVES,
-    SKIP,
-    job_pick_options,
-)
+from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, job_pick_options
 from hdrl.settings.batch.envs.job_pick_picture import Picture
 from hdrl.settings.batch.envs.job_pick_rules import PickRules
 from hdrl.settings.batch.envs.machines import pool_inputs
-from hdrl.settings.batch.envs.rewards import GivenObjective
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.order.codes import CHOOSE, OVER
 from hdrl.settings.batch.picking.compilation import warm_up
@@ -49,11 +43,6 @@ CORE_SELECTION = "high_gflops"
 
 def check_can_play(compatibility: str | None) -> None:
     """Refuse agents whose decisions cannot be carried out on the kernel.
-
-    Parameters
-    ----------
-    compatibility
-        The compatibility mode in which they were trained.
 
     Raises
     ------
@@ -83,11 +72,14 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         Which free cores a picked job gets: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
-    commitment, backfilling, objective, reward, reference, max_jobs, order, features, skip, may_hold, predictor, \
-    scaled_columns, scales, kill, compatibility
-        As in `envs.job_pick.JobPickVectorEnv`. The compatibility mode is refused: it is another simulator.
-    n_threads, more_logs
+    compatibility
+        Refused unless ``None``: it is another simulator.
+    more_logs, kill, n_threads
         Not used.
+    **choices
+        ``commitment``, ``backfilling``, ``objective``, ``reward``, ``reference``, ``max_jobs``, ``order``,
+        ``features``, ``skip``, ``may_hold``, ``predictor``, ``scaled_columns`` and ``scales``, as in
+        `envs.job_pick.JobPickVectorEnv`.
 
     Raises
     ------
@@ -104,45 +96,17 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         workload: Workload,
         core_selection: str = CORE_SELECTION,
         energy: bool | None = None,
-        commitment: str | None = None,
-        backfilling: str | None = None,
-        objective: GivenObjective = "mean_bounded_slowdown",
-        reward: str = "end",
-        reference: str = "f4",
-        max_jobs: int = 128,
-        order: str = "fcfs",
-        features: Iterable[str] = (),
-        skip: bool = False,
-        may_hold: bool = False,
-        predictor: str = DEFAULT_PREDICTOR,
-        scaled_columns: bool = True,
-        scales: str | None = None,
         more_logs: Sequence[str] = (),
         kill: bool | None = None,
         compatibility: str | None = None,
         n_threads: int = 1,
+        **choices: Any,
     ) -> None:
         del n_threads, kill, more_logs
-        check_flags(skip=skip, may_hold=may_hold, scaled_columns=scaled_columns)
         check_can_play(compatibility)
         if workload.n_jobs == 0:
             raise OptionsError(f"workload {workload.name!r} has no jobs, expected at least one")
-        self.options = job_pick_options(
-            commitment=commitment,
-            backfilling=backfilling,
-            objective=objective,
-            reward=reward,
-            reference=reference,
-            order=order,
-            features=features,
-            skip=skip,
-            max_jobs=max_jobs,
-            compatibility=None,
-            predictor=predictor,
-            scaled_columns=scaled_columns,
-            scales=scales,
-            may_hold=may_hold,
-        )
+        self.options = job_pick_options(**choices)
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
         self._core_selection = core_selection

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
 from hdrl.settings.batch.order.codes import CHOOSE, OVERTAKE
-from hdrl.settings.batch.policies.backfilling import Easy
+from hdrl.settings.batch.policies.backfilling import Easy, Reservation
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View
 
@@ -45,6 +45,7 @@ class PickRules(Easy):
     """
 
     machine: MachinePicture
+    _then: Reservation
 
     def __init__(self, options: JobPickOptions, core_selection: str = "high_gflops") -> None:
         super().__init__(core_selection=core_selection)
@@ -59,9 +60,6 @@ class PickRules(Easy):
         self.held: set[int] = set()
         self._fits: NDArray[np.bool_] | None = None
         self._is_reserved = False
-        self._shadow_s = 0.0
-        self._cores_then = np.zeros(0, dtype=np.int64)
-        self._memory_then_mib = np.zeros(0, dtype=np.float64)
 
     @property
     def expected_ends(self) -> list[tuple[float, int]]:
@@ -79,13 +77,7 @@ class PickRules(Easy):
         return bool(self._running) or self.n_submitted < len(self.machine.jobs)
 
     def see(self, view: View) -> bool:
-        """Take in a message; return whether jobs have arrived or ended.
-
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-        """
+        """Take in a message; return whether jobs have arrived or ended."""
         is_due = False
         for kind, subject in view.news:
             if kind == News.SIMULATION_BEGINS:
@@ -121,7 +113,7 @@ class PickRules(Easy):
         if self._backfilling != "none" and not self._is_reserved:
             self._is_reserved = True
             if self._backfilling != "rlscheduler":
-                self._reserve_chosen()
+                self._then = self._reserve(self.machine, self.chosen)
             if not asks:
                 self._backfill()
         return OVERTAKE if asks else None
@@ -144,16 +136,10 @@ class PickRules(Easy):
         self.chosen = job
         self._is_reserved = False
         if self._backfilling == "rlscheduler":
-            self._reserve_chosen()
+            self._then = self._reserve(self.machine, self.chosen)
 
     def hold(self, job: int) -> None:
-        """Hold a job until jobs arrive or end: it is neither chosen nor may it overtake.
-
-        Parameters
-        ----------
-        job
-            Index of a waiting job that could be picked.
-        """
+        """Hold a job until jobs arrive or end: it is neither chosen nor may it overtake."""
         self.held.add(job)
         self._fits = None
 
@@ -188,39 +174,26 @@ class PickRules(Easy):
         self.queue.remove(job)
         self._fits = None
 
-    def _reserve_chosen(self) -> None:
-        self._shadow_s, self._cores_then, self._memory_then_mib = self._reserve(self.machine, self.chosen)
+    def _may_overtake(self, job: int) -> tuple[NDArray[np.int64], Reservation] | None:
+        """Return the cores on which a job may start although the chosen one waits, and what that is left then.
 
-    def _may_overtake(self, job: int) -> NDArray[np.int64] | None:
-        """Return the cores on which a job may start although the chosen one waits, ``None`` if it may not."""
+        ``None``: it may not start.
+        """
         cores = None if job == self.chosen else self.machine.choose(job)
         if cores is None:
             return None
-        end_s = self.machine.now_s + self.machine.duration_s(job, cores)
         if self._backfilling == "rlscheduler":
-            return cores if end_s < self._shadow_s else None
-        if end_s <= self._shadow_s:
-            return cores
-        taken, taken_mib = self._taken(job, cores)
-        left = self.machine.room(self.chosen, self._cores_then - taken, self._memory_then_mib - taken_mib)
-        return cores if left.sum() >= self.machine.jobs["cores"][self.chosen] else None
-
-    def _taken(self, job: int, cores: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return what a job takes of each node on some cores: cores, and memory in MiB."""
-        taken = self.machine.cores_per_node(cores)
-        return taken, taken.astype(np.float64) * float(self.machine.jobs["memory_mib"][job])
+            is_early = self.machine.now_s + self.machine.duration_s(job, cores) < self._then.shadow_s
+            return (cores, self._then) if is_early else None
+        left = self._left(self.machine, self.chosen, job, cores, self._then)
+        return None if left is None else (cores, left)
 
     def _overtake(self, job: int) -> None:
         """Start a job before the chosen one, if it may."""
-        cores = self._may_overtake(job)
-        if cores is None:
-            return
-        if self._backfilling != "rlscheduler" and (
-            self.machine.now_s + self.machine.duration_s(job, cores) > self._shadow_s
-        ):
-            taken, taken_mib = self._taken(job, cores)
-            self._cores_then, self._memory_then_mib = self._cores_then - taken, self._memory_then_mib - taken_mib
-        self._start_waiting(job, cores)
+        found = self._may_overtake(job)
+        if found is not None:
+            cores, self._then = found
+            self._start_waiting(job, cores)
 
     def _backfill(self) -> None:
         """Start the jobs that may overtake the chosen one, in the order of their submission or requested time."""

@@ -67,14 +67,7 @@ class WindowFilter:
         self._value(plan.window(0, 0))  # whoever has no such priority hears of it now
 
     def drawn(self, episode: int, bits: int) -> Window:
-        """Return the window of an episode.
-
-        Parameters
-        ----------
-        episode
-            Its number.
-        bits
-            64 random bits.
+        """Return the window of an episode, drawn by 64 random bits.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.episodes import Part
 from hdrl.envs.requests import checked_count
 from hdrl.errors import OptionsError, PlatformError, suggest
 from hdrl.settings.batch.kernel.curves import MB_PER_GB
@@ -24,6 +25,9 @@ from hdrl.settings.batch.workload.statistics import reference_run_times
 from hdrl.settings.batch.workload.swf_jobs import SwfChoices
 
 WorkloadLike: TypeAlias = Workload | str | Path
+
+_SAME_COLUMNS = ("submit_s", "requested_time_s", "memory_mib", "bandwidth_gbps", "user", "group", "executable")
+"""Columns of the jobs of a workload that a pool takes as they are."""
 
 _HEADER_PROCESSORS = ("MaxProcs", "MaxNodes")
 
@@ -94,13 +98,6 @@ class PoolInputs:
 def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
     """Refuse unknown arguments.
 
-    Parameters
-    ----------
-    choices
-        Names of what is given in addition to the arguments: choices of how logs become jobs.
-    arguments
-        Names of the arguments that could be meant.
-
     Raises
     ------
     OptionsError
@@ -110,6 +107,15 @@ def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
         if name not in SwfChoices.__annotations__:
             known = {*SwfChoices.__annotations__, *arguments} - {"choices"}
             raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
+
+
+def same_shares(part: Part, n_jobs: int) -> Part:
+    """Return a part of a workload as shares of its jobs, which mean the same of other workloads."""
+    if isinstance(part, str):
+        return part
+    first, last = part
+    is_places = isinstance(first, int) and isinstance(last, int)
+    return (first / n_jobs, last / n_jobs) if is_places else part
 
 
 def pool_inputs(
@@ -167,20 +173,12 @@ def pool_inputs(
     )
     is_killed = (jobs["walltime_s"] != NO_WALLTIME) & (jobs["walltime_s"] < run_s)
     columns = JobColumns(
-        submit_s=jobs["submit_s"],
         run_s=np.where(is_killed, jobs["walltime_s"], run_s),
-        requested_time_s=jobs["requested_time_s"],
         n_requested=jobs["cores"],
-        memory_mib=jobs["memory_mib"],
-        bandwidth_gbps=jobs["bandwidth_gbps"],
-        user=jobs["user"],
-        group=jobs["group"],
-        executable=jobs["executable"],
+        **{name: jobs[name] for name in _SAME_COLUMNS},
     )
-    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return PoolInputs(
-        (machine,) * len(workloads), workloads, orders, tuple(firsts.tolist()), columns, np.asarray(is_killed)
-    )
+    firsts = tuple(np.cumsum([0, *sizes[:-1]]).tolist())
+    return PoolInputs((machine,) * len(workloads), workloads, orders, firsts, columns, np.asarray(is_killed))
 
 
 def _machine(
@@ -205,10 +203,15 @@ def _processors_of(workload: WorkloadLike | None) -> int:
     if file_format(path) == "swf":
         header = read_swf(path, max_rows=1).header
         for name in _HEADER_PROCESSORS:
-            text = header.get(name, "").strip()
-            if text.isdigit() and int(text) > 0:
-                return int(text)
+            if (number := number_in_header(header, name)) is not None:
+                return number
     raise OptionsError(f"n_procs is missing, and {path} does not name it ({' or '.join(_HEADER_PROCESSORS)})")
+
+
+def number_in_header(header: Mapping[str, str], name: str) -> int | None:
+    """Return the number that the header of a log says, ``None`` if it says none above 0."""
+    text = header.get(name, "").strip()
+    return int(text) if text.isdigit() and int(text) > 0 else None
 
 
 def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, Any]) -> Workload:

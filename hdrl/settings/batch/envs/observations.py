@@ -35,11 +35,6 @@ HDEEPRM_PERCENTILE = 99
 def read_observation(name: str) -> int:
     """Return the number of an observation in the kernel by its name.
 
-    Parameters
-    ----------
-    name
-        One of `OBSERVATIONS`.
-
     Raises
     ------
     UnknownName
@@ -48,32 +43,6 @@ def read_observation(name: str) -> int:
     if name not in OBSERVATIONS:
         raise UnknownName("observation", name, OBSERVATIONS)
     return OBSERVATIONS[name]
-
-
-def observation_size(platform: Platform, name: str, *, with_nodes: bool = False) -> int:
-    """Return how many values an observation has: 21, and nodes + processors, and three for each core.
-
-    Parameters
-    ----------
-    platform
-        What is observed.
-    name
-        One of `OBSERVATIONS`.
-    with_nodes
-        Whether the agent decides how many nodes are on.
-
-    Raises
-    ------
-    UnknownName
-        If there is none of that name.
-    """
-    detail = read_observation(name)
-    size = observe.N_QUEUE_VALUES
-    if detail != observe.MINIMAL:
-        size += platform.n_nodes + platform.n_processors
-    if detail == observe.NORMAL:
-        size += 3 * platform.n_cores
-    return size + (observe.N_NODE_VALUES if with_nodes else 0)
 
 
 def _platform_names(platform: Platform, *, with_cores: bool) -> list[str]:
@@ -93,15 +62,6 @@ def _platform_names(platform: Platform, *, with_cores: bool) -> list[str]:
 
 def observation_names(platform: Platform, name: str, *, with_nodes: bool = False) -> list[str]:
     """Return what each value of an observation is, in order.
-
-    Parameters
-    ----------
-    platform
-        What is observed.
-    name
-        One of `OBSERVATIONS`.
-    with_nodes
-        Whether the agent decides how many nodes are on.
 
     Raises
     ------
@@ -134,15 +94,7 @@ def job_limits(workloads: list[Workload], *, compatible: bool) -> NDArray[np.flo
 
 
 def largest_fractions(workloads: list[Workload], limits: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the largest value that each attribute of waiting jobs can show, at least 1, shape ``(4,)``.
-
-    Parameters
-    ----------
-    workloads
-        All jobs that episodes are made of.
-    limits
-        What the attributes are divided by.
-    """
+    """Return the largest value that each attribute of waiting jobs can show, at least 1, shape ``(4,)``."""
     most = job_limits(workloads, compatible=False)
     fractions = np.divide(most, limits, out=np.ones(len(limits)), where=limits > 0)
     return np.nextafter(np.maximum(fractions, 1.0).astype(np.float32), np.float32(np.inf))

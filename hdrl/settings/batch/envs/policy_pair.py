@@ -346,13 +346,7 @@ class PolicyPairEnv(SingleEnv):
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile these environments if they have never been compiled here; later processes load them from the cache.
-
-    Parameters
-    ----------
-    message
-        Message callback, called before anything takes long.
-    """
+    """Compile these environments if they have never been compiled here; later processes load them from the cache."""
     from hdrl.compiled.cache import compile_once
     from hdrl.settings.batch.kernel.jit import CACHE_FOLDER
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, UnknownName
-from hdrl.settings.batch.envs.observations import observation_size, read_observation
+from hdrl.settings.batch.envs.observations import observation_names, read_observation
 from hdrl.settings.batch.envs.rewards import (
     ALIASES,
     FORMS,
@@ -89,15 +89,7 @@ def _is_action(rule: Rule) -> bool:
 
 
 def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[np.int64]:
-    """Return what the actions are made of, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 5)``.
-
-    Parameters
-    ----------
-    policies
-        The actions but void.
-    platform
-        The platform.
-    """
+    """Return what the actions are made of, see ``pairs`` of `kernel.observe.Watch`, shape ``(n, 5)``."""
     rows = [
         [one.job_key, one.core_key, one.backfilling, _n_on(one.rule, platform), one.rule.sleep_state]
         for one in policies
@@ -107,11 +99,6 @@ def pair_numbers(policies: Sequence[PolicyPair], platform: Platform) -> NDArray[
 
 def off_after_s(policies: Sequence[PolicyPair]) -> NDArray[np.float64]:
     """Return ``off_after_s`` of `kernel.observe.Watch`, shape ``(n,)``.
-
-    Parameters
-    ----------
-    policies
-        The actions but void.
 
     Raises
     ------
@@ -140,15 +127,7 @@ def _are_pairs(value: object) -> bool:
 
 
 def platform_of(platform: Platform | str | Path, compatibility: str | None) -> Platform:
-    """Return a platform, reading it if it is not one already.
-
-    Parameters
-    ----------
-    platform
-        It, or its name or file.
-    compatibility
-        ``None``, or the mode to read it in.
-    """
+    """Return a platform, reading it if it is not one already."""
     if isinstance(platform, Platform):
         return platform
     return read_platform(platform, rules=pstate_rules(compatibility=compatibility))
@@ -158,15 +137,6 @@ def workloads_of(
     workload: Workload | str | Path | Sequence[Workload | str | Path], platform: Platform, compatibility: str | None
 ) -> list[Workload]:
     """Return workloads that fit the platform, reading those that are not workloads already.
-
-    Parameters
-    ----------
-    workload
-        One or several, or their names or files.
-    platform
-        The platform.
-    compatibility
-        ``None``, or the mode to read them in.
 
     Raises
     ------
@@ -202,7 +172,7 @@ def observation_space(
     with_nodes
         Whether the agent decides which nodes are on.
     """
-    size = observation_size(platform, observation, with_nodes=with_nodes)
+    size = len(observation_names(platform, observation, with_nodes=with_nodes))
     high = np.ones(size, dtype=np.float32)
     if largest is not None:
         high[size - N_QUEUE_VALUES : -1] = np.repeat(largest, N_QUARTILES)

@@ -28,13 +28,6 @@ def window_workload(workloads: Sequence[Workload], window: Window) -> Workload:
     """Return the jobs of an episode as a workload.
 
     A window that is all of a workload is the workload itself; the first job of any other is submitted at date 0.
-
-    Parameters
-    ----------
-    workloads
-        All workloads.
-    window
-        Which jobs of which.
     """
     workload = workloads[window.workload]
     if window.start == 0 and window.n_jobs == workload.n_jobs:
@@ -47,13 +40,6 @@ class JobTable:
 
     Of each workload there are two sections: its jobs in their own order, for episodes of all of them, and by date, for
     windows.
-
-    Parameters
-    ----------
-    platform
-        The platform.
-    workloads
-        The workloads; they have the same number of sources.
 
     Attributes
     ----------
@@ -73,7 +59,7 @@ class JobTable:
                     f"{one.name} has {len(one.sources)} sources and {workloads[0].name} {len(workloads[0].sources)};"
                     " workloads of one environment must have the same number"
                 )
-        states = [new_state(platform, one, twister=np.zeros(625, dtype=np.uint32), logging=False) for one in workloads]
+        states = [new_state(platform, one, logging=False) for one in workloads]
         self.steps = np.concatenate([state.steps for state in states])
         self._sections: list[Section] = []
         n_steps = 0
@@ -86,27 +72,12 @@ class JobTable:
         self._begins = np.cumsum([0, *(len(section.jobs) for section in self._sections)])
 
     def n_allocated(self, plan: EpisodePlan) -> int:
-        """Return how many cores the jobs of a window ask for altogether, at most.
-
-        Parameters
-        ----------
-        plan
-            Which windows there may be.
-        """
-        most = 0
-        for section in self._sections:
-            cores = np.sort(section.jobs["n_requested"].astype(np.int64))
-            most = max(most, int(cores[-plan.max_jobs :].sum()))
-        return most
+        """Return how many cores the jobs of a window ask for altogether, at most."""
+        cores = (np.sort(section.jobs["n_requested"].astype(np.int64)) for section in self._sections)
+        return max(int(of_section[-plan.max_jobs :].sum()) for of_section in cores)
 
     def origin(self, n_environments: int) -> Origin:
-        """Return what environments with these jobs begin with.
-
-        Parameters
-        ----------
-        n_environments
-            How many there are.
-        """
+        """Return what environments with these jobs begin with."""
         return new_origin(self._sections, n_environments)
 
     def choose(self, origin: Origin, environment: int, window: Window) -> None:
@@ -191,10 +162,7 @@ class PairRows:
         self._compatible = compatible
         longest = max(workloads, key=lambda one: one.n_jobs)
         sample = longest if longest.n_jobs == plan.max_jobs else longest.window(0, plan.max_jobs)
-        twister = np.zeros(625, dtype=np.uint32)
-        birth = new_state(
-            platform, sample, twister=twister, energy=energy, compatible=compatible, logging=False
-        )._replace(
+        birth = new_state(platform, sample, energy=energy, compatible=compatible, logging=False)._replace(
             steps=self._jobs.steps,
             allocated=np.zeros(self._jobs.n_allocated(plan), dtype=np.int32),
         )
@@ -221,23 +189,12 @@ class PairRows:
         self.lent_origin = Lent(self.origin)
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
-        """Choose what a row begins with: `kernel.episodes.BEGIN` brings it back to date 0.
-
-        Parameters
-        ----------
-        row
-            Which row.
-        window
-            Which jobs.
-        seed
-            Seed of what is random in the policies.
-        has_random
-            Whether anything is; without, no random numbers are seeded.
-        """
+        """Choose what a row begins with: `kernel.episodes.BEGIN` brings it back to date 0."""
         self._jobs.choose(self.origin, row, window)
         self.watches.rows["n_jobs"][row] = window.n_jobs
         if has_random:
-            self.batch.twister[row] = twister_of(seed, compatible=self._compatible)
+            twister = python_twister_state(seed) if self._compatible else twister_state(seed, "policy")
+            self.batch.twister[row] = twister
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all arrays that change, by name; the structured ones as bytes."""
@@ -248,16 +205,3 @@ class PairRows:
             name: array.view(np.uint8).reshape(len(array), -1) if array.dtype.names else array
             for name, array in arrays.items()
         }
-
-
-def twister_of(seed: int, *, compatible: bool) -> NDArray[np.uint32]:
-    """Return the random stream of policies, as `hdrl.simulate` seeds it.
-
-    Parameters
-    ----------
-    seed
-        The seed.
-    compatible
-        Whether it is Python's, as in HDeepRM.
-    """
-    return python_twister_state(seed) if compatible else twister_state(seed, "policy")

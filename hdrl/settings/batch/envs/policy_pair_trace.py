@@ -84,19 +84,6 @@ def replay(
 ) -> Trace:
     """Return the Trace of an episode.
 
-    Parameters
-    ----------
-    platform, workload
-        What was simulated.
-    actions
-        All actions of the episode, from its beginning.
-    watches
-        What accompanies the environments of the batch.
-    row
-        Which of them it was.
-    seed, energy, compatibility
-        As in `hdrl.simulate`.
-
     Raises
     ------
     SimulationError

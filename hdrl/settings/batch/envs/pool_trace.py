@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.envs.episodes import Window
+from hdrl.errors import OptionsError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
@@ -25,6 +27,30 @@ NEVER = -1.0
 
 SHORTEST_RUN_S = 1e-5
 """Run time that is recorded for a job that took no time."""
+
+
+class EndedEpisodes:
+    """Of each row what came of its last episode that has ended: the jobs, their starts, and how many decisions."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows = n_rows
+        self._last: dict[int, tuple[Window, NDArray[np.float64], int]] = {}
+
+    def keep(self, row: int, window: Window, start_s: NDArray[np.float64], n_decisions: int) -> None:
+        """Keep what came of an episode."""
+        self._last[row] = (window, start_s, n_decisions)
+
+    def last(self, row: int) -> tuple[Window, NDArray[np.float64], int]:
+        """Return what came of the last episode of a row.
+
+        Raises
+        ------
+        OptionsError
+            If none has ended.
+        """
+        if row not in self._last:
+            raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self._n_rows - 1}")
+        return self._last[row]
 
 
 def _lowest_cores(
@@ -93,21 +119,7 @@ def pool_trace(
     is_killed: NDArray[np.bool_],
     n_decisions: int,
 ) -> Trace:
-    """Return the Trace of jobs that all have been started; each holds the lowest free cores.
-
-    Parameters
-    ----------
-    platform
-        The machine.
-    workload
-        The jobs of the episode.
-    start_s, run_s
-        When each started, and how long it ran, in seconds.
-    is_killed
-        Whether its walltime ended it.
-    n_decisions
-        How many decisions were made.
-    """
+    """Return the Trace of jobs that all have been started; each holds the lowest free cores."""
     cores = workload.jobs["cores"]
     allocations, machine_states = _lowest_cores(start_s, start_s + run_s, cores, platform.n_cores)
     run_s = np.maximum(run_s, SHORTEST_RUN_S)

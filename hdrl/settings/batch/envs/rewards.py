@@ -15,6 +15,7 @@ from typing import TypeAlias
 from hdrl.envs.own_objective import OwnObjective, is_objective_file, load_objective
 from hdrl.errors import UnknownName
 from hdrl.settings.batch.kernel import reward
+from hdrl.settings.batch.metrics import ENERGY_METRICS, METRICS
 from hdrl.settings.batch.order import codes as pool
 
 GROWTH = "growth"
@@ -29,12 +30,6 @@ INSTANTANEOUS_0_1 = "hdeeprm-0.1.0"
 FORMS = (GROWTH, INSTANTANEOUS, INSTANTANEOUS_0_1)
 """The ways to pay for an objective, in the order of their numbers in `kernel.reward`."""
 
-_JSSPP_1997 = "Feitelson et al., JSSPP 1997"
-_QUEUEING = "queueing theory"
-_EDP = "Horowitz et al., 1994"
-_HDEEPRM = "HDeepRM"
-_OWN = "hdrl"
-
 
 @dataclass(frozen=True, slots=True)
 class Objective:
@@ -43,13 +38,7 @@ class Objective:
     Attributes
     ----------
     metric
-        The metric of `hdrl.metrics` that it is.
-    unit
-        The unit of the metric and of the rewards by growth.
-    sign
-        Sign of the metric in the return: -1 where less is better.
-    source
-        Where the metric comes from.
+        The metric of `hdrl.settings.batch.metrics` that it is, whose unit is that of the rewards by growth.
     so_far
         What stands for the metric before the end, in PolicyPair.
     pair_code
@@ -62,21 +51,25 @@ class Objective:
         HDeepRM's reward, empty without.
     instantaneous_0_1
         That of HDeepRM 0.1.0b1, empty without.
-    needs_energy
-        Whether it exists only where energy is accounted for.
     """
 
     metric: str
-    unit: str
-    sign: int
-    source: str
     so_far: str
     pair_code: int
     pool_code: int
     alias: str = ""
     instantaneous: str = ""
     instantaneous_0_1: str = ""
-    needs_energy: bool = False
+
+    @property
+    def sign(self) -> int:
+        """Sign of the metric in the return: -1 where less is better."""
+        return -1 if METRICS[self.metric].lower_is_better else 1
+
+    @property
+    def needs_energy(self) -> bool:
+        """Whether it exists only where energy is accounted for."""
+        return self.metric in ENERGY_METRICS
 
 
 NO_CODE = -1
@@ -85,9 +78,6 @@ NO_CODE = -1
 _TABLE = (
     Objective(
         "mean_slowdown",
-        "1",
-        -1,
-        _QUEUEING,
         "slowdowns of ended jobs, (now - submission) / max(requested time, 1 s) of the others; their sum / jobs",
         reward.SLOWDOWN,
         pool.MEAN_SLOWDOWN,
@@ -97,9 +87,6 @@ _TABLE = (
     ),
     Objective(
         "mean_turnaround_s",
-        "s",
-        -1,
-        _QUEUEING,
         "turnaround times of ended jobs, now - submission of the others; their sum / jobs",
         reward.COMPLETION,
         pool.MEAN_TURNAROUND,
@@ -109,9 +96,6 @@ _TABLE = (
     ),
     Objective(
         "utilization",
-        "1",
-        1,
-        _QUEUEING,
         "core-seconds served until now / (cores * time since the first submission)",
         reward.UTILIZATION,
         pool.UTILIZATION,
@@ -121,9 +105,6 @@ _TABLE = (
     ),
     Objective(
         "makespan_s",
-        "s",
-        -1,
-        _QUEUEING,
         "time since the first submission",
         reward.MAKESPAN,
         pool.MAKESPAN,
@@ -133,34 +114,23 @@ _TABLE = (
     ),
     Objective(
         "energy_j",
-        "J",
-        -1,
-        _HDEEPRM,
         "energy since the first submission",
         reward.ENERGY,
         NO_CODE,
         "energy_consumption",
         "-(power of all cores in W)",
         "1 / (power of all cores in W)",
-        needs_energy=True,
     ),
     Objective(
         "energy_delay_product_js",
-        "J s",
-        -1,
-        _EDP,
         "energy * time since the first submission",
         reward.EDP,
         NO_CODE,
         "edp",
         "-(power of all cores in W) * seconds since the first submission (HDeepRM 0.3.1 gives none here; ours)",
-        needs_energy=True,
     ),
     Objective(
         "mean_bounded_slowdown",
-        "1",
-        -1,
-        _JSSPP_1997,
         "bounded slowdowns of ended jobs, (now - submission) / max(requested time, 10 s) of the others; sum / jobs",
         reward.BOUNDED_SLOWDOWN,
         pool.MEAN_BOUNDED_SLOWDOWN,
@@ -169,62 +139,25 @@ _TABLE = (
     ),
     Objective(
         "mean_wait_s",
-        "s",
-        -1,
-        _QUEUEING,
         "waiting times of started jobs, now - submission of the others; their sum / jobs",
         reward.WAIT,
         pool.MEAN_WAIT,
     ),
+    Objective("max_wait_s", "longest waiting time of a started job", reward.MAX_WAIT, pool.MAX_WAIT),
     Objective(
-        "max_wait_s", "s", -1, _QUEUEING, "longest waiting time of a started job", reward.MAX_WAIT, pool.MAX_WAIT
+        "max_turnaround_s", "longest turnaround time of an ended job", reward.MAX_TURNAROUND, pool.MAX_TURNAROUND
     ),
-    Objective(
-        "max_turnaround_s",
-        "s",
-        -1,
-        _QUEUEING,
-        "longest turnaround time of an ended job",
-        reward.MAX_TURNAROUND,
-        pool.MAX_TURNAROUND,
-    ),
-    Objective(
-        "max_slowdown",
-        "1",
-        -1,
-        _QUEUEING,
-        "largest slowdown of an ended job",
-        reward.MAX_SLOWDOWN,
-        pool.MAX_SLOWDOWN,
-    ),
+    Objective("max_slowdown", "largest slowdown of an ended job", reward.MAX_SLOWDOWN, pool.MAX_SLOWDOWN),
     Objective(
         "max_bounded_slowdown",
-        "1",
-        -1,
-        _JSSPP_1997,
         "largest bounded slowdown of an ended job",
         reward.MAX_BOUNDED_SLOWDOWN,
         pool.MAX_BOUNDED_SLOWDOWN,
     ),
     Objective(
-        "throughput_jobs_per_h",
-        "1/h",
-        1,
-        _QUEUEING,
-        "ended jobs / hours since the first submission",
-        reward.THROUGHPUT,
-        pool.THROUGHPUT,
+        "throughput_jobs_per_h", "ended jobs / hours since the first submission", reward.THROUGHPUT, pool.THROUGHPUT
     ),
-    Objective(
-        "mean_power_w",
-        "W",
-        -1,
-        _OWN,
-        "energy / time since the first submission",
-        reward.MEAN_POWER,
-        NO_CODE,
-        needs_energy=True,
-    ),
+    Objective("mean_power_w", "energy / time since the first submission", reward.MEAN_POWER, NO_CODE),
 )
 
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.metric: one for one in _TABLE})
@@ -245,13 +178,6 @@ GivenObjective: TypeAlias = str | Callable[[Mapping[str, float]], float]
 
 def read_objective(given: GivenObjective, known: Mapping[str, Objective] = OBJECTIVES) -> AnyObjective:
     """Return an objective in any form in which it may be given.
-
-    Parameters
-    ----------
-    given
-        See `GivenObjective`.
-    known
-        The objectives that there are.
 
     Raises
     ------
@@ -279,8 +205,9 @@ def rewards_table() -> str:
     ]
     for name, one in OBJECTIVES.items():
         sign, alias = "-" if one.sign < 0 else "", f"`{one.alias}`" if one.alias else ""
+        info = METRICS[one.metric]
         lines.append(
-            f"| `{name}` | {alias} | {sign}`{one.metric}` | {one.unit} | {one.so_far} | {one.instantaneous or 'none'} "
-            f"| {one.instantaneous_0_1 or 'none'} | {one.source} |"
+            f"| `{name}` | {alias} | {sign}`{one.metric}` | {info.unit} | {one.so_far} | {one.instantaneous or 'none'} "
+            f"| {one.instantaneous_0_1 or 'none'} | {info.source} |"
         )
     return "\n".join(lines) + "\n"

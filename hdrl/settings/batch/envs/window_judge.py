@@ -195,7 +195,7 @@ class JudgedLog:
         births: dict[Rule, State] = {}
         results = []
         for policy in policies:
-            plain = _without_weights(policy.rule)
+            plain = replace(policy.rule, weights=())  # what decides about the arrays at date 0
             if plain not in births:
                 births[plain] = _birth(self.platform, window, plain)
             wait_s, run_s = (times[counting] for times in _waits_and_runs(births[plain], policy))
@@ -267,15 +267,7 @@ def judge(
 
 
 def in_threads(function: Callable[[T], U], tasks: Sequence[T], n_threads: int) -> list[U]:
-    """Return what a function returns of each task, in their order; what is compiled runs at the same time.
-
-    Parameters
-    ----------
-    function, tasks
-        The two.
-    n_threads
-        How many threads.
-    """
+    """Return what a function returns of each task, in their order; what is compiled runs at the same time."""
     if n_threads == 1 or len(tasks) == 1:
         return [function(task) for task in tasks]
     with ThreadPoolExecutor(min(n_threads, len(tasks))) as pool:
@@ -296,14 +288,8 @@ def _places(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int
     return range_of_shares((float(low), float(high)), workload.n_jobs, what="part", items=f"jobs of {workload.name}")
 
 
-def _without_weights(rule: Rule) -> Rule:
-    """Return what of a rule decides about the arrays at date 0, but for the weights."""
-    return replace(rule, weights=())
-
-
 def _birth(platform: Platform, window: Workload, rule: Rule) -> State:
-    unused = np.zeros(625, dtype=np.uint32)  # nothing is drawn
-    state = new_state(platform, window, twister=unused, energy=False, logging=False, rule=rule)
+    state = new_state(platform, window, energy=False, logging=False, rule=rule)
     state.scalars["follows_progress"] = 0
     return state
 

@@ -210,15 +210,6 @@ ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where ot
 def check_code(what: str, code: int, table: Sequence[int]) -> None:
     """Raise an error if a code is in no table.
 
-    Parameters
-    ----------
-    what
-        What it is the number of, for the message.
-    code
-        The number.
-    table
-        The numbers that are known.
-
     Raises
     ------
     SimulationError

@@ -12,25 +12,13 @@ from hdrl.settings.batch.kernel.state import small_state
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile the kernel if it has never been compiled here; later processes load it from the cache.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before anything takes long.
-    """
+    """Compile the kernel if it has never been compiled here; later processes load it from the cache."""
     text = "compiling the simulator (the first time only, about half a minute)"
     compile_once(CACHE_FOLDER, "compiled", text, _simulate_once, message)
 
 
 def warm_up_conservative(message: Callable[[str], None]) -> None:
-    """Compile conservative backfilling if it has never been compiled here; it is apart from the rest.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before anything takes long.
-    """
+    """Compile conservative backfilling if it has never been compiled here; it is apart from the rest."""
     text = "compiling conservative backfilling (the first time only, some ten seconds)"
     compile_once(CACHE_FOLDER, "conservative", text, _plan_once, message)
 

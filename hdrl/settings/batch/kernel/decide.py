@@ -123,28 +123,6 @@ def lock_cores(state, job, first, n):
 
 
 @jit
-def schedule_pair(state, job_key, core_key):
-    """Start jobs in the order of a job key on cores by a core key until the next one does not fit; return how many."""
-    s = state.scalars[0]
-    s.n_decisions += 1
-    s.news = codes.NO_NEWS
-    s.blocked_job = -1
-    n_started = 0
-    while s.n_queue > 0:
-        place = peek(state, job_key)
-        job = state.queue[place]
-        first = s.n_pool
-        outcome = choose_cores(state, job, core_key)
-        if outcome != CHOSEN:
-            note_failure(state, outcome)
-            s.blocked_job = job
-            break
-        start_job(state, job, place, first, s.n_pool - first)
-        n_started += 1
-    return n_started
-
-
-@jit
 def _start_at(state, place, core_key):
     """Start the job at a place of the queue if it fits; return whether it did."""
     s = state.scalars[0]
@@ -156,6 +134,21 @@ def _start_at(state, place, core_key):
         return False
     start_job(state, job, place, first, s.n_pool - first)
     return True
+
+
+@jit
+def schedule_pair(state, job_key, core_key):
+    """Start jobs in the order of a job key on cores by a core key until the next one does not fit."""
+    s = state.scalars[0]
+    s.n_decisions += 1
+    s.news = codes.NO_NEWS
+    s.blocked_job = -1
+    while s.n_queue > 0:
+        place = peek(state, job_key)
+        job = state.queue[place]
+        if not _start_at(state, place, core_key):
+            s.blocked_job = job
+            break
 
 
 @jit

@@ -106,19 +106,7 @@ class Watch(NamedTuple):
 
 
 def new_watches(n_rows: int, n_jobs: int, n_kept: int, n_pairs: int) -> Watch:
-    """Return what accompanies a batch, before anything is known about it.
-
-    Parameters
-    ----------
-    n_rows
-        Number of environments.
-    n_jobs
-        Jobs of the longest episode.
-    n_kept
-        How many actions of an episode are kept.
-    n_pairs
-        Number of policy pairs.
-    """
+    """Return what accompanies a batch, before anything is known about it."""
     sizes = {"one": 1, "n_attributes": N_ATTRIBUTES, "n_jobs": n_jobs, "n_kept": n_kept, "n_sums": N_SUMS}
     return new_arrays(Watch, sizes | {"n_pairs": n_pairs, "n_numbers": N_NUMBERS, "n_pstates": 1}, {}, n_rows)
 

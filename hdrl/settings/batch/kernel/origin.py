@@ -58,15 +58,7 @@ class Section(NamedTuple):
 
 
 def new_origin(sections: Sequence[Section], n_environments: int) -> Origin:
-    """Return the jobs that environments begin with; the windows are still to be chosen.
-
-    Parameters
-    ----------
-    sections
-        The jobs, one section after the other.
-    n_environments
-        How many environments there are.
-    """
+    """Return the jobs that environments begin with; the windows are still to be chosen."""
     return Origin(
         jobs=np.concatenate([one.jobs for one in sections]),
         sources=np.concatenate([one.sources for one in sections]).astype(np.int64),

@@ -23,13 +23,7 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 def n_weights_of(form: int) -> int:
-    """Return how many weights an index and its gate have.
-
-    Parameters
-    ----------
-    form
-        ``INDEX_*`` of `kernel.codes`.
-    """
+    """Return how many weights an index and its gate have."""
     return N_WEIGHTS_OF_NETWORK if form == codes.INDEX_NETWORK else N_WEIGHTS
 
 
@@ -107,28 +101,14 @@ def _learn_all(sums, groups, run_s, requested_s):
 
 
 def first_sums(past: Past) -> NDArray[np.void]:
-    """Return the sums of the groups of a workload before its first job, an array of `kernel.history.SUMS_DTYPE`.
-
-    Parameters
-    ----------
-    past
-        The jobs that ended before.
-    """
+    """Return the sums of the groups of a workload before its first job, an array of `kernel.history.SUMS_DTYPE`."""
     sums = np.zeros(past.n_groups, dtype=SUMS_DTYPE)
     _learn(sums, past.ended_groups, past.run_s, past.requested_time_s)
     return sums
 
 
 def arrays_of(rule: Rule, platform: Platform, workload: Workload) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a state that a rule needs; they are empty where it needs none.
-
-    Parameters
-    ----------
-    rule
-        The rule.
-    platform, workload
-        The machine and the jobs.
-    """
+    """Return the arrays of a state that a rule needs; they are empty where it needs none."""
     weights = np.array(rule.weights, dtype=np.float64)
     if rule.predictor == codes.PREDICT_NOTHING:
         nothing = np.zeros((0, N_LEVELS), dtype=np.int32)

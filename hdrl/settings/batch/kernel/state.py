@@ -314,7 +314,7 @@ def new_state(
     platform: Platform,
     workload: Workload,
     *,
-    twister: NDArray[np.uint32],
+    twister: NDArray[np.uint32] | None = None,
     energy: bool = True,
     compatible: bool = False,
     logging: bool = True,
@@ -327,7 +327,7 @@ def new_state(
     platform, workload
         What to simulate; every job must fit the platform.
     twister
-        State of the Mersenne twister that random keys draw from, shape ``(625,)``.
+        State of the Mersenne twister that random keys draw from, shape ``(625,)``; ``None``: nothing is drawn.
     energy
         Account for energy.
     compatible
@@ -379,7 +379,7 @@ def new_state(
         "paces": np.ones(platform.n_cores if len(platform.curves) else 0),
         "by_speed": np.lexsort((index, -processors["peak_gflops"])).astype(np.int32),
         "by_power": np.lexsort((index, processors["peak_power_w"])).astype(np.int32),
-        "twister": np.array(twister, dtype=np.uint32),
+        **({} if twister is None else {"twister": np.array(twister, dtype=np.uint32)}),
     }
     sizes = sizes_of(platform, workload, len(rungs), ruled, energy=energy, logging=logging)
     return new_arrays(State, sizes, given | ruled | {"calls_s": np.full(sizes["n_calls"], np.inf)})

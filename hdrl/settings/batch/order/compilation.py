@@ -15,13 +15,7 @@ from hdrl.settings.batch.order.state import smallest_state
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before anything takes long.
-    """
+    """Compile the simulator if it has never been compiled here; later processes load it from the cache."""
     text = "compiling the simulator of identical processors (the first time only, about ten seconds)"
     compile_once(CACHE_FOLDER, "compiled", text, _step_once, message)
 

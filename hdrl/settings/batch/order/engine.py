@@ -15,15 +15,7 @@ from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.order.backfill import backfill, may_overtake, overtake, reserve
 from hdrl.settings.batch.order.codes import BLOCK, CHOOSE, NO_KEY, OVER, OVERTAKE
 from hdrl.settings.batch.order.events import next_event, start_at
-from hdrl.settings.batch.order.queue import (
-    NOWHERE,
-    any_fits,
-    best_place,
-    is_open,
-    place_of,
-    sort_queue,
-    submit_next,
-)
+from hdrl.settings.batch.order.queue import NOWHERE, any_fits, best_place, is_open, place_of, sort_queue, submit_next
 
 
 @jit

@@ -13,15 +13,7 @@ from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.compiled.rows import moved_to
-from hdrl.compiled.team import (
-    LEADER,
-    Team,
-    enter_round,
-    leave_round,
-    new_team,
-    request_of,
-    take_row,
-)
+from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
 from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS, check_code
 from hdrl.settings.batch.order import engine
 from hdrl.settings.batch.order.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
@@ -153,6 +145,20 @@ _NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
 _NO_COUNTS = Lent(new_counts(0, 0))
 
 
+def _ask(
+    batch: Lent[OrderState],
+    request: int,
+    chosen: NDArray[np.bool_] | None = None,
+    numbers: NDArray[np.int64] = _NO_NUMBERS,
+) -> NDArray[np.float64]:
+    """Carry out a request in chosen environments, ``None``: all, on one thread; return the results."""
+    n_envs = len(batch.arrays.scalars)
+    results = np.zeros((N_OBJECTIVES, n_envs))
+    chosen = np.ones(n_envs, dtype=np.bool_) if chosen is None else chosen
+    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), request, LEADER, chosen, numbers, results)
+    return results
+
+
 def reset_rows(batch: Lent[OrderState], team: Team, chosen: NDArray[np.bool_]) -> None:
     """Begin the episodes of the chosen environments, up to their first decisions.
 
@@ -195,29 +201,13 @@ def step_rows(
 def help_rows(
     batch: Lent[OrderState], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]
 ) -> None:
-    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
-
-    Parameters
-    ----------
-    batch, counts, team, chosen
-        Those of the other thread.
-    member
-        The number of who helps.
-    """
+    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while."""
     _call(batch.places, counts.places, team, _STEP, member, chosen, _NO_NUMBERS, _NO_RESULTS)
 
 
 def show_rows(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> None:
-    """Bring the queues of environments into their order and write their observations, without simulating anything.
-
-    Parameters
-    ----------
-    batch
-        The arrays, filled with what somebody else simulates.
-    chosen
-        Which of all environments.
-    """
-    _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _SHOW, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
+    """Bring the queues of environments into their order and write their observations, without simulating anything."""
+    _ask(batch, _SHOW, chosen)
 
 
 def note_submission_of(batch: Lent[OrderState], job: int) -> None:
@@ -230,34 +220,17 @@ def note_submission_of(batch: Lent[OrderState], job: int) -> None:
     job
         Its place in the table.
     """
-    _note(batch, _NOTE_SUBMISSION, job)
+    _ask(batch, _NOTE_SUBMISSION, numbers=np.array([job], dtype=np.int64))
 
 
 def note_start_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts that a job is being started: see `note_submission_of`.
-
-    Parameters
-    ----------
-    batch, job
-        As there.
-    """
-    _note(batch, _NOTE_START, job)
+    """Tell who predicts that a job is being started: see `note_submission_of`."""
+    _ask(batch, _NOTE_START, numbers=np.array([job], dtype=np.int64))
 
 
 def note_end_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait.
-
-    Parameters
-    ----------
-    batch, job
-        As there.
-    """
-    _note(batch, _NOTE_END, job)
-
-
-def _note(batch: Lent[OrderState], request: int, job: int) -> None:
-    numbers, chosen = np.array([job], dtype=np.int64), np.ones(1, dtype=np.bool_)
-    _call(batch.places, _NO_COUNTS.places, new_team(1), request, LEADER, chosen, numbers, _NO_RESULTS)
+    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait."""
+    _ask(batch, _NOTE_END, numbers=np.array([job], dtype=np.int64))
 
 
 def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:
@@ -282,62 +255,31 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
     """
     for key in keys:
         check_code("the job key", key, ORDER_JOB_KEYS)
-    n_envs = len(batch.arrays.scalars)
-    results = np.zeros((N_OBJECTIVES, n_envs))
-    chosen, numbers = np.ones(n_envs, dtype=np.bool_), np.array(keys, dtype=np.int64)
-    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _RUN, LEADER, chosen, numbers, results)
-    return results
+    return _ask(batch, _RUN, numbers=np.array(keys, dtype=np.int64))
 
 
-def guide_rows(batch: Lent[OrderState], n_envs: int) -> NDArray[np.int64]:
-    """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``.
-
-    Parameters
-    ----------
-    batch
-        The arrays.
-    n_envs
-        How many environments there are.
-    """
-    results, chosen = np.zeros((N_OBJECTIVES, n_envs)), np.ones(n_envs, dtype=np.bool_)
-    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _GUIDE, LEADER, chosen, _NO_NUMBERS, results)
-    return results[0].astype(np.int64)
+def guide_rows(batch: Lent[OrderState]) -> NDArray[np.int64]:
+    """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``."""
+    return _ask(batch, _GUIDE)[0].astype(np.int64)
 
 
 def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under the policy of the settings, choice by choice.
-
-    Parameters
-    ----------
-    batch
-        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
 
     Returns
     -------
     numpy.ndarray
         All objectives by their numbers, shape ``(n_objectives, n_envs)``.
     """
-    n_envs = len(batch.arrays.scalars)
-    results, chosen = np.zeros((N_OBJECTIVES, n_envs)), np.ones(n_envs, dtype=np.bool_)
-    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), _FOLLOW, LEADER, chosen, _NO_NUMBERS, results)
-    return results
+    return _ask(batch, _FOLLOW)
 
 
 def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return all objectives of environments over the jobs that they have started.
-
-    Parameters
-    ----------
-    batch
-        The arrays.
-    chosen
-        Which of all environments.
 
     Returns
     -------
     numpy.ndarray
         By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
-    results = np.zeros((N_OBJECTIVES, len(chosen)))
-    _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _TELL, LEADER, chosen, _NO_NUMBERS, results)
-    return results
+    return _ask(batch, _TELL, chosen)

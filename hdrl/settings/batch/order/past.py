@@ -29,15 +29,7 @@ class PoolPast:
     orders: tuple[NDArray[np.int64], ...]
 
     def write(self, pool: OrderState, row: int, workload: int, start: int, n_jobs: int) -> None:
-        """Write what is known when a window begins to the arrays of an environment.
-
-        Parameters
-        ----------
-        pool, row
-            The batch, and which environment.
-        workload, start, n_jobs
-            The window, see `hdrl.envs.episodes.Window`.
-        """
+        """Write what is known when a window begins to the arrays of an environment."""
         past = self._past(workload, start, n_jobs)
         sums = first_sums(past)
         pool.groups[row, :n_jobs] = past.groups
@@ -52,11 +44,5 @@ class PoolPast:
 
 
 def most_groups(n_jobs: int) -> int:
-    """Return how many groups the jobs of a window may belong to: one of all, and at most one each of the other levels.
-
-    Parameters
-    ----------
-    n_jobs
-        Jobs of the longest window.
-    """
+    """Return how many groups jobs of a window may belong to: one of all, and at most one each of the other levels."""
     return 1 + 4 * n_jobs

@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, per_row, shared
 from hdrl.compiled.records import record_dtype
-from hdrl.settings.batch.kernel.codes import (
-    ORDER_BACKFILLINGS,
-    ORDER_JOB_KEYS,
-    PREDICT_NOTHING,
-    PREDICTORS,
-    check_code,
-)
+from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS, check_code
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.index import N_FEATURES

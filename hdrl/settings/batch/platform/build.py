@@ -85,15 +85,7 @@ def sleep_text(first_pstate: int, n_sleep_states: int) -> str:
 
 
 def core_name(core: int, n_cores: int) -> str:
-    """Return the host name of a core, padded so that the order of the names is the order of the ids.
-
-    Parameters
-    ----------
-    core
-        Id of the core.
-    n_cores
-        Cores of the platform.
-    """
+    """Return the host name of a core, padded so that the order of the names is the order of the ids."""
     return f"cor_{core:0{max(4, len(str(n_cores - 1)))}d}"
 
 
@@ -102,16 +94,7 @@ def pstate_ladder(
 ) -> tuple[FloatArray, FloatArray]:
     """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``.
 
-    Parameters
-    ----------
-    kind
-        Type of its processor.
-    rules
-        Speeds and powers as fractions of the peak.
-    power
-        What it takes to switch its node off; ``None``: it is always on.
-    n_sleep_states
-        For how many sleep states there are P-states; those of states that the node has not got are never used.
+    There are P-states for so many sleep states; those of states that its node has not got are never used.
     """
 
     def rounded(value: float) -> float:
@@ -158,15 +141,6 @@ IRMASIM_LOSS = 0.9
 
 def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Link, rules: PStateRules) -> Platform:
     """Return the platform of a tree.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    clusters, global_link
-        The tree.
-    rules
-        Speed and power of the P-states.
 
     Raises
     ------

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 
 from hdrl.errors import PlatformError
 from hdrl.options.problems import place
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.description import (
-    CURVE_KEYS,
-    FIT_KEYS,
     POWER_KEYS,
+    PROCESSOR_KEYS,
     ClusterEntry,
     LinkUse,
     PlatformDescription,
@@ -100,15 +99,7 @@ def describe_platform(platform: Platform) -> dict[str, object]:
             },
             "processors": {
                 kind.name: {
-                    "type": kind.kind,
-                    "uarch": kind.microarchitecture,
-                    "cores": kind.cores,
-                    "clock_rate": kind.clock_ghz,
-                    "dpflops_per_cycle": kind.flops_per_cycle,
-                    "mem_bw": kind.memory_bandwidth_gbps,
-                    "power": kind.power_w,
-                    "llc_size": kind.llc_mb,
-                    "source": kind.source,
+                    **{key: getattr(kind, name) for name, key in PROCESSOR_KEYS.items()},
                     **_parts(kind),
                 }
                 for kind in processors.values()
@@ -123,10 +114,9 @@ def _parts(kind: ProcessorType) -> dict[str, float]:
     told: dict[str, float] = {}
     if kind.split_power is not None:
         told |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)
-    if kind.curve is not None:
-        told |= zip(CURVE_KEYS, astuple(kind.curve), strict=True)
-    if kind.fit is not None:
-        told |= zip(FIT_KEYS, astuple(kind.fit), strict=True)
+    for part in (kind.curve, kind.fit):
+        if part is not None:
+            told |= asdict(part)
     return told
 
 

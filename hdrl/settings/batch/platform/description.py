@@ -15,7 +15,7 @@ from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
 from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
-from hdrl.settings.batch.platform.model import FittedCurve
+from hdrl.settings.batch.platform.model import FittedCurve, SpeedCurve
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound=Block)
@@ -54,16 +54,25 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+PROCESSOR_KEYS = {
+    "kind": "type",
+    "microarchitecture": "uarch",
+    "cores": "cores",
+    "clock_ghz": "clock_rate",
+    "flops_per_cycle": "dpflops_per_cycle",
+    "memory_bandwidth_gbps": "mem_bw",
+    "power_w": "power",
+    "llc_mb": "llc_size",
+    "source": "source",
+}
+"""HDeepRM's keys of processor types by the names of `platform.ProcessorType`, in the order of files."""
+
 POWER_KEYS = ("static_power", "dynamic_power", "min_power")
 MB_PER_GB = 1000
 
-CURVE_KEYS = ("b", "c", "da", "db", "dc", "dd")
-
-FIT_KEYS = (
-    *("aaa", "aab", "aba", "abb", "baa", "bab", "bba", "bbb", "caa", "cab", "cba", "cbb", "cca", "ccb"),
-    *("daa", "dab", "dba", "dbb", "pidle", "p00", "p01", "p02", "p10", "p11", "p20"),
-)
-"""Keys of IRMaSim's modelV2, in the order of `platform.model.FittedCurve`."""
+CURVE_KEYS: tuple[str, ...] = SpeedCurve.__slots__
+FIT_KEYS: tuple[str, ...] = FittedCurve.__slots__
+"""Keys of IRMaSim's modelV1 and modelV2."""
 
 
 def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[str, Any]:
@@ -229,13 +238,6 @@ class PlatformDescription(Block):
 
 def validated(model: type[M], value: object) -> M:
     """Return a value as a model.
-
-    Parameters
-    ----------
-    model
-        What it should be.
-    value
-        What was read.
 
     Raises
     ------

@@ -31,13 +31,7 @@ USUAL_LINK = {"type": "InfiniBand QDR", "latency": "0us"}
 
 
 def is_irmasim_platform(description: object) -> bool:
-    """Tell whether what a JSON file holds is meant for IRMaSim.
-
-    Parameters
-    ----------
-    description
-        What it holds.
-    """
+    """Tell whether what a JSON file holds is meant for IRMaSim."""
     return isinstance(description, Mapping) and isinstance(description.get("platform"), Mapping)
 
 

@@ -18,6 +18,7 @@ from hdrl.options.problems import place
 from hdrl.settings.batch.platform.description import (
     CURVE_KEYS,
     POWER_KEYS,
+    PROCESSOR_KEYS,
     NodeEntry,
     ProcessorEntry,
     Types,
@@ -84,13 +85,6 @@ def type_library(*, is_hdeeprm_0_1: bool = False) -> TypeLibrary:
 def extended(library: TypeLibrary, own: Types) -> TypeLibrary:
     """Return a library with types added; an own type hides the library's of the same name.
 
-    Parameters
-    ----------
-    library
-        The types known so far.
-    own
-        The types to add.
-
     Raises
     ------
     PlatformError
@@ -129,25 +123,17 @@ def require(name: str, known: Iterable[str], what: str, where: str) -> None:
 def _processor_type(name: str, entry: ProcessorEntry) -> ProcessorType:
     return ProcessorType(
         name=name,
-        kind=entry.type,
-        microarchitecture=entry.uarch,
-        cores=entry.cores,
-        clock_ghz=float(entry.clock_rate),
-        flops_per_cycle=float(entry.dpflops_per_cycle),
-        memory_bandwidth_gbps=float(entry.mem_bw),
-        power_w=float(entry.power),
-        llc_mb=float(entry.llc_size),
-        source=entry.source,
+        **{name: getattr(entry, key) for name, key in PROCESSOR_KEYS.items()},
         split_power=_part(SplitPower, entry, POWER_KEYS),
         curve=_part(SpeedCurve, entry, CURVE_KEYS),
-        fit=None if entry.fit is None else FittedCurve(**{key: float(value) for key, value in entry.fit.items()}),
+        fit=None if entry.fit is None else FittedCurve(**entry.fit),
     )
 
 
 def _part(part: type[P], entry: ProcessorEntry, keys: tuple[str, ...]) -> P | None:
     """Return what some keys of an entry stand for, ``None`` if it has none of them."""
     values = [getattr(entry, key) for key in keys]
-    return None if None in values else part(*map(float, values))
+    return None if None in values else part(*values)
 
 
 def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType], memories: Iterable[str]) -> NodeType:
@@ -159,7 +145,7 @@ def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType]
     return NodeType(
         name=name,
         processors=tuple((processors[use.type], use.number) for use in entry.processors),
-        memory_gb=float(entry.memory.capacity),
+        memory_gb=entry.memory.capacity,
         source=entry.source,
         node_power=None if entry.node_power is None else NodePower.read(entry.node_power.model_dump()),
     )

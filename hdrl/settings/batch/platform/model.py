@@ -43,13 +43,7 @@ class SplitPower:
     idle_share: float
 
     def unused_w(self, n_cores: int) -> tuple[float, float]:
-        """Return the watts of a core that serves no job while another one of its processor does, and while none does.
-
-        Parameters
-        ----------
-        n_cores
-            Cores of the processor.
-        """
+        """Return the watts of a core without a job while another one of its processor has one, and while none has."""
         static_w = self.static_w / n_cores
         return static_w, self.idle_share * static_w
 

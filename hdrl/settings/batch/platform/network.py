@@ -115,11 +115,6 @@ class SimgridNetwork:
     def route(self, source: str, target: str) -> tuple[Hop, ...]:
         """Return the hops from one host to another.
 
-        Parameters
-        ----------
-        source, target
-            Names of hosts or routers.
-
         Raises
         ------
         ValueError
@@ -149,13 +144,7 @@ class SimgridNetwork:
         return () if source == target else self.route(source, target)
 
     def message(self, hops: Iterable[Hop]) -> tuple[float, float]:
-        """Return time and latency of one byte on an idle route, in seconds.
-
-        Parameters
-        ----------
-        hops
-            The links, in order.
-        """
+        """Return time and latency of one byte on an idle route, in seconds."""
         hops = list(hops)
         bandwidths = []
         for (name, _), times in Counter(hops).items():

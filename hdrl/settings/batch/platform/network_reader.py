@@ -80,13 +80,6 @@ def read_network(path: str | Path) -> SimgridNetwork:
 def parse_network(text: str, path: str | Path) -> SimgridNetwork:
     """Return what the text of a SimGrid platform file describes.
 
-    Parameters
-    ----------
-    text
-        The text.
-    path
-        Its file, for messages.
-
     Raises
     ------
     ReadError, PlatformError

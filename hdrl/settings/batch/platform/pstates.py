@@ -32,13 +32,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from hdrl.errors import PlatformError, UnknownName
-from hdrl.settings.batch.registries import (
-    COMPATIBILITY_MODES,
-    CONTENTION_MODELS,
-    HDEEPRM,
-    IRMASIM,
-    ContentionModel,
-)
+from hdrl.settings.batch.registries import COMPATIBILITY_MODES, CONTENTION_MODELS, HDEEPRM, IRMASIM, ContentionModel
 
 SERVING = 0
 CONTENDED = 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +57,7 @@ class Backfilling(abc.ABC):
         self._begin()
 
     def __call__(self, view: View) -> list[Start]:
-        """Return what to start now.
-
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-        """
+        """Return what to start now."""
         for kind, subject in view.news:
             if kind == News.SIMULATION_BEGINS:
                 self._begin()
@@ -87,14 +82,23 @@ class Backfilling(abc.ABC):
 
     def _begin(self) -> None:
         self._is_due = False
+        self._running: dict[int, Any] = {}  # what is known of each running job
 
-    @abc.abstractmethod
     def _forget(self, job: int) -> None:
         """Forget a job that has ended."""
+        self._running.pop(job, None)
 
     @abc.abstractmethod
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         """Start jobs: ``queue`` is sorted by priority, ``arrivals`` by when they came."""
+
+
+class Reservation(NamedTuple):
+    """When the first of the queue can start, in seconds, and what is free on each node then: cores, and MiB."""
+
+    shadow_s: float
+    cores: NDArray[np.int64]
+    memory_mib: NDArray[np.float64]
 
 
 class Easy(Backfilling):
@@ -116,6 +120,9 @@ class Easy(Backfilling):
         If there is no such order.
     """
 
+    _running: dict[int, tuple[float, NDArray[np.int64]]]
+    """Expected end and cores per node."""
+
     def __init__(
         self, priority: PriorityFunction = fcfs, *, order: str = "fcfs", core_selection: str = "high_gflops"
     ) -> None:
@@ -123,13 +130,6 @@ class Easy(Backfilling):
         if order not in EASY_ORDERS:
             raise UnknownName("order of backfilling", order, EASY_ORDERS)
         self.order = order
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._running: dict[int, tuple[float, NDArray[np.int64]]] = {}  # expected end and cores per node
-
-    def _forget(self, job: int) -> None:
-        self._running.pop(job, None)
 
     def _start(self, machine: MachinePicture, job: int, cores: NDArray[np.int64]) -> None:
         self._running[job] = (machine.start(job, cores), machine.cores_per_node(cores))
@@ -140,22 +140,29 @@ class Easy(Backfilling):
         if len(queue) < 2:
             return
         head = queue[0]
-        shadow_s, cores_then, memory_then_mib = self._reserve(machine, head)
+        then = self._reserve(machine, head)
         for job in self._candidates(machine, queue, arrivals):
             cores = machine.choose(job)
-            if cores is None:
-                continue
-            if machine.now_s + machine.duration_s(job, cores) > shadow_s:
-                taken = machine.cores_per_node(cores)
-                taken_mib = taken * float(machine.jobs["memory_mib"][job])
-                left = machine.room(head, cores_then - taken, memory_then_mib - taken_mib)
-                if left.sum() < machine.jobs["cores"][head]:
-                    continue
-                cores_then, memory_then_mib = cores_then - taken, memory_then_mib - taken_mib
-            self._start(machine, job, cores)
+            left = None if cores is None else self._left(machine, head, job, cores, then)
+            if cores is not None and left is not None:
+                then = left
+                self._start(machine, job, cores)
 
-    def _reserve(self, machine: MachinePicture, head: int) -> tuple[float, NDArray[np.int64], NDArray[np.float64]]:
-        """Return the date at which the head can start, and what is free on each node then."""
+    @staticmethod
+    def _left(
+        machine: MachinePicture, head: int, job: int, cores: NDArray[np.int64], then: Reservation
+    ) -> Reservation | None:
+        """Return what the head's reservation is if a job starts on some cores now, ``None`` if it delays the head."""
+        if machine.now_s + machine.duration_s(job, cores) <= then.shadow_s:
+            return then
+        taken = machine.cores_per_node(cores)
+        taken_mib = taken * float(machine.jobs["memory_mib"][job])
+        left = Reservation(then.shadow_s, then.cores - taken, then.memory_mib - taken_mib)
+        fits = machine.room(head, left.cores, left.memory_mib).sum() >= machine.jobs["cores"][head]
+        return left if fits else None
+
+    def _reserve(self, machine: MachinePicture, head: int) -> Reservation:
+        """Return the reservation of the head of the queue."""
         cores = machine.cores_per_node(np.flatnonzero(machine.free))
         memory_mib = machine.free_memory_mib.copy()
         shadow_s = machine.now_s
@@ -165,7 +172,7 @@ class Easy(Backfilling):
             shadow_s = max(shadow_s, end_s)
             cores = cores + taken
             memory_mib = memory_mib + taken * float(machine.jobs["memory_mib"][job])
-        return shadow_s, cores, memory_mib
+        return Reservation(shadow_s, cores, memory_mib)
 
     def _candidates(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> list[int]:
         if self.order == "priority":
@@ -205,6 +212,8 @@ class Conservative(Backfilling):
         Of each waiting job: its start and its expected end in seconds.
     """
 
+    _running: dict[int, _Stay]
+
     @property
     def reservations(self) -> dict[int, tuple[float, float]]:
         """Start and expected end of each waiting job, in seconds."""
@@ -212,11 +221,7 @@ class Conservative(Backfilling):
 
     def _begin(self) -> None:
         super()._begin()
-        self._running: dict[int, _Stay] = {}
         self._reserved: dict[int, _Stay] = {}
-
-    def _forget(self, job: int) -> None:
-        self._running.pop(job, None)
 
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))

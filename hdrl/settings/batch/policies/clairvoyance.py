@@ -57,8 +57,10 @@ def looks_at_times(policy: Any) -> bool:
     return is_ruled or pair.backfilling != codes.NO_BACKFILLING or pair.job_key not in _BLIND_KEYS
 
 
-def lacks_estimates(workload: Workload) -> bool:
-    """Tell whether a workload comes from a log without requested times, where the true run times stand for them."""
+def has_exact_estimates(workload: Workload) -> bool:
+    """Tell whether the requested times of a workload are the run times, as where a log has no requested times."""
+    if workload.origin.get("estimates") == EXACT_ESTIMATES:
+        return True
     history = workload.history
     if history is None or not len(history.run_s):
         return False
@@ -83,8 +85,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
     HdrlError
         If there is no such policy, or its file is wrong.
     """
-    exact = workload is not None and (workload.origin.get("estimates") == EXACT_ESTIMATES or lacks_estimates(workload))
-    if exact and looks_at_times(policy):
+    if workload is not None and has_exact_estimates(workload) and looks_at_times(policy):
         return True
     if isinstance(policy, str):
         if not is_policy_file(policy):

@@ -61,13 +61,11 @@ class MinMin(Backfilling):
         super()._begin()
         self._ends_s: dict[int, float] = {}
 
-    def _forget(self, job: int) -> None:
-        """Do nothing: its cores are free."""
-
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         del queue
         for job, place in self._plan(machine, arrivals[: self.max_planned]):
-            if place.start_s > machine.now_s or not _has_memory(machine, job, place):
+            needed_mib = float(machine.jobs["memory_mib"][job]) * len(place.cores)
+            if place.start_s > machine.now_s or needed_mib > machine.free_memory_mib[place.node]:
                 continue
             end_s = machine.start(job, np.sort(place.cores))
             self._ends_s.update(dict.fromkeys(place.cores.tolist(), end_s))
@@ -149,8 +147,3 @@ def _best_place(
         widest = max(map(len, cores_of))
         raise DecisionError(f"job {job} wants {wanted} cores of one node, the widest node has {widest}")
     return found
-
-
-def _has_memory(machine: MachinePicture, job: int, place: _Place) -> bool:
-    needed_mib = float(machine.jobs["memory_mib"][job]) * len(place.cores)
-    return bool(needed_mib <= machine.free_memory_mib[place.node])

@@ -111,13 +111,7 @@ class IndexKind:
 
 
 def first_weights(form: str) -> NDArray[np.float64]:
-    """Return the weights by hand: small jobs first, as their predicted area says, and the longer they wait.
-
-    Parameters
-    ----------
-    form
-        A name of `FORMS`.
-    """
+    """Return the weights by hand: small jobs first, as their predicted area says, and the longer they wait."""
     weights = np.zeros(n_weights_of(FORMS[form]))
     for place, value in {**_FIRST[form], **_FIRST_GATE}.items():
         weights[place] = value
@@ -135,13 +129,7 @@ def shipped_indices() -> tuple[str, ...]:
 
 @cache
 def shipped_index(name: str) -> PolicyPair:
-    """Return a policy that is shipped.
-
-    Parameters
-    ----------
-    name
-        One of `shipped_indices`.
-    """
+    """Return a policy that is shipped."""
     data = _data(name)
     return IndexKind(**data["kind"]).policy(data["offsets"], name)
 
@@ -165,13 +153,7 @@ def changed_index(name: str, deviation: float, seed: int) -> PolicyPair:
 
 
 def logs_of(name: str) -> Mapping[str, float]:
-    """Return the logs that a shipped policy was trained on, and up to which share of their jobs.
-
-    Parameters
-    ----------
-    name
-        One of `shipped_indices`.
-    """
+    """Return the logs that a shipped policy was trained on, and up to which share of their jobs."""
     known: Mapping[str, float] = _data(name)["trained_on"]
     return known
 

@@ -49,13 +49,6 @@ class CoreTables:
     def of(cls, platform: Platform, core_selection: str) -> CoreTables:
         """Return the tables of a platform.
 
-        Parameters
-        ----------
-        platform
-            The platform.
-        core_selection
-            Which free cores come first: one of `CORE_ORDERS`.
-
         Raises
         ------
         UnknownName
@@ -81,17 +74,10 @@ class CoreTables:
 class MachinePicture:
     """The free cores and memory of a view, and how they change by what is started.
 
-    Parameters
-    ----------
-    view
-        What the scheduler sees.
-    tables
-        Those of its platform.
-
     Attributes
     ----------
     tables
-        As given.
+        What does not change on its platform.
     jobs
         The rows of the workload.
     free
@@ -119,13 +105,7 @@ class MachinePicture:
         return int(np.count_nonzero(self.free))
 
     def choose(self, job: int) -> NDArray[np.int64] | None:
-        """Return the cores that a job gets now, ascending, or ``None`` if it does not fit.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Return the cores that a job gets now, ascending, or ``None`` if it does not fit."""
         wanted, memory_mib = int(self.jobs["cores"][job]), float(self.jobs["memory_mib"][job])
         free = self.tables.core_order[self.free[self.tables.core_order]]
         if memory_mib <= 0.0:
@@ -142,30 +122,14 @@ class MachinePicture:
         return np.sort(np.array(chosen, dtype=np.int64)) if len(chosen) == wanted else None
 
     def start(self, job: int, cores: NDArray[np.int64]) -> float:
-        """Start a job; return its expected end in seconds.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        cores
-            Free cores, as many as it asks for.
-        """
+        """Start a job on free cores, as many as it asks for; return its expected end in seconds."""
         self.free[cores] = False
         np.subtract.at(self.free_memory_mib, self.tables.node_of_core[cores], float(self.jobs["memory_mib"][job]))
         self.started.append(Start(int(job), cores.tolist()))
         return self.now_s + self.duration_s(job, cores)
 
     def duration_s(self, job: int, cores: NDArray[np.int64]) -> float:
-        """Return how long a job is expected to run on some cores, in seconds.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        cores
-            The cores; the slowest sets the pace.
-        """
+        """Return how long a job is expected to run on some cores, of which the slowest sets the pace, in seconds."""
         return self.duration_at(job, float(self.tables.gflops_of_core[cores].min()))
 
     def duration_at(self, job: int, gflops: float) -> float:
@@ -185,15 +149,7 @@ class MachinePicture:
         return np.bincount(self.tables.node_of_core[cores], minlength=len(self.free_memory_mib))
 
     def room(self, job: Any, cores: NDArray[np.int64], memory_mib: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return how many cores of a job fit on each node.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        cores, memory_mib
-            What is free on each node.
-        """
+        """Return how many cores of a job fit on each node."""
         asked_mib = float(self.jobs["memory_mib"][job])
         if asked_mib <= 0.0:
             return np.maximum(cores, 0)

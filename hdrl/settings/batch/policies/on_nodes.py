@@ -92,7 +92,12 @@ def read_on_nodes(name: str, *, seed: int = 0, as_published: bool = False) -> No
     """
     job, _, node = name.partition(NODE)
     if job.endswith("+skip"):
-        return _energetic(job.removesuffix("+skip"), node)
+        from hdrl.settings.batch.policies.on_nodes_energy import JOBS, NODES, NodeEnergy
+
+        job = job.removesuffix("+skip")
+        check_name("job selection of a policy that goes by energies", job, JOBS)
+        check_name("node selection by energies", node, NODES, "node_")
+        return NodeEnergy(job, node)
     if job.startswith(QUEUE) and job != BACKFILLING:
         from hdrl.settings.batch.policies.on_nodes_backfill import read_backfilling
 
@@ -101,19 +106,20 @@ def read_on_nodes(name: str, *, seed: int = 0, as_published: bool = False) -> No
     known = (RANDOM, *JOB_KEYS, BACKFILLING)
     if today not in known:
         raise UnknownName("job selection of a policy that chooses nodes", job, known)
-    if node not in NODE_SELECTIONS:
-        raise UnknownName("node selection", f"node_{node}", [f"node_{one}" for one in NODE_SELECTIONS])
+    check_name("node selection", node, NODE_SELECTIONS, "node_")
     return NodeEasy(node, seed=seed) if today == BACKFILLING else NodeHeuristic(today, node, seed=seed)
 
 
-def _energetic(job: str, node: str) -> NodePolicy:
-    from hdrl.settings.batch.policies.on_nodes_energy import JOBS, NODES, NodeEnergy
+def check_name(what: str, name: str, known: tuple[str, ...], prefix: str = "") -> None:
+    """Refuse a name that is not known; messages put a prefix before all of them.
 
-    if job not in JOBS:
-        raise UnknownName("job selection of a policy that goes by energies", job, JOBS)
-    if node not in NODES:
-        raise UnknownName("node selection by energies", f"node_{node}", [f"node_{one}" for one in NODES])
-    return NodeEnergy(job, node)
+    Raises
+    ------
+    UnknownName
+        If it is not known.
+    """
+    if name not in known:
+        raise UnknownName(what, f"{prefix}{name}", [f"{prefix}{one}" for one in known])
 
 
 class NodePolicy(Backfilling):
@@ -127,11 +133,6 @@ class NodePolicy(Backfilling):
         A name of `NODE_SELECTIONS`.
     seed
         Seed of what is drawn.
-
-    Attributes
-    ----------
-    job_selection, node_selection, seed
-        As given.
     """
 
     def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:
@@ -140,6 +141,9 @@ class NodePolicy(Backfilling):
 
     rule = ""
     """What its name holds behind the job selection."""
+
+    _running: dict[int, tuple[float, NDArray[np.int64]]]
+    """Expected end and cores per node."""
 
     @property
     def name(self) -> str:
@@ -153,7 +157,6 @@ class NodePolicy(Backfilling):
 
     def _begin(self) -> None:
         super()._begin()
-        self._running: dict[int, tuple[float, NDArray[np.int64]]] = {}  # expected end and cores per node
         self._rng = stream(self.seed, "nodes of jobs")
         self._drawn = np.zeros(0)
 
@@ -162,9 +165,6 @@ class NodePolicy(Backfilling):
         if not len(self._drawn):
             self._drawn = stream(self.seed, "order of jobs").random(view.workload.n_jobs)
         return super()._machine(view)
-
-    def _forget(self, job: int) -> None:
-        self._running.pop(job, None)
 
     def _key(self, job: WaitingJob, now_s: float) -> float:
         del now_s
@@ -202,17 +202,7 @@ class NodePolicy(Backfilling):
         return -free if self.node_selection == "high_cores" else free
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
-        """Start a job on so many cores of each node, the free ones with the lowest ids.
-
-        Parameters
-        ----------
-        machine
-            What is free.
-        job
-            Index of the job.
-        counts
-            How many cores of which node.
-        """
+        """Start a job on so many cores of each node, the free ones with the lowest ids."""
         free = np.flatnonzero(machine.free)
         node_of_free = machine.tables.node_of_core[free]
         cores = np.sort(np.concatenate([free[node_of_free == node][:count] for node, count in counts.items()]))
@@ -220,15 +210,6 @@ class NodePolicy(Backfilling):
 
     def check(self, machine: MachinePicture, job: int, n_nodes: int, each: int) -> None:
         """Refuse a job for which there will never be nodes enough.
-
-        Parameters
-        ----------
-        machine
-            What there is.
-        job
-            Index of the job.
-        n_nodes, each
-            How many nodes it wants, and how many cores on each.
 
         Raises
         ------
@@ -264,15 +245,7 @@ class NodeHeuristic(NodePolicy):
 
 
 class NodeEasy(NodePolicy):
-    """IRMaSim's Backfill: a job is kept on one node, and each node backfills by itself.
-
-    Parameters
-    ----------
-    node_selection
-        A name of `NODE_SELECTIONS`.
-    seed
-        Seed of what is drawn.
-    """
+    """IRMaSim's Backfill: a job is kept on one node, and each node backfills by itself."""
 
     def __init__(self, node_selection: str, *, seed: int = 0) -> None:
         super().__init__(BACKFILLING, node_selection, seed=seed)
@@ -329,11 +302,5 @@ class NodeEasy(NodePolicy):
 
 
 def free_cores(machine: MachinePicture) -> NDArray[np.int64]:
-    """Return how many cores of each node are free, shape ``(n_nodes,)``.
-
-    Parameters
-    ----------
-    machine
-        What is free.
-    """
+    """Return how many cores of each node are free, shape ``(n_nodes,)``."""
     return machine.cores_per_node(np.flatnonzero(machine.free))

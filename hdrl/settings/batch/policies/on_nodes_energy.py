@@ -94,17 +94,6 @@ def expected_energy(
 ) -> NDArray[np.float64]:
     """Return the energy that a job is expected to need on each node, or that times the time.
 
-    Parameters
-    ----------
-    machine
-        What there is.
-    running
-        How many cores of each node each running job has.
-    job
-        Index of the job.
-    is_edp
-        Whether the product with the time is asked for.
-
     Returns
     -------
     array of float
@@ -126,13 +115,6 @@ def expected_energy(
 def check_power(name: str, view: View) -> None:
     """Refuse a platform whose cores draw nobody knows what while they are free.
 
-    Parameters
-    ----------
-    name
-        Of the policy.
-    view
-        What it sees.
-
     Raises
     ------
     DecisionError
@@ -144,13 +126,6 @@ def check_power(name: str, view: View) -> None:
 
 def energies_of(name: str, view: View) -> NDArray[np.float64]:
     """Return the energies that users ask for, by which a policy orders jobs.
-
-    Parameters
-    ----------
-    name
-        Of the policy.
-    view
-        What it sees.
 
     Raises
     ------

@@ -121,6 +121,19 @@ SLEEP = "sleep"
 NODE_RULES = {"off": "600", "on": "0.5", SLEEP: "1"}
 """What switches nodes: after which time without a job, in seconds, how many are on, and to what; with examples."""
 
+ADDITIONS = {
+    **{
+        f"@{name}": f"by {'true' if PREDICTORS[name].is_clairvoyant else 'predicted'} run times"
+        for name in PREDICTORS
+        if name != "requested"
+    },
+    f"~{GATE}": "under EASY, jobs that are expected to be long are held back",
+    f"~off{NODE_RULES['off']}": "nodes that no job has used for 600 s are switched off, and on when jobs wait for them",
+    f"~on{NODE_RULES['on']}": "half of the nodes are on, more if the first waiting job needs them",
+    f"~off{NODE_RULES['off']}~{SLEEP}{NODE_RULES[SLEEP]}": "the second sleep state, instead of off",
+}
+"""What may follow the name of a policy, in this order, with example numbers, and what it does."""
+
 GATE_BY_HAND = tuple({FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}.get(i, 0.0) for i in range(N_WEIGHTS))
 """Its weights: the longer a job is expected to run, the more of the machine must stay free for it to start."""
 

@@ -102,15 +102,7 @@ def _requested(platform: Platform, workload: Workload) -> NDArray[np.float64]:
 
 
 class Asking:
-    """Tells a predictor of ended jobs, and asks it for the waiting ones, in one simulation.
-
-    Parameters
-    ----------
-    simulator
-        The simulation.
-    own
-        The policy.
-    """
+    """Tells a predictor of ended jobs, and asks it for the waiting ones, in one simulation."""
 
     def __init__(self, simulator: EmbeddedSimulator, own: OwnPrediction) -> None:
         self._simulator, self._own = simulator, own

@@ -131,17 +131,6 @@ def priorities_of(
 ) -> NDArray[np.float64]:
     """Return the priorities of some jobs now.
 
-    Parameters
-    ----------
-    priority
-        The function.
-    view
-        What the scheduler sees.
-    jobs
-        Indices of the jobs.
-    name
-        What the function is called in messages.
-
     Raises
     ------
     DecisionError

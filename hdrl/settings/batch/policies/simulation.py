@@ -132,10 +132,9 @@ def simulate(
     chosen_policy = _policy(policy, seed, compatibility)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
-    if isinstance(chosen_policy, PolicyPair) and chosen_policy.rule != NO_RULE:
-        choices["rule"] = chosen_policy.rule
-    if isinstance(chosen_policy, OwnPrediction):
-        choices["rule"] = chosen_policy.pair.rule
+    pair = chosen_policy.pair if isinstance(chosen_policy, OwnPrediction) else chosen_policy
+    if isinstance(pair, PolicyPair) and pair.rule != NO_RULE:
+        choices["rule"] = pair.rule
     with (
         blamed(_file(policy)),
         contextlib.closing(SIMULATORS[simulator].make(platform, workload, **choices)) as chosen,

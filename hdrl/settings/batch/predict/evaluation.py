@@ -110,15 +110,9 @@ def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
     results, seen = np.zeros((n_jobs, len(REPLAYED))), np.zeros((n_jobs, LAYERS[0]))
     arrivals = np.lexsort((np.arange(n_jobs), history.submit_s)).astype(np.int64)
     ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
-    columns = [
-        np.ascontiguousarray(column)
-        for column in (history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
-    ]
-    replay(
-        *(arrivals, np.ascontiguousarray(ends)),
-        *(columns[0], columns[1], columns[2], columns[3]),
-        *(groups, sums, results, seen),
-    )
+    columns = (ends, history.requested_time_s, history.run_s, history.submit_s, history.ended_s)
+    known, requested_s, run_s, submit_s, ended_s = map(np.ascontiguousarray, columns)
+    replay(arrivals, known, requested_s, run_s, submit_s, ended_s, groups, sums, results, seen)
     return dict(zip(REPLAYED, results.T, strict=True)), seen
 
 
@@ -149,11 +143,6 @@ def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 
 
 def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHistory, NDArray[np.int64]]:
     """Return the log behind a workload, and which of its jobs are those of a part of the workload.
-
-    Parameters
-    ----------
-    workload, shares
-        As in `evaluate_predictors`.
 
     Raises
     ------

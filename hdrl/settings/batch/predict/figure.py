@@ -11,15 +11,6 @@ from hdrl.settings.batch.predict.evaluation import Evaluation
 def draw_calibration(evaluations: Sequence[Evaluation], title: str, path: Path) -> None:
     """Draw geometric means of run times against those of predictions, in ten bins of jobs for each predictor.
 
-    Parameters
-    ----------
-    evaluations
-        The evaluations.
-    title
-        What stands above.
-    path
-        The file; its ending says the format.
-
     Raises
     ------
     MissingExtra

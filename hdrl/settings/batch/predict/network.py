@@ -76,15 +76,6 @@ def read_network(path: str | Path) -> Network:
 def write_network(path: str | Path, network: Network, *, force: bool = False) -> None:
     """Write a network.
 
-    Parameters
-    ----------
-    path
-        The file to make.
-    network
-        Its content.
-    force
-        Whether a file that is there already is replaced.
-
     Raises
     ------
     OutputError

@@ -70,13 +70,7 @@ PREDICTORS: Registry[Predictor] = Registry("predictor")
 
 
 def true_run_times(platform: Platform, workload: Workload) -> NDArray[np.float64]:
-    """Return how long jobs will really run, in seconds on cores of the platform's mean speed.
-
-    Parameters
-    ----------
-    platform, workload
-        The machine and the jobs.
-    """
+    """Return how long jobs will really run, in seconds on cores of the platform's mean speed."""
     run_s = reference_run_times(workload, platform)
     walltime_s = workload.jobs["walltime_s"]
     return np.where((walltime_s != NO_WALLTIME) & (walltime_s < run_s), walltime_s, run_s)

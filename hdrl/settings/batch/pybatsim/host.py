@@ -83,11 +83,6 @@ class HostedScheduler:
     def exchange(self, message: str) -> str:
         """Answer a message of Batsim.
 
-        Parameters
-        ----------
-        message
-            Its text.
-
         Raises
         ------
         BatsimError
@@ -151,13 +146,6 @@ class _Options(dict[str, Any]):
     """A scheduler's options, and where it writes if they do not say.
 
     Schedulers of the newer kind always write a file of events, into the current folder unless told otherwise.
-
-    Parameters
-    ----------
-    options
-        The options.
-    folder
-        A folder for files that were not asked for.
     """
 
     def __init__(self, options: Mapping[str, Any], folder: Path) -> None:

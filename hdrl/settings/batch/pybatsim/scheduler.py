@@ -174,13 +174,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
 
 
 class _Overheard:
-    """PyBatsim's network, with the text of the last message kept.
-
-    Parameters
-    ----------
-    network
-        The network itself.
-    """
+    """PyBatsim's network, with the text of the last message kept."""
 
     def __init__(self, network: Any) -> None:
         self.text = ""

@@ -9,6 +9,7 @@ import numpy as np
 from hdrl.errors import ReadError
 from hdrl.settings.batch.report.groups import jobs_of_workload
 from hdrl.settings.batch.report.runs import RunData, as_runs
+from hdrl.settings.batch.workload.build import NUMBER_FIELDS
 from hdrl.settings.batch.workload.export import schedule_log
 from hdrl.settings.batch.workload.swf import SwfLog, write_swf
 from hdrl.version import VERSION
@@ -90,7 +91,7 @@ def _known(run: RunData, workload: str | Path | None) -> dict[str, np.ndarray]:
             raise
         return {}  # the folder alone does not tell these
     memory_kb = np.where(jobs["memory_mib"] > 0, jobs["memory_mib"] * 1024, -1.0)
-    columns = {name: jobs[name].astype(float) for name in ("user", "group", "executable", "queue", "partition")}
+    columns = {name: jobs[name].astype(float) for name in NUMBER_FIELDS}
     return {"requested_s": jobs["requested_time_s"], "requested_memory_kb": memory_kb, **columns}
 
 

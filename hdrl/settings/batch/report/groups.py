@@ -103,11 +103,8 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
 
     Parameters
     ----------
-    run
-        The run.
-    workload
-        The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
-        the same file.
+    run, workload
+        See `jobs_of_workload`.
 
     Raises
     ------
@@ -126,15 +123,6 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
 
 def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = None) -> list[RunData]:
     """Return runs that know what groups their jobs.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    by
-        What groups the jobs; what only a workload knows is looked up there.
-    workload
-        As in `with_labels`.
 
     Raises
     ------

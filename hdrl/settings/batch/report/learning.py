@@ -50,13 +50,7 @@ def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
 
 
 def action_names(folder: Path) -> list[str]:
-    """Return the names of the actions, as the options of the run have them; none where they do not tell.
-
-    Parameters
-    ----------
-    folder
-        Folder of the run.
-    """
+    """Return the names of the actions, as the options of the run have them; none where they do not tell."""
     for file in ("options.resolved.json", "options.json"):
         if (folder / file).is_file() and (names := _selected(read_json(folder / file))):
             return names

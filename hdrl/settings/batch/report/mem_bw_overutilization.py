@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import PALETTE, Axes, Figure, canvas, entitle, rgb, time_axis, whole_numbers
 from hdrl.settings.batch.report.data import n_processors, over_committed_spans
-from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
+from hdrl.settings.batch.report.runs import as_runs, in_common
 
 
 def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
@@ -26,7 +25,7 @@ def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
     figure, axes = canvas(ax, len(shown), size_in=(11.0, 1.6 + 3.2 * len(shown)))
     for part, run, (processor, start_s, end_s) in zip(axes, shown, spans, strict=True):
         unit_s = time_axis(part, shown)
-        part.set_ylim(0, _n_processors(run, processor))
+        part.set_ylim(0, max(int(np.max(processor, initial=0)) + 1, n_processors(run)))
         part.set_ylabel("processor")
         whole_numbers(part.yaxis)
         part.grid(visible=False)
@@ -40,7 +39,3 @@ def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
         if part is not axes[-1]:
             part.set_xlabel("")
     return figure
-
-
-def _n_processors(run: RunData, processor: NDArray[np.int64]) -> int:
-    return max(int(np.max(processor, initial=0)) + 1, n_processors(run))

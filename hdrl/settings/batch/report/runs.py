@@ -19,6 +19,7 @@ from hdrl.errors import OptionsError, ReadError
 from hdrl.figures.folders import distinct_names, read_numbers, run_folders, told
 from hdrl.files import read_json
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
+from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, Trace
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +29,7 @@ JOBS_FILE = "out_jobs.csv"
 LABELS = ("user", "group", "executable", "queue", "partition", "priority")
 """Numbers of a log that jobs can be grouped by; only a workload knows them, no run folder does."""
 
-_STATES = np.array([state.name for state in JobState], dtype=object)
+_STATES = text_array([state.name for state in JobState])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +122,6 @@ class RunData:
     def path_of(self, file: str) -> Path:
         """Return the path of a file of the folder.
 
-        Parameters
-        ----------
-        file
-            Its name.
-
         Raises
         ------
         ReadError
@@ -206,13 +202,7 @@ def read_runs(folders: Iterable[str | Path], names: Sequence[str] = ()) -> list[
 
 
 def runs_in(folders: Iterable[str | Path], main_file: str) -> list[Path]:
-    """Return the runs that folders stand for, one after the other.
-
-    Parameters
-    ----------
-    folders, main_file
-        See `hdrl.figures.folders.run_folders`.
-    """
+    """Return the runs that folders stand for, one after the other."""
     return list(itertools.chain.from_iterable(run_folders(folder, main_file) for folder in folders))
 
 
@@ -241,15 +231,7 @@ def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
 
 
 def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
-    """Return the run that a Trace tells of; all jobs of the workload have a row.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    name
-        A name for the run; that of the policy by default.
-    """
+    """Return the run that a Trace tells of; all jobs of the workload have a row."""
     from hdrl.settings.batch.metrics import compute_metrics
 
     records, jobs = trace.records, trace.workload.jobs
@@ -261,7 +243,7 @@ def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
     return RunData(
         name=name or policy or trace.workload.name,
         n_cores=trace.platform.n_cores,
-        job_id=_objects(trace.workload.job_ids),
+        job_id=text_array(trace.workload.job_ids),
         state=_STATES[records["state"]],
         submit_s=jobs["submit_s"].astype(float),
         start_s=start_s,
@@ -324,12 +306,6 @@ def in_common(runs: Sequence[RunData]) -> str:
     if hidden:
         parts.append(f"not shown: {hidden:,} jobs that never ended")
     return ", ".join(part for part in parts if part)
-
-
-def _objects(texts: Sequence[str]) -> NDArray[np.object_]:
-    values = np.empty(len(texts), dtype=object)
-    values[:] = texts
-    return values
 
 
 def _blocks_of_texts(texts: Sequence[str]) -> Blocks:

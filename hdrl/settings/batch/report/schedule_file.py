@@ -73,13 +73,6 @@ class ScheduleFile:
 def read_schedule_file(path: str | Path, name: str | None = None) -> ScheduleFile:
     """Read an ``out_schedule.csv`` of this project, of Batsim or of HDeepRM.
 
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        A name for the run; that of its folder by default.
-
     Raises
     ------
     ReadError

@@ -76,13 +76,10 @@ def _bubbles(runs: object, ax: Axes | None, field: str, title: str) -> Figure:
         )
     axes.set_ylim(0, largest * 1.15)
     whole_numbers(axes.yaxis)
-    axes.set_ylabel(f"times per {(edges_s[1] - edges_s[0]) / unit_s:.2g} {_unit(axes)}")
+    unit = axes.get_xlabel().rpartition("(")[2].rstrip(")")
+    axes.set_ylabel(f"times per {(edges_s[1] - edges_s[0]) / unit_s:.2g} {unit}")
     entitle(axes, f"{title} for the job chosen next", shown, in_common(shown))
     legend(axes, len(shown), handles=[Patch(color=colour(i), label=label) for i, label in enumerate(labels)])
     if largest == 1 and not any(count.any() for count in counts):
         axes.text(0.5, 0.5, "never", transform=axes.transAxes, ha="center", va="center", fontsize=12)
     return figure
-
-
-def _unit(ax: Axes) -> str:
-    return ax.get_xlabel().rpartition("(")[2].rstrip(")")

@@ -115,13 +115,6 @@ def side_by_side(
 def save_bars(table: SideBySide, path: str | Path) -> None:
     """Save eight metrics of the table as bars.
 
-    Parameters
-    ----------
-    table
-        The table.
-    path
-        The file, see `hdrl.figures.style.save`.
-
     Raises
     ------
     MissingExtra

@@ -51,13 +51,7 @@ def slowdown_cdf(
 
 
 def medians(of: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
-    """Return what says the medians of runs in words.
-
-    Parameters
-    ----------
-    of
-        Which number: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
-    """
+    """Return what says the medians of runs in words."""
 
     def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
         values = [job_values(run, of) for run in runs]

@@ -42,28 +42,12 @@ _ON = -1
 
 
 def job_name(workload: Workload, job: int) -> str:
-    """Return the full id of a job, ``"w0!17"``.
-
-    Parameters
-    ----------
-    workload
-        The jobs.
-    job
-        Index of the job.
-    """
+    """Return the full id of a job, ``"w0!17"``."""
     return f"{workload.sources[workload.jobs['source'][job]]}!{workload.job_ids[job]}"
 
 
 def why_stuck(workload: Workload, state: State) -> str:
-    """Say that nothing will ever happen again although jobs are waiting.
-
-    Parameters
-    ----------
-    workload
-        The jobs.
-    state
-        The arrays of the environment.
-    """
+    """Say that nothing will ever happen again although jobs are waiting."""
     s = state.scalars[0]
     waiting = int(s["n_queue"])
     example = f", for instance {job_name(workload, int(state.queue[0]))!r}" if waiting else ""
@@ -74,28 +58,12 @@ def why_stuck(workload: Workload, state: State) -> str:
 
 
 def grown_for(state: State, platform: Platform, workload: Workload) -> State:
-    """Return the state with more room in its logs.
-
-    Parameters
-    ----------
-    state
-        The arrays of the environment.
-    platform, workload
-        What is simulated.
-    """
+    """Return the state with more room in its logs."""
     return grown(state, margin=64 + 2 * platform.n_cores + workload.n_jobs)
 
 
 def with_room_for_decisions(state: State, platform: Platform, workload: Workload) -> State:
-    """Return the state, with room in what one answer may log.
-
-    Parameters
-    ----------
-    state
-        The arrays of the environment.
-    platform, workload
-        What is simulated.
-    """
+    """Return the state, with room in what one answer may log."""
     s = state.scalars[0]
     is_full = (
         int(s["n_core_fails"]) + 2 > len(state.core_fails)
@@ -166,11 +134,6 @@ class Answer:
 
     def add_all(self, decisions: Iterable[Decision]) -> None:
         """Append decisions to the answer.
-
-        Parameters
-        ----------
-        decisions
-            The decisions, in order.
 
         Raises
         ------

@@ -18,22 +18,19 @@ from hdrl.settings.batch.simulation.trace import (
 from hdrl.settings.batch.workload.model import Workload
 
 
+def _first_rows(log: NDArray[np.void], n: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return the first rows of a log of the kernel as rows of a Trace, whose fields have the same names."""
+    rows = np.zeros(n, dtype=dtype)
+    for name in dtype.names or ():
+        rows[name] = log[name][:n]
+    return rows
+
+
 def _records(state: State) -> NDArray[np.void]:
-    jobs = state.jobs
-    records = np.zeros(len(jobs), dtype=RECORD_DTYPE)
-    for name in ("state", "start_s", "run_s", "energy_j", "return_code", "first_core", "n_cores"):
-        records[name] = jobs[name]
+    records = _first_rows(state.jobs, len(state.jobs), RECORD_DTYPE)
     # A job that still runs has its energy at the start in the books.
     records["energy_j"][records["run_s"] < 0] = -1.0
     return records
-
-
-def _machine_states(state: State) -> NDArray[np.void]:
-    n = int(state.scalars["n_machine_log"][0])
-    rows = np.zeros(n, dtype=MACHINE_STATE_DTYPE)
-    for name in MACHINE_STATE_DTYPE.names or ():
-        rows[name] = state.machine_log[name][:n]
-    return rows
 
 
 def _pstate_changes(platform: Platform, state: State) -> tuple[NDArray[np.void], NDArray[np.int32]]:
@@ -48,8 +45,7 @@ def _pstate_changes(platform: Platform, state: State) -> tuple[NDArray[np.void],
     for row, (pstate, cores) in zip(rows, at_start, strict=False):
         row["first_core"], row["n_cores"], row["pstate"] = first, len(cores), pstate
         first += len(cores)
-    for name in ("time_s", "first_core", "n_cores", "pstate"):
-        rows[name][len(at_start) :] = state.pstate_log[name][:n]
+    rows[len(at_start) :] = _first_rows(state.pstate_log, n, PSTATE_CHANGE_DTYPE)
     rows["first_core"][len(at_start) :] += first
     initial = [cores.astype(np.int32) for _, cores in at_start]
     return rows, np.concatenate([*initial, state.pstate_cores[:n_cores]])
@@ -84,13 +80,7 @@ def _time_in_state_s(state: State) -> dict[str, float]:
 
 
 def overutilization(state: State) -> OverUtilization:
-    """Return when the decision system of an environment could not give what was asked for.
-
-    Parameters
-    ----------
-    state
-        The arrays of the environment.
-    """
+    """Return when the decision system of an environment could not give what was asked for."""
     s = state.scalars[0]
     spans = state.spans[: int(s["n_spans"])]
     return OverUtilization(
@@ -103,17 +93,7 @@ def overutilization(state: State) -> OverUtilization:
 
 
 def collect_trace(platform: Platform, workload: Workload, state: State, compatibility: str | None) -> Trace:
-    """Return what has happened so far in an environment.
-
-    Parameters
-    ----------
-    platform, workload
-        What is simulated.
-    state
-        The arrays of the environment.
-    compatibility
-        The compatibility mode, for the record.
-    """
+    """Return what has happened so far in an environment."""
     s = state.scalars[0]
     pstate_changes, pstate_cores = _pstate_changes(platform, state)
     return Trace(
@@ -122,7 +102,7 @@ def collect_trace(platform: Platform, workload: Workload, state: State, compatib
         records=_records(state),
         completion_order=state.completed[: int(s["n_completed"])].copy(),
         allocated_cores=state.allocated[: int(s["n_allocated"])].copy(),
-        machine_states=_machine_states(state),
+        machine_states=_first_rows(state.machine_log, int(s["n_machine_log"]), MACHINE_STATE_DTYPE),
         pstate_changes=pstate_changes,
         pstate_cores=pstate_cores,
         energy=_energy(state),

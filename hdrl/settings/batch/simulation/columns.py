@@ -24,25 +24,11 @@ class Column(Protocol):
     """A column of a table."""
 
     def texts(self, part: slice) -> Iterable[str]:
-        """Return what stands in some rows.
-
-        Parameters
-        ----------
-        part
-            The rows.
-        """
+        """Return what stands in some rows."""
         ...
 
     def put_in(self, block: _Block, part: slice) -> None:
-        """Put some rows into what is printed together.
-
-        Parameters
-        ----------
-        block
-            It.
-        part
-            The rows.
-        """
+        """Put some rows into what is printed together."""
         ...
 
 
@@ -100,13 +86,7 @@ class Reals:
 
 @dataclass(frozen=True, slots=True)
 class Wholes:
-    """Whole numbers.
-
-    Attributes
-    ----------
-    values
-        The numbers.
-    """
+    """Whole numbers."""
 
     values: NDArray[Any]
 
@@ -122,13 +102,7 @@ class Wholes:
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """Single characters of ASCII.
-
-    Attributes
-    ----------
-    values
-        The characters, of type ``S1``.
-    """
+    """Single characters of ASCII, of type ``S1``."""
 
     values: NDArray[np.bytes_]
 
@@ -144,13 +118,7 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts, as they are to stand there.
-
-    Attributes
-    ----------
-    values
-        The texts, an array of objects.
-    """
+    """Texts, as they are to stand there: an array of objects."""
 
     values: NDArray[np.object_]
 
@@ -200,15 +168,7 @@ class Sets:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table as CSV.
-
-    Attributes
-    ----------
-    names, columns
-        What the columns are called, and the columns.
-    n_rows
-        How many rows they have.
-    """
+    """A table as CSV."""
 
     names: Sequence[str]
     columns: Sequence[Column]

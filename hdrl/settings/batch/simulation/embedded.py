@@ -43,19 +43,6 @@ def first_state(
 ) -> State:
     """Return the state of a simulation at date 0.
 
-    Parameters
-    ----------
-    platform, workload
-        What to simulate.
-    seed
-        Seed of what is random in a policy.
-    energy
-        Account for energy.
-    compatibility
-        ``None``, or `HDEEPRM`.
-    rule
-        What a policy adds to its job key and its backfilling.
-
     Raises
     ------
     SimulationError
@@ -71,14 +58,7 @@ def first_state(
 def check_switches(platform: Platform, *, energy: bool, sleep_state: int = 0) -> None:
     """Raise an error if the nodes of a platform cannot be switched off.
 
-    Parameters
-    ----------
-    platform
-        The platform.
-    energy
-        Whether energy is accounted for.
-    sleep_state
-        To which sleep state they are to go; nodes that have fewer go to their last.
+    A sleep state will do that one of them has; nodes that have fewer go to their last one.
 
     Raises
     ------
@@ -94,13 +74,6 @@ def check_switches(platform: Platform, *, energy: bool, sleep_state: int = 0) ->
 
 def check_platform(platform: Platform, *, energy: bool) -> None:
     """Raise an error if a platform is not for the embedded simulator.
-
-    Parameters
-    ----------
-    platform
-        The platform.
-    energy
-        Whether energy is to be accounted for.
 
     Raises
     ------
@@ -119,15 +92,7 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
 
 
 def start_by(lent: Lent[State], priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
-    """Let the kernel start waiting jobs by given priorities: see `EmbeddedSimulator.start_by`.
-
-    Parameters
-    ----------
-    lent
-        The arrays of one environment.
-    priorities, job_key, core_key, backfilling
-        See there.
-    """
+    """Let the kernel start waiting jobs by given priorities: see `EmbeddedSimulator.start_by`."""
     state = lent.arrays
     queue = state.queue[: int(state.scalars["n_queue"][0])]
     arrivals = queue[np.argsort(state.jobs["rank"][queue], kind="stable")]
@@ -136,15 +101,7 @@ def start_by(lent: Lent[State], priorities: NDArray[np.float64], job_key: int, c
 
 
 def predict_given(state: State, jobs: NDArray[np.int64], lengths_s: NDArray[np.float64]) -> None:
-    """Note how long jobs are expected to run, as `kernel.history.predict` does of what is given.
-
-    Parameters
-    ----------
-    state
-        The arrays of one environment.
-    jobs, lengths_s
-        The jobs, and seconds.
-    """
+    """Note how long jobs are expected to run, as `kernel.history.predict` does of what is given."""
     rows = state.predictions
     rows["given_s"][jobs] = rows["length_s"][jobs] = lengths_s
     rows["harmonic_s"][jobs] = np.maximum(lengths_s, SHORT_S)
@@ -272,8 +229,8 @@ class EmbeddedSimulator:
         SimulationError
             If jobs are waiting and nothing will ever happen again.
         """
-        if backfilling == codes.CONSERVATIVE:
-            self._run_conservative(job_key, core_key, progress)
+        if backfilling == codes.CONSERVATIVE:  # it is compiled apart from the simulation
+            self.run_by(lambda lent: entries.schedule_pair(lent, job_key, core_key, backfilling), progress)
             return
         self._begin_unwatched()
         status = codes.PAUSED
@@ -288,14 +245,6 @@ class EmbeddedSimulator:
         self._current = None
         self._state.scalars["follows_progress"] = 0
         entries.begin(self._lent)
-
-    def _run_conservative(self, job_key: int, core_key: int, progress: Progress | None) -> None:
-        """Simulate with calls for each decision: this backfilling is compiled apart from the simulation."""
-
-        def plan(lent: Lent[State]) -> None:
-            entries.schedule_pair(lent, job_key, core_key, codes.CONSERVATIVE)
-
-        self.run_by(plan, progress)
 
     def run_by(self, decide: Callable[[Lent[State]], object], progress: Progress | None = None) -> None:
         """Simulate from date 0 to the end with calls for each decision of compiled code that is apart from the kernel.

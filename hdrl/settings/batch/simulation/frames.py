@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hdrl.errors import MissingExtra, UnknownName
 from hdrl.metrics.formulas import bounded_slowdown, per_processor_slowdown, slowdown
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.settings.batch.simulation.texts import allocation_texts, interval_texts
+from hdrl.settings.batch.simulation.texts import allocation_texts, interval_texts, text_array
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.workload.model import JOB_DTYPE
 
@@ -23,13 +23,6 @@ LIBRARIES = ("pandas", "polars")
 """Libraries that `trace_frame` knows."""
 
 _INDEX_FIELDS = frozenset({"profile", "source"})
-
-
-def _objects(texts: tuple[str, ...] | list[str]) -> NDArray[np.object_]:
-    # Objects, not fixed-width text: one long allocation would widen every row.
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
 
 
 def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
@@ -47,9 +40,9 @@ def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     workload, records = trace.workload, trace.records
     jobs = workload.jobs
     columns: dict[str, NDArray[Any]] = {
-        "job_id": _objects(workload.job_ids),
-        "source": _objects(workload.sources)[jobs["source"]],
-        "profile": _objects(workload.profile_names)[jobs["profile"]],
+        "job_id": text_array(workload.job_ids),
+        "source": text_array(workload.sources)[jobs["source"]],
+        "profile": text_array(workload.profile_names)[jobs["profile"]],
     }
     columns |= {name: jobs[name].copy() for name in JOB_DTYPE.names or () if name not in _INDEX_FIELDS}
     has_started, has_ended = records["start_s"] >= 0, records["run_s"] >= 0
@@ -58,7 +51,7 @@ def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     wait_s = start_s - jobs["submit_s"]
     columns["walltime_s"] = np.where(jobs["walltime_s"] >= 0, jobs["walltime_s"], np.nan)
     columns |= {
-        "state": _objects([state.name for state in JobState])[records["state"]],
+        "state": text_array([state.name for state in JobState])[records["state"]],
         "start_s": start_s,
         "run_s": run_s,
         "end_s": start_s + run_s,
@@ -70,7 +63,7 @@ def jobs_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
         "energy_j": np.where(records["energy_j"] >= 0, records["energy_j"], np.nan),
         "return_code": records["return_code"].copy(),
         "n_cores_used": records["n_cores"].copy(),
-        "allocation": _objects(allocation_texts(trace)),
+        "allocation": text_array(allocation_texts(trace)),
     }
     return columns
 
@@ -100,27 +93,24 @@ def table_arrays(trace: Trace, table: str) -> dict[str, NDArray[Any]]:
     return TABLES[table](trace)
 
 
-def _machine_states(trace: Trace) -> dict[str, NDArray[Any]]:
-    return {name: trace.machine_states[name].copy() for name in trace.machine_states.dtype.names or ()}
+def _copied(rows: NDArray[np.void], *names: str) -> dict[str, NDArray[Any]]:
+    return {name: rows[name].copy() for name in names or rows.dtype.names or ()}
 
 
 def _pstate_changes(trace: Trace) -> dict[str, NDArray[Any]]:
     changes = trace.pstate_changes
     return {
-        "time_s": changes["time_s"].copy(),
-        "pstate": changes["pstate"].copy(),
-        "n_cores": changes["n_cores"].copy(),
-        "allocation": _objects(interval_texts(trace.pstate_cores, changes["first_core"], changes["n_cores"])),
+        **_copied(changes, "time_s", "pstate", "n_cores"),
+        "allocation": text_array(interval_texts(trace.pstate_cores, changes["first_core"], changes["n_cores"])),
     }
 
 
 def _energy(trace: Trace) -> dict[str, NDArray[Any]]:
     log = trace.energy
     return {
-        "time_s": log["time_s"].copy(),
-        "energy_j": log["energy_j"].copy(),
-        "event": _objects(log["event"].astype("U1").tolist()),
-        "epsilon_w": log["epsilon_w"].copy(),
+        **_copied(log, "time_s", "energy_j"),
+        "event": text_array(log["event"].astype("U1").tolist()),
+        **_copied(log, "epsilon_w"),
     }
 
 
@@ -130,7 +120,7 @@ def _over_utilization(trace: Trace) -> dict[str, NDArray[Any]]:
     n_shortages = n_core + n_memory
     duration_s = np.where(log.bandwidth_duration_s >= 0, log.bandwidth_duration_s, np.nan)
     return {
-        "kind": _objects(["core"] * n_core + ["memory"] * n_memory + ["bandwidth"] * n_spans),
+        "kind": text_array(["core"] * n_core + ["memory"] * n_memory + ["bandwidth"] * n_spans),
         "time_s": np.concatenate((log.core_s, log.memory_s, log.bandwidth_start_s)),
         "processor": np.concatenate((np.full(n_shortages, -1), log.bandwidth_processor)).astype(np.int32),
         "duration_s": np.concatenate((np.zeros(n_shortages), duration_s)),
@@ -140,7 +130,7 @@ def _over_utilization(trace: Trace) -> dict[str, NDArray[Any]]:
 TABLES: dict[str, Callable[[Trace], dict[str, NDArray[Any]]]] = {
     "jobs": jobs_arrays,
     "hosts": hosts_arrays,
-    "machine_states": _machine_states,
+    "machine_states": lambda trace: _copied(trace.machine_states),
     "pstate_changes": _pstate_changes,
     "energy": _energy,
     "over_utilization": _over_utilization,

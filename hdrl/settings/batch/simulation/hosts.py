@@ -86,15 +86,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
 
 
 def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
-    """Return what hosts drew between two dates while they were off, in joules.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    begin_s, end_s
-        The dates, in seconds.
-    """
+    """Return what hosts drew between two dates while they were off, in joules."""
     time_s, core, change, pstate = _events(trace)
     length_s, _ = _segments(trace, time_s, core, change)
     clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)
@@ -134,7 +126,8 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     pstate = np.concatenate([trace.platform.initial_pstate, pstates, unknown]).astype(np.int64)
     order = np.lexsort((np.arange(len(core)), time_s, core))
     time_s, core, change, pstate = time_s[order], core[order], change[order], pstate[order]
-    return time_s, core, change, _filled(pstate)
+    last_known = np.maximum.accumulate(np.where(pstate >= 0, np.arange(len(pstate)), 0))
+    return time_s, core, change, pstate[last_known]
 
 
 def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
@@ -205,10 +198,6 @@ def _ways(platform: Platform) -> tuple[NDArray[np.int64], NDArray[np.int64], NDA
             down[k, state.off], up[k, state.off] = state.ways
     of_node = np.array([kinds[states] for states in platform.sleep_states_of_node])
     return of_node[platform.node_of_processor[platform.processor_of_core]], down, up
-
-
-def _filled(pstate: NDArray[np.int64]) -> NDArray[np.int64]:
-    return pstate[np.maximum.accumulate(np.where(pstate >= 0, np.arange(len(pstate)), 0))]
 
 
 def _segments(

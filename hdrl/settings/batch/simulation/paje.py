@@ -57,13 +57,7 @@ _GOLDEN_RATIO = 0.618033988749895
 
 
 class ScheduleTrace:
-    """Collects the lines of a trace while the simulation runs.
-
-    Parameters
-    ----------
-    machine_names
-        Names of the machines, by id.
-    """
+    """Collects the lines of a trace while the simulation runs."""
 
     def __init__(self, machine_names: Sequence[str]) -> None:
         self._names = machine_names
@@ -90,13 +84,7 @@ class ScheduleTrace:
         self._lines += [event + places[k] + "w" for k in machines]
 
     def text(self, end_s: float) -> str:
-        """Return the trace.
-
-        Parameters
-        ----------
-        end_s
-            When the simulation ended.
-        """
+        """Return the trace."""
         lines = []
         for number, (name, members, behind) in enumerate(_EVENTS, start=1):
             lines.append(f"%EventDef Paje{name} {number}")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hdrl.errors import ReadError, suggest
 from hdrl.files import read_json, read_text
 from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
+from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization
 
 _TEXT_COLUMNS = frozenset({"job_id", "workload_name", "profile", "final_state", "allocated_resources", "metadata"})
@@ -107,13 +108,6 @@ def _numbers(path: Path, name: str, column: Sequence[str], lines: Sequence[int])
     return values
 
 
-def _texts(column: Sequence[str]) -> NDArray[np.object_]:
-    # Objects, not fixed-width text: one long allocation would widen every row.
-    values = np.empty(len(column), dtype=object)
-    values[:] = column
-    return values
-
-
 def _check_jobs_header(path: Path, header: list[str]) -> None:
     for position, (found, wanted) in enumerate(itertools.zip_longest(header, JOB_COLUMNS), start=1):
         if found != wanted:
@@ -128,10 +122,6 @@ def _check_schedule_header(path: Path, header: list[str]) -> None:
             raise ReadError(path, f"has no column {name!r}; {suggest(name, [text[:40] for text in header])}", line=1)
     if len(set(header)) != len(header):
         raise ReadError(path, "names a column twice", line=1)
-
-
-def _first(mask: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(mask)) if mask.any() else None
 
 
 def _check_jobs(path: Path, table: dict[str, NDArray[Any]], lines: Sequence[int]) -> None:
@@ -157,9 +147,8 @@ def _check_jobs(path: Path, table: dict[str, NDArray[Any]], lines: Sequence[int]
     is_set = np.array([_SET_PATTERN.fullmatch(text) is not None for text in table["allocated_resources"]], dtype=bool)
     checks.append((~rejected & ~is_set, "allocated_resources must be an interval set such as '0-3 8'"))
     for mask, problem in checks:
-        index = _first(mask)
-        if index is not None:
-            raise ReadError(path, problem, line=lines[index])
+        if mask.any():
+            raise ReadError(path, problem, line=lines[int(np.argmax(mask))])
 
 
 def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
@@ -185,7 +174,7 @@ def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
     _, rows, lines = _read_rows(path, _check_jobs_header)
     columns: Iterable[Sequence[str]] = zip(*rows, strict=True) if rows else [()] * len(JOB_COLUMNS)
     table = {
-        name: _texts(column) if name in _TEXT_COLUMNS else _numbers(path, name, column, lines)
+        name: text_array(column) if name in _TEXT_COLUMNS else _numbers(path, name, column, lines)
         for name, column in zip(JOB_COLUMNS, columns, strict=True)
     }
     _check_jobs(path, table, lines)

@@ -73,13 +73,7 @@ def interval_texts(cores: NDArray[Any], first: NDArray[Any], count: NDArray[Any]
 
 
 def allocation_texts(trace: Trace) -> list[str]:
-    """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started.
-
-    Parameters
-    ----------
-    trace
-        The trace.
-    """
+    """Return the cores of jobs as interval sets, ``"0-3 8"``; ``""`` for a job that never started."""
     return interval_texts(trace.allocated_cores, trace.records["first_core"], trace.records["n_cores"])
 
 
@@ -107,11 +101,6 @@ def runs(*columns: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
 def number_texts(values: NDArray[np.float64]) -> list[str]:
     """Return numbers as JSON has them, with the digits that tell them from all others.
 
-    Parameters
-    ----------
-    values
-        The numbers, one-dimensional.
-
     Raises
     ------
     ValueError
@@ -125,21 +114,20 @@ def number_texts(values: NDArray[np.float64]) -> list[str]:
 # ---- names
 
 
-def quoted(text: str) -> str:
-    """Return a text in double quotes, as a field of a CSV row.
+def text_array(texts: Sequence[str]) -> NDArray[np.object_]:
+    """Return texts as an array of objects; in an array of fixed width, one long text would widen every row."""
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
 
-    Parameters
-    ----------
-    text
-        The text; a double quote in it is doubled.
-    """
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, those in it doubled, as a field of a CSV row."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
     """Return names as an array of texts; one that would break a CSV row is quoted (Batsim would write a broken row)."""
-    result = np.empty(len(names), dtype=object)
-    result[:] = names
     if re.search(r'[,"\r\n]', "".join(names)):
-        result[:] = [quoted(name) if re.search(r'[,"\r\n]', name) else name for name in names]
-    return result
+        names = [quoted(name) if re.search(r'[,"\r\n]', name) else name for name in names]
+    return text_array(names)

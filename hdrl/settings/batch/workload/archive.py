@@ -19,14 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import FetchError, MissingExtra, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.files import (
-    UNPACKED_VARIABLE,
-    atomic_write_bytes,
-    max_unpacked_bytes,
-    read_json,
-    user_folder,
-    write_json,
-)
+from hdrl.files import UNPACKED_VARIABLE, atomic_write_bytes, max_unpacked_bytes, read_json, user_folder, write_json
 from hdrl.settings.batch.workload.download import Progress, discard, download, partial_file
 from hdrl.settings.batch.workload.swf import read_swf
 

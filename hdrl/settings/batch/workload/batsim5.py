@@ -64,11 +64,6 @@ def write_batsim5_json(
 def describe_for_batsim5(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a workload of Batsim 4 as one of Batsim 5.
 
-    Parameters
-    ----------
-    document
-        What `describe_for_batsim` gives.
-
     Raises
     ------
     WorkloadError

@@ -8,8 +8,8 @@ the scheduler; a job's own value comes before its profile's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,8 @@ from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_json
 from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.batsim_profiles import (
-    ProfileReader,
-    Step,
-    expected_number,
-    is_number,
-    shown,
-)
-from hdrl.settings.batch.workload.build import MAX_INT32, MAX_VALUE, NUMBER_FIELDS, read_only
+from hdrl.settings.batch.workload.batsim_profiles import ProfileReader, Step, checked_number, checked_whole, shown
+from hdrl.settings.batch.workload.build import MAX_INT32, NUMBER_FIELDS, read_only
 from hdrl.settings.batch.workload.hdeeprm import reference_gflops
 from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, Workload
 
@@ -79,39 +73,28 @@ class _JobReader:
 
     def row(self, job_id: str, job: dict[str, Any]) -> tuple[Any, ...]:
         """Return the values of a job in the order of `JOB_DTYPE`."""
-        where = f"job {job_id!r}"
+        fail = partial(self.fail, f"job {job_id!r}")
         cores, name = job["res"], job["profile"]
         if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= MAX_INT32:
-            raise self.fail(where, f"'res' is {shown(cores)}, expected a whole number of at least 1")
+            raise fail(f"'res' is {shown(cores)}, expected a whole number of at least 1")
         if not isinstance(name, str) or name not in self.profiles:
-            raise self.fail(where, f"'profile' is {shown(name)}: no such profile; {suggest(str(name), self.profiles)}")
-        walltime_s = self._number(where, job, "walltime", NO_WALLTIME)
+            raise fail(f"'profile' is {shown(name)}: no such profile; {suggest(str(name), self.profiles)}")
+        walltime_s = checked_number(job.get("walltime", NO_WALLTIME), "walltime", fail)
         if walltime_s != NO_WALLTIME and walltime_s <= 0:
-            raise self.fail(where, f"'walltime' is {walltime_s:g}, expected a positive number, or -1 for none")
+            raise fail(f"'walltime' is {walltime_s:g}, expected a positive number, or -1 for none")
         both = self.profiles[name] | job
+        requested_s = both.get("req_time", walltime_s if walltime_s > 0 else float(UNKNOWN))
         return (
-            self._number(where, job, "subtime", 0.0, low=0.0),
+            checked_number(job["subtime"], "subtime", fail, low=0.0),
             cores,
             walltime_s,
-            self._number(where, both, "req_time", walltime_s if walltime_s > 0 else float(UNKNOWN), low=-1.0),
+            checked_number(requested_s, "req_time", fail, low=-1.0),
             self.index_of_profile[name],
-            self._number(where, both, "mem", 0.0, low=0.0),
-            self._number(where, both, "mem_bw", 0.0, low=0.0),
-            *(self._whole(where, job, key) for key in NUMBER_KEYS),
+            checked_number(both.get("mem", 0.0), "mem", fail, low=0.0),
+            checked_number(both.get("mem_bw", 0.0), "mem_bw", fail, low=0.0),
+            *(checked_whole(job.get(key, UNKNOWN), key, fail) for key in NUMBER_KEYS),
             0,
         )
-
-    def _number(self, where: str, values: dict[str, Any], key: str, default: float, *, low: float = -math.inf) -> float:
-        value = values.get(key, default)
-        if not is_number(value) or not low <= value <= MAX_VALUE:
-            raise self.fail(where, f"{key!r} is {shown(value)}, expected {expected_number(value, low, MAX_VALUE)}")
-        return float(value)
-
-    def _whole(self, where: str, job: dict[str, Any], key: str) -> int:
-        value = job.get(key, UNKNOWN)
-        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INT32:
-            raise self.fail(where, f"{key!r} is {shown(value)}, expected a whole number")
-        return value
 
 
 def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
@@ -140,13 +123,6 @@ def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
 
 def workload_of_document(document: object, path: Path, source: str) -> Workload:
     """Return the workload that a document of Batsim describes.
-
-    Parameters
-    ----------
-    document
-        What the file holds.
-    path, source
-        As `read_batsim_json` takes them.
 
     Raises
     ------
@@ -245,10 +221,8 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
     document = _checked(read_json(path), path)
     gflops = reference_gflops(platform)
     for name, profile in document["profiles"].items():
-        seconds = profile.get("req_time")
-        if not is_number(seconds) or not 0 <= seconds <= MAX_VALUE:
-            problem = f"'req_time' is {shown(seconds)}, expected {expected_number(seconds, 0.0, MAX_VALUE)}"
-            raise ReadError(path, f"profile {name!r}: {problem}")
+        fail = partial(ProfileReader(path, document["profiles"]).fail, name)
+        seconds = checked_number(profile.get("req_time"), "req_time", fail, low=0.0)
         profile["req_ops"] = profile["cpu"] = gflops * seconds * 1e9
     workload = _workload(path, source, document)
     workload.origin.update({"custom": True, "platform": platform.name})

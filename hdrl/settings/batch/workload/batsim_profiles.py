@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -39,26 +41,12 @@ Step = tuple[StepKind, float, int]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Tell whether a JSON value is a number (``true`` is none).
-
-    Parameters
-    ----------
-    value
-        What `json.loads` gave.
-    """
+    """Tell whether a JSON value is a number (``true`` is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class ProfileReader:
-    """The profiles of one file, written out into steps on demand.
-
-    Parameters
-    ----------
-    path
-        The file, for messages.
-    described
-        What it holds of each profile, by name.
-    """
+    """The profiles of one file, written out into steps on demand."""
 
     def __init__(self, path: Path, described: dict[str, Any]) -> None:
         self.path = path
@@ -102,17 +90,14 @@ class ProfileReader:
 
     def _leaf(self, name: str, profile: dict[str, Any]) -> Step:
         kind, key = LEAF_AMOUNTS[profile["type"]]
-        amount = self._amount(name, key, profile.get(key), MAX_VALUE if kind == StepKind.DELAY else MAX_AMOUNT)
-        com = self._amount(name, "com", profile.get("com", 0), MAX_AMOUNT)
+        fail = partial(self.fail, name)
+        most = MAX_VALUE if kind == StepKind.DELAY else MAX_AMOUNT
+        amount = checked_number(profile.get(key), key, fail, low=0.0, high=most)
+        com = checked_number(profile.get("com", 0), "com", fail, low=0.0, high=MAX_AMOUNT)
         if com > 0 and kind != StepKind.DELAY:
             problem = f"communicates ('com' is {com:g}), which the embedded simulator cannot run"
             raise WorkloadError(f"{self.path}: profile {name!r} {problem}")
-        return kind, amount, self._return_code(name, profile)
-
-    def _amount(self, name: str, key: str, value: object, most: float) -> float:
-        if not is_number(value) or not 0 <= value <= most:
-            raise self.fail(name, f"{key!r} is {shown(value)}, expected {expected_number(value, 0.0, most)}")
-        return float(value)
+        return kind, amount, checked_whole(profile.get("ret", 0), "ret", fail)
 
     def _composed(self, name: str, profile: dict[str, Any], outer: tuple[str, ...]) -> list[Step]:
         sequence, repeat = profile.get("seq"), profile.get("repeat", 1)
@@ -134,14 +119,8 @@ class ProfileReader:
         if len(once) * repeat > MAX_STEPS:
             raise self.fail(name, f"has more than {MAX_STEPS} steps")
         steps = once * repeat
-        code = self._return_code(name, profile)
+        code = checked_whole(profile.get("ret", 0), "ret", partial(self.fail, name))
         return steps if code == 0 else [*steps, (StepKind.RETURN, 0.0, code)]
-
-    def _return_code(self, name: str, profile: dict[str, Any]) -> int:
-        code = profile.get("ret", 0)
-        if not isinstance(code, int) or isinstance(code, bool) or abs(code) > MAX_INT32:
-            raise self.fail(name, f"'ret' is {shown(code)}, expected a whole number")
-        return code
 
 
 def shown(value: object) -> str:
@@ -150,21 +129,27 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def expected_number(value: object, low: float, high: float) -> str:
-    """Say what was expected instead of a value."""
+def checked_number(
+    value: object, key: str, fail: Callable[[str], ReadError], *, low: float = -math.inf, high: float = MAX_VALUE
+) -> float:
+    """Return the value of a key if it is a number in a range; else ``fail`` makes the error."""
+    if is_number(value) and low <= value <= high:
+        return float(value)
+    expected = "a number" if low == -math.inf else f"a number of at least {low:g}"
     if is_number(value) and value > high:
-        return f"at most {high:g}"
-    return "a number" if low == -math.inf else f"a number of at least {low:g}"
+        expected = f"at most {high:g}"
+    raise fail(f"{key!r} is {shown(value)}, expected {expected}")
+
+
+def checked_whole(value: object, key: str, fail: Callable[[str], ReadError]) -> int:
+    """Return the value of a key if it is a whole number of at most 32 bits; else ``fail`` makes the error."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INT32:
+        raise fail(f"{key!r} is {shown(value)}, expected a whole number")
+    return value
 
 
 def plain_number(value: float) -> int | float:
-    """Return a whole number as an integer, as people write it.
-
-    Parameters
-    ----------
-    value
-        A finite number.
-    """
+    """Return a whole number as an integer, as people write it."""
     return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT_INT else value
 
 

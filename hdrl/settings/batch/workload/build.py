@@ -54,13 +54,7 @@ def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
 
 
 def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
-    """Return user, group, executable, queue and partition as 32-bit integers, `UNKNOWN` where there is none.
-
-    Parameters
-    ----------
-    rows
-        Array of a log's lines with fields of these names.
-    """
+    """Return user, group, executable, queue and partition as 32-bit integers, `UNKNOWN` where there is none."""
     return {name: log_number(rows[name]) for name in NUMBER_FIELDS}
 
 
@@ -75,6 +69,18 @@ def log_number(column: FloatArray) -> NDArray[np.int32]:
     values = np.trunc(column)
     known = (values >= 0) & (values <= MAX_INT32)
     return np.where(known, values, UNKNOWN).astype(np.int32)
+
+
+def count_reasons(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:
+    """Return how many of the first lines are left out, each by its first reason."""
+    left = np.ones(n_rows, dtype=bool)
+    counts = {}
+    for reason, bad in reasons.items():
+        n_bad = int(np.count_nonzero(left & bad[:n_rows]))
+        if n_bad:
+            counts[reason] = n_bad
+        left &= ~bad[:n_rows]
+    return counts
 
 
 def compute_jobs(

@@ -86,13 +86,7 @@ def partial_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def discard(path: Path) -> None:
-    """Remove what has come of a file, and the note beside it.
-
-    Parameters
-    ----------
-    path
-        As given to `partial_file`.
-    """
+    """Remove what has come of a file, and the note beside it."""
     path.unlink(missing_ok=True)
     _note(path).unlink(missing_ok=True)
 
@@ -120,7 +114,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     OutputError
         If it cannot be written.
     """
-    tell = progress or _ignore
+    tell: Progress = progress or (lambda _n_bytes, _size_bytes: None)
     version = _read_note(path, url) if os.fstat(file.fileno()).st_size else None
     if version is not None and version.size_bytes == os.fstat(file.fileno()).st_size:
         tell(version.size_bytes, version.size_bytes)
@@ -250,7 +244,3 @@ def _read_note(path: Path, url: str) -> _Version | None:
         return None
     is_usable = version.url == url and isinstance(version.validator, str) and version.validator
     return version if is_usable else None
-
-
-def _ignore(n_bytes: int, size_bytes: int | None) -> None:
-    del n_bytes, size_bytes

@@ -28,13 +28,7 @@ _DAY_MINUTES = 1440
 
 
 def number_of_values(n_jobs: int) -> int:
-    """Return how many different estimates that many jobs have, at least 1.
-
-    Parameters
-    ----------
-    n_jobs
-        Number of jobs.
-    """
+    """Return how many different estimates that many jobs have, at least 1."""
     return max(1, round(0.653566 * math.pow(n_jobs, 0.547761)))
 
 
@@ -72,13 +66,7 @@ def value_times(n_values: int, longest_s: float) -> FloatArray:
 
 
 def queue_limit(longest_run_s: float) -> float:
-    """Return the smallest usual limit of a queue, in seconds, that lets a job of that length finish.
-
-    Parameters
-    ----------
-    longest_run_s
-        Run time in seconds.
-    """
+    """Return the smallest usual limit of a queue, in seconds, that lets a job of that length finish."""
     for minutes in _LIMITS_MINUTES:
         if longest_run_s <= minutes * MINUTE_S:
             return minutes * MINUTE_S

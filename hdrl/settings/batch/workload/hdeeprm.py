@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import OptionsError, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.build import compute_jobs, log_numbers
+from hdrl.settings.batch.workload.build import compute_jobs, count_reasons, log_numbers
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.models import BANDWIDTHS_GBPS, HDEEPRM_FRACTIONS, HDEEPRM_WEIGHTS
 from hdrl.settings.batch.workload.swf import SwfLog
@@ -112,15 +112,7 @@ def _kept(log: SwfLog, n_jobs: int) -> tuple[NDArray[np.void], dict[str, int]]:
     chosen = np.flatnonzero(usable)[:n_jobs]
     if len(chosen) == 0:
         raise WorkloadError(f"{log.name}: no job of {log.n_rows} has date, cores, requested time and memory")
-    read = slice(0, int(chosen[-1]) + 1 if len(chosen) == n_jobs else None)
-    n_dropped: dict[str, int] = {}
-    left = np.ones(log.n_rows, dtype=bool)
-    for reason, bad in reasons.items():
-        count = int(np.count_nonzero((left & bad)[read]))
-        if count:
-            n_dropped[reason] = count
-        left &= ~bad
-    return rows[chosen], n_dropped
+    return rows[chosen], count_reasons(reasons, int(chosen[-1]) + 1 if len(chosen) == n_jobs else log.n_rows)
 
 
 def _shifted(submit_s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -64,13 +64,7 @@ class LogHistory:
         return self.ended_s[self.by_end]
 
     def ended_before(self, date_s: float) -> NDArray[np.int64]:
-        """Return the jobs that ended before a date of the log, in the order of their ends.
-
-        Parameters
-        ----------
-        date_s
-            The date in seconds.
-        """
+        """Return the jobs that ended before a date of the log, in the order of their ends."""
         return self.by_end[: np.searchsorted(self._ends_s, date_s, side="left")]
 
 
@@ -117,13 +111,7 @@ class Past:
 
 
 def past_of(workload: Workload) -> Past:
-    """Return what is known of ended jobs when the first job of a workload is submitted.
-
-    Parameters
-    ----------
-    workload
-        The jobs.
-    """
+    """Return what is known of ended jobs when the first job of a workload is submitted."""
     history, places = workload.history, workload.places
     if history is None or places is None:
         jobs = workload.jobs

@@ -44,13 +44,7 @@ MB_PER_GB = 1000.0
 
 
 def is_irmasim_workload(content: object) -> bool:
-    """Tell whether what a JSON file holds is a workload of IRMaSim.
-
-    Parameters
-    ----------
-    content
-        What it holds.
-    """
+    """Tell whether what a JSON file holds is a workload of IRMaSim."""
     jobs = content.get("jobs") if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping) or not isinstance(jobs, list) or not jobs or not isinstance(jobs[0], Mapping):
         return False
@@ -92,15 +86,6 @@ def _value(text: str | None) -> object:
 def batsim_document(content: Mapping[str, Any], path: Path, platform: Platform | None) -> dict[str, Any]:
     """Return a workload of IRMaSim as one of Batsim.
 
-    Parameters
-    ----------
-    content
-        What the file holds.
-    path
-        The file, for messages.
-    platform
-        The platform, whose mean speed turns volumes of memory into bandwidths.
-
     Raises
     ------
     ReadError
@@ -131,15 +116,10 @@ def batsim_document(content: Mapping[str, Any], path: Path, platform: Platform |
 
 
 def nodes_of_jobs(content: Mapping[str, Any]) -> NDArray[np.int32]:
-    """Return on how many nodes the tasks of each job of a workload are to be.
+    """Return on how many nodes the tasks of each job of a workload are to be, which `batsim_document` has found good.
 
     Jobs that say ``res`` are to be on one node, others on ``nodes``, or on as many as ``ntasks`` with
     ``ntasks_per_node`` on each (1 by default) need; none on more than it has tasks.
-
-    Parameters
-    ----------
-    content
-        What the file holds; `batsim_document` has found it good.
     """
     nodes = []
     for job in content["jobs"]:
@@ -154,13 +134,6 @@ def nodes_of_jobs(content: Mapping[str, Any]) -> NDArray[np.int32]:
 
 def energies_of_jobs(content: Mapping[str, Any], path: Path) -> NDArray[np.float64] | None:
     """Return the energy that each task of each job needs as its user says, in joules; ``None`` unless all jobs tell.
-
-    Parameters
-    ----------
-    content
-        What the file holds; `batsim_document` has found it good.
-    path
-        The file, for messages.
 
     Raises
     ------

@@ -115,19 +115,7 @@ STREAMS: dict[str, tuple[tuple[int, LublinParameters], ...]] = {
 
 
 def draw_sizes(parameters: LublinParameters, n_jobs: int, n_cores: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the processors of jobs.
-
-    Parameters
-    ----------
-    parameters
-        Parameters that are sized to the machine.
-    n_jobs
-        Number of jobs.
-    n_cores
-        Processors of the machine: none asks for more.
-    rng
-        Source of the draws.
-    """
+    """Draw the processors of jobs."""
     p = parameters
     lower = rng.random(n_jobs) <= p.size_probability
     low = np.where(lower, p.size_low, p.size_medium)
@@ -139,17 +127,7 @@ def draw_sizes(parameters: LublinParameters, n_jobs: int, n_cores: int, rng: np.
 
 
 def draw_run_times(parameters: LublinParameters, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw the run times of jobs of these sizes, in whole seconds of at least 1.
-
-    Parameters
-    ----------
-    parameters
-        The parameters.
-    sizes
-        Processors of each job.
-    rng
-        Source of the draws.
-    """
+    """Draw the run times of jobs of these sizes, in whole seconds of at least 1."""
     p = parameters
     short = np.clip(p.run_slope * sizes + p.run_offset, 0.0, 1.0)
 
@@ -189,15 +167,6 @@ def draw_arrivals(parameters: LublinParameters, n_jobs: int, rng: np.random.Gene
 
     Gaps are drawn as if all hours were alike, in units of half hours of mean weight, and then stretched over
     the hours of the days by their weights.
-
-    Parameters
-    ----------
-    parameters
-        The parameters.
-    n_jobs
-        Number of jobs.
-    rng
-        Source of the draws.
     """
     p = parameters
     log_gaps = _redraw(lambda which: rng.gamma(p.gap_a, p.gap_b, len(which)), n_jobs, LONGEST_LOG_GAP)

@@ -156,12 +156,9 @@ class Workload:
         if isinstance(described, list):
             extra["jobs"] = [described[i] for i in indices]
         ids = tuple(self.job_ids[i] for i in indices)
-        places = None if self.places is None else self.places[indices]
-        nodes = None if self.nodes is None else self.nodes[indices]
-        energy_j = None if self.requested_energy_j is None else self.requested_energy_j[indices]
-        return replace(
-            self, jobs=jobs, job_ids=ids, extra=extra, places=places, nodes=nodes, requested_energy_j=energy_j
-        )
+        known = {name: getattr(self, name) for name in ("places", "nodes", "requested_energy_j")}
+        taken = {name: column[indices] for name, column in known.items() if column is not None}
+        return replace(self, jobs=jobs, job_ids=ids, extra=extra, **taken)
 
     def window(self, start: int, n_jobs: int, *, shift: bool = True) -> Workload:
         """Return consecutive jobs, in the order of submission.

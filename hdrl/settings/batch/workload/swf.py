@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -156,14 +157,14 @@ def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:
     first = next(iterator, None)
     if first is None:
         raise ReadError(path, "holds no job, expected lines of 18 numbers")
-
-    def chain() -> Iterator[str]:
-        yield first
-        yield from iterator
-
     try:
         table: FloatArray = np.loadtxt(
-            chain(), comments=";", usecols=range(len(SWF_FIELDS)), ndmin=2, max_rows=max_rows, dtype=np.float64
+            itertools.chain([first], iterator),
+            comments=";",
+            usecols=range(len(SWF_FIELDS)),
+            ndmin=2,
+            max_rows=max_rows,
+            dtype=np.float64,
         )
     except ValueError as error:
         raise ReadError(path, _what_is_wrong(lines.line, error), line=lines.number) from None

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.build import MAX_INT32, compute_jobs, log_number, log_numbers, unique_ids
+from hdrl.settings.batch.workload.build import (
+    MAX_INT32,
+    NUMBER_FIELDS,
+    compute_jobs,
+    count_reasons,
+    log_number,
+    log_numbers,
+    unique_ids,
+)
 from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.models import (
@@ -59,13 +67,7 @@ def _droppable(rows: NDArray[np.void], run_s: FloatArray) -> dict[str, NDArray[n
 
 
 def requested_cores(rows: NDArray[np.void]) -> FloatArray:
-    """Return the processors that each job asks for; those that it got where the log does not say.
-
-    Parameters
-    ----------
-    rows
-        Array of `SWF_DTYPE`.
-    """
+    """Return the processors that each job asks for; those that it got where the log does not say."""
     return np.where(rows["requested_processors"] > 0, rows["requested_processors"], rows["processors"])
 
 
@@ -130,7 +132,7 @@ def workload_from_swf(
     bandwidth_gbps = bandwidth_model(rows[kept[:last]], stream(seed, "workload/bandwidth"))[start:]
     chosen = kept[start:last]
     complete = n_jobs is not None and len(chosen) == n_jobs
-    n_dropped = _count(reasons, int(chosen[-1]) + 1 if complete else log.n_rows)
+    n_dropped = count_reasons(reasons, int(chosen[-1]) + 1 if complete else log.n_rows)
     if len(chosen) == 0:
         shown = ", ".join(f"{count} with {reason}" for reason, count in n_dropped.items())
         raise WorkloadError(f"{log.name}: no usable job from job {start} on among {log.n_rows} ({shown or 'too few'})")
@@ -183,18 +185,6 @@ def _check_numbers(n_jobs: int | None, start: int, seed: int) -> None:
             raise OptionsError(f"{name} is {value}, expected at least 0")
 
 
-def _count(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:
-    """Return how many of the first lines are left out, each by its first reason."""
-    left = np.ones(n_rows, dtype=bool)
-    counts = {}
-    for reason, bad in reasons.items():
-        n_bad = int(np.count_nonzero(left & bad[:n_rows]))
-        if n_bad:
-            counts[reason] = n_bad
-        left &= ~bad[:n_rows]
-    return counts
-
-
 def _walltimes(requested_s: FloatArray, walltime: str | None, factor: float) -> FloatArray:
     if walltime is None:
         return np.full(len(requested_s), NO_WALLTIME)
@@ -228,7 +218,7 @@ def swf_from_workload(workload: Workload, platform: Platform) -> SwfLog:
     rows["requested_s"] = jobs["requested_time_s"]
     rows["requested_memory_kb"] = np.where(jobs["memory_mib"] > 0, jobs["memory_mib"] * 1024, UNKNOWN_VALUE)
     rows["status"] = 1
-    for name in ("user", "group", "executable", "queue", "partition"):
+    for name in NUMBER_FIELDS:
         rows[name] = jobs[name]
     header = {"Version": "2.2", "MaxJobs": str(workload.n_jobs), "MaxProcs": str(platform.n_cores)}
     return SwfLog(workload.name, rows, header, dict(workload.origin))

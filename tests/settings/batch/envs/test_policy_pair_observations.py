@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hdrl
-from hdrl.settings.batch.envs.observations import ATTRIBUTES, observation_names, observation_size
+from hdrl.settings.batch.envs.observations import ATTRIBUTES, observation_names
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 from hdrl.settings.batch.kernel import entries
 from hdrl.settings.batch.platform import Platform
@@ -195,7 +195,6 @@ def test_after_the_end_the_queue_is_empty() -> None:
 def test_sizes(platform: str, sizes: tuple[int, ...]) -> None:
     machine = hdrl.read_platform(platform)
     details = ("normal", "small", "minimal")
-    assert tuple(observation_size(machine, detail) for detail in details) == sizes
     assert tuple(len(observation_names(machine, detail)) for detail in details) == sizes
 
 

@@ -15,7 +15,7 @@ from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 from hdrl.settings.batch.envs.rewards import ALIASES, IRMASIM_NAMES, NO_CODE, OBJECTIVES, read_objective, rewards_table
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
-from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.metrics import ENERGY_METRICS, METRICS
 from hdrl.settings.batch.options import ActionOptions, EnvironmentOptions, Objective
 from hdrl.settings.batch.order import codes
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
@@ -101,10 +101,10 @@ def test_every_objective_is_compared() -> None:
     assert set(get_args(Objective)) == {*OBJECTIVES, *ALIASES, *IRMASIM_NAMES}
 
 
-def test_objectives_are_metrics_with_the_same_sign_unit_and_source() -> None:
-    for name, one in OBJECTIVES.items():
-        info = METRICS[name]
-        assert (one.unit, one.sign) == (info.unit, -1 if info.lower_is_better else 1), name
+def test_objectives_are_metrics_and_have_numbers_of_their_own() -> None:
+    assert set(OBJECTIVES) <= set(METRICS)
+    assert {name for name, one in OBJECTIVES.items() if one.sign > 0} == {"utilization", "throughput_jobs_per_h"}
+    assert {name for name, one in OBJECTIVES.items() if one.needs_energy} == {*OBJECTIVES} & ENERGY_METRICS
     assert sorted(one.pair_code for one in OBJECTIVES.values()) == list(range(N_OBJECTIVES))
     pool_codes = [one.pool_code for one in OBJECTIVES.values() if one.pool_code != NO_CODE]
     assert sorted(pool_codes) == list(range(codes.N_OBJECTIVES))
