@@ -8,7 +8,7 @@ import numpy as np
 
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
-from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
+from hdrl.settings.batch.platform.pstates import NodePower, PStateRules, pstate_rules
 from hdrl.settings.batch.workload.build import read_only
 from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
 
@@ -40,10 +40,14 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a small platform: its processors, and its memory in GB (1,024 MiB each)."""
+    """A node of a small platform: its processors, its memory in GB (1,024 MiB each), and what switching it takes.
+
+    Without ``node_power``, the latter is what the rules of the platform say.
+    """
 
     processors: tuple[Processor, ...] = (Processor(),)
     memory_gb: float = 1.0
+    node_power: NodePower | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def small_platform(
             )
             for p, processor in enumerate(node.processors)
         )
-        groups.append(NodeGroup(NodeType(f"node_{n}", kinds, node.memory_gb), 1))
+        groups.append(NodeGroup(NodeType(f"node_{n}", kinds, node.memory_gb, node_power=node.node_power), 1))
     return platform_from_tree("small", (Cluster("c", tuple(groups), WIRE),), WIRE, rules)
 
 

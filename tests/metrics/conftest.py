@@ -30,7 +30,7 @@ def build_trace(rows, *, n_cores=4, consumed_j=0.0, end_s=0.0, overutilization=N
     records["first_core"] = np.cumsum(records["n_cores"]) - records["n_cores"]
     nothing = np.zeros(0)
     return Trace(
-        platform=SimpleNamespace(n_cores=n_cores, sleep_states=()),
+        platform=SimpleNamespace(n_cores=n_cores, n_sleep_states=0),
         workload=Workload(
             "hand-made",
             jobs,

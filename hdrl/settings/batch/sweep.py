@@ -12,7 +12,8 @@ from hdrl.options.choice import OneOf
 from hdrl.options.file import PathText
 from hdrl.options.sweep import Sweep
 from hdrl.settings.batch.metrics import ENERGY_METRICS
-from hdrl.settings.batch.options import NodePowerOptions, WorkloadOptions
+from hdrl.settings.batch.node_power import NodePowerOptions
+from hdrl.settings.batch.options import WorkloadOptions
 from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 if TYPE_CHECKING:

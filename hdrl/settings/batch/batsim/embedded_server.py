@@ -17,6 +17,7 @@ from hdrl.settings.batch.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.settings.batch.batsim.exact.jobs import kept_profiles
 from hdrl.settings.batch.batsim.exact.protocol import Reply, Request, dump, parse_reply, with_id
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.sleep import SLEEPS
 from hdrl.settings.batch.simulation.decisions import (
     Annotate,
     AskEnergy,
@@ -330,9 +331,10 @@ class ProtocolServer:
 
     def _first_to_switch(self, view: View, cores: list[int], pstate: int) -> int | None:
         """Return the first node that is to be switched off, or on, which takes time; ``None`` if none is."""
-        nodes = self.platform.node_of_processor[self.platform.processor_of_core[sorted(cores)]]
-        if not any(pstate == state.off for state in self.platform.sleep_states):
-            nodes = nodes[view.node_status[nodes] != 0]
+        cores = sorted(cores)
+        nodes = self.platform.node_of_processor[self.platform.processor_of_core[cores]]
+        falls_asleep = self.platform.pstate_uses[cores, pstate] == SLEEPS
+        nodes = nodes[falls_asleep | (view.node_status[nodes] != 0)]
         return int(nodes[0]) if len(nodes) else None
 
     def _call_later(self, data: dict[str, Any], where: str, asked_s: float) -> CallAt:

@@ -16,6 +16,7 @@ from hdrl.settings.batch.batsim.incoming import Event, Message, is_number, shown
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.sleep import SLEEPS
 from hdrl.settings.batch.simulation.answer import Answer, job_name
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.workload.model import Workload
@@ -268,8 +269,8 @@ class Picture:
         rows = self.state.node_power
         if len(rows) == 0:
             return None
-        to_sleep = any(pstate == state.off for state in self.platform.sleep_states)
-        way = codes.NODE_SHUTTING_DOWN if to_sleep else codes.NODE_BOOTING
+        falls_asleep = self.platform.pstate_uses[cores, pstate] == SLEEPS
+        way = np.where(falls_asleep, codes.NODE_SHUTTING_DOWN, codes.NODE_BOOTING)
         on_way = nodes[rows["status"][nodes] == way]
         return int(rows["leader"][on_way[0]]) if len(on_way) else None
 

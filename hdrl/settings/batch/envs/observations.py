@@ -107,7 +107,8 @@ def pstate_shares(platform: Platform) -> tuple[NDArray[np.float64], NDArray[np.f
     ----------
     platform
         The platform. Where it has P-states of its own, instead of hdrl's rules, nothing is known of them: serving
-        counts 1, everything else 0. Where processors say what they draw unused, the mean over the cores is believed.
+        counts 1, everything else 0. Where processors, or types of nodes, say what they draw unused, the mean over the
+        cores is believed.
     """
     n_pstates = max(platform.n_pstates, FIRST_EXTRA_LEVEL)
     speed, power = np.zeros(n_pstates), np.zeros(n_pstates)
@@ -119,8 +120,8 @@ def pstate_shares(platform: Platform) -> tuple[NDArray[np.float64], NDArray[np.f
             pstate = CONTENDED if level == 0 else FIRST_EXTRA_LEVEL - 1 + level
             speed[pstate] = factor
             power[pstate] = platform.rules.decision_power_factors[CONTENDED]
-        if platform.rules.node_power is not None:
+        if platform.rules.node_power is not None and not platform.has_own_node_power:
             power[[FREE, IDLE]] = platform.rules.node_power.idle_power
-        elif platform.has_split_power:
+        elif platform.has_split_power or platform.has_own_node_power:
             power[[FREE, IDLE]] = (platform.idle_w[:, [FREE, IDLE]] / platform.full_w[:, [SERVING]]).mean(axis=0)
     return speed, power

@@ -21,10 +21,10 @@ from hdrl.settings.batch.kernel.dtypes import (
     SCALAR_DTYPE,
     SLEEP_STATE_DTYPE,
     SUBMITTER_DTYPE,
-    WAY_DTYPE,
 )
 from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.sleep import FALLS_ASLEEP
 from hdrl.settings.batch.workload.model import Workload
 
 
@@ -34,9 +34,10 @@ def rungs(platform: Platform) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     all_rungs = np.stack(
         [platform.speed_flops, host_flops, platform.idle_w, platform.epsilon_w, platform.full_w], axis=2
     )
-    # on a way, a host computes: one flop
-    ways = [pstate for state in platform.sleep_states for pstate in state.ways]
-    all_rungs[:, ways, 2] = all_rungs[:, ways, 3] = all_rungs[:, ways, 4]
+    if platform.n_sleep_states:
+        # on a way, a host computes: one flop
+        ways = platform.pstate_uses >= FALLS_ASLEEP
+        all_rungs[ways, 2] = all_rungs[ways, 3] = all_rungs[ways, 4]
     flat = np.ascontiguousarray(all_rungs.reshape(platform.n_cores, -1))
     # `np.unique` compares rows as structures, while which NumPy turns Ctrl-C into a TypeError.
     order = np.lexsort(flat.T[::-1])
@@ -87,40 +88,56 @@ def curves(platform: Platform) -> dict[str, NDArray[Any]]:
     return {"fits": rows.view(FIT_DTYPE), "watts": np.array(platform.idle_w[:, 0])}
 
 
-def nodes(platform: Platform) -> NDArray[np.void]:
-    """Return the node rows."""
+def nodes(platform: Platform, *, may_sleep: bool) -> NDArray[np.void]:
+    """Return the node rows, with the places of their sleep states if they may sleep."""
     rows = np.zeros(platform.n_nodes, dtype=NODE_DTYPE)
     rows["first_processor"] = platform.first_processor_of_node[:-1]
     rows["end_processor"] = platform.first_processor_of_node[1:]
     rows["memory_mib"] = platform.memory_mib
+    if may_sleep and platform.n_sleep_states:
+        rows["end_sleep_state"] = np.cumsum([len(states) for states in platform.sleep_states_of_node])
+        rows["first_sleep_state"][1:] = rows["end_sleep_state"][:-1]
     return rows
 
 
 def node_power(platform: Platform) -> dict[str, NDArray[Any]]:
     """Return the rows of the nodes that can be switched off, to what, and in which order they are booted.
 
-    First come those with the most flop per joule, of equal ones those with the lower number. Where none can be switched
-    off, nothing is returned.
+    First come those with the most flop per joule; of equal ones those that take the shortest from their first sleep
+    state; of these those with the lower number. Where none can be switched off, nothing is returned.
     """
-    if not platform.sleep_states:
+    if not platform.n_sleep_states:
         return {}
     first = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
     rows = np.zeros(platform.n_nodes, dtype=NODE_POWER_DTYPE)
     rows["leader"] = -1
     rows["on_pstate"] = platform.initial_pstate[first]
-    ways = np.zeros((platform.n_nodes, len(platform.sleep_states)), dtype=WAY_DTYPE)
-    for k, state in enumerate(platform.sleep_states):
-        # a node is off, or on, with the last of its cores
-        ways["shutdown_s"][:, k] = np.maximum.reduceat(1.0 / platform.speed_flops[:, state.down], first)
-        ways["boot_s"][:, k] = np.maximum.reduceat(1.0 / platform.speed_flops[:, state.up], first)
+    states, boot_s = _sleep_states(platform, first)
     n_cores = np.diff(platform.first_core_of_processor)
     of_node = platform.first_processor_of_node[:-1]
     flops = np.add.reduceat(platform.peak_flops * n_cores, of_node)
     power_w = np.add.reduceat(platform.peak_power_w * n_cores, of_node)
     efficiency = np.divide(flops, power_w, out=np.full(platform.n_nodes, np.inf), where=power_w > 0)
-    order = np.lexsort((np.arange(platform.n_nodes), -efficiency))
-    states = np.array([tuple(state) for state in platform.sleep_states], dtype=SLEEP_STATE_DTYPE)
-    return {"node_power": rows, "sleep_states": states, "ways": ways.ravel(), "boot_order": order.astype(np.int32)}
+    order = np.lexsort((np.arange(platform.n_nodes), boot_s, -efficiency))
+    return {"node_power": rows, "sleep_states": states, "boot_order": order.astype(np.int32)}
+
+
+def _sleep_states(platform: Platform, first_core: NDArray[np.int32]) -> tuple[NDArray[np.void], NDArray[np.float64]]:
+    """Return the sleep states of all nodes, and how long each node takes from its first one (0 where it has none)."""
+    of_node = platform.sleep_states_of_node
+    rows = np.array([(*state, 0.0, 0.0) for states in of_node for state in states], dtype=SLEEP_STATE_DTYPE)
+    n_states = np.array([len(states) for states in of_node])
+    first_row = np.cumsum(n_states) - n_states
+    for states in set(of_node):
+        having = np.array([one == states for one in of_node])
+        for k, state in enumerate(states):
+            # a node is off, or on, with the last of its cores
+            for name, way in (("shutdown_s", state.down), ("boot_s", state.up)):
+                way_s = np.maximum.reduceat(1.0 / platform.speed_flops[:, way], first_core)
+                rows[name][first_row[having] + k] = way_s[having]
+    boot_s = np.zeros(platform.n_nodes)
+    boot_s[n_states > 0] = rows["boot_s"][first_row[n_states > 0]]
+    return rows, boot_s
 
 
 def speeds_of_nodes(platform: Platform) -> dict[str, NDArray[Any]]:

@@ -235,16 +235,27 @@ DUE_PSTATE_DTYPE = record_dtype([("serving", np.int16), ("unused", np.int16)])
 OVERCOMMITMENT_DTYPE = record_dtype([("open_span", np.int64), ("last_span", np.int64), ("closed_s", np.float64)])
 """Of each processor: the span of over-commitment that goes on, the last one, and when that ended (-1: none)."""
 
-NODE_DTYPE = record_dtype([("first_processor", np.int32), ("end_processor", np.int32), ("memory_mib", np.float64)])
-"""A node; nothing of it changes."""
+NODE_DTYPE = record_dtype(
+    [
+        ("first_processor", np.int32),
+        ("end_processor", np.int32),
+        ("first_sleep_state", np.int32),
+        ("end_sleep_state", np.int32),
+        ("memory_mib", np.float64),
+    ]
+)
+"""A node, where its processors and sleep states are in their tables; nothing of it changes."""
 
 SLEEP_STATE_DTYPE = record_dtype(
-    [("off_pstate", np.int16), ("down_pstate", np.int16), ("up_pstate", np.int16)],
+    [
+        ("off_pstate", np.int16),
+        ("down_pstate", np.int16),
+        ("up_pstate", np.int16),
+        ("shutdown_s", np.float64),
+        ("boot_s", np.float64),
+    ]
 )
-"""A sleep state of hosts: its P-state, and those of the way to it and of the way back."""
-
-WAY_DTYPE = record_dtype([("shutdown_s", np.float64), ("boot_s", np.float64)])
-"""How long a node takes to one sleep state, and back."""
+"""A sleep state of a node: the P-states of its hosts there, on the way to it and on the way back; their lengths."""
 
 NODE_POWER_DTYPE = record_dtype(
     [
@@ -261,8 +272,8 @@ NODE_POWER_DTYPE = record_dtype(
 )
 """A node that can be switched off, as the decision system knows it.
 
-``status`` is one of ``NODE_*`` of `kernel.codes`; ``sleep_state`` the sleep state that it is in, goes to, or was in
-last; ``on_pstate`` the P-state that its cores have after booting; ``leader`` the first node of those that are being
+``status`` is one of ``NODE_*`` of `kernel.codes`; ``sleep_state`` which of its sleep states it is in, goes to, or was
+in last; ``on_pstate`` the P-state that its cores have after booting; ``leader`` the first node of those that are being
 switched off, or on, by one request, -1 if it is not; of the leader, ``n_switching`` is how many hosts of the request
 have not told yet that they are off, or on, and ``first_logged`` and ``n_logged`` where its cores are in the log;
 ``ready_s`` when the node is expected to be there;

@@ -26,6 +26,7 @@ from hdrl.settings.batch.kernel.onoff import (
     first_core_of,
     is_on,
     is_without_jobs,
+    n_sleep_states_of,
     switch_off,
     switch_on,
 )
@@ -128,11 +129,21 @@ def _boot_for_jobs(state, spare_cores, spare_room):
 
 
 @jit
+def _can_go(state, node):
+    """Tell whether a node is without jobs, and can be switched off."""
+    return n_sleep_states_of(state, node) > 0 and is_without_jobs(state, node)
+
+
+@jit
 def _spare(state, node, spare_cores, spare_room):
-    """Switch a node without jobs off if nobody waits for it; return what is spare then."""
+    """Switch a node that can go off if nobody waits for it; return what is spare then.
+
+    A node that has not got the sleep state that is wanted goes to its last one.
+    """
     n_cores = end_core_of(state, node) - first_core_of(state, node)
     room = _room_on(state, node)
-    if spare_cores >= n_cores and spare_room >= room and switch_off(state, node, state.scalars[0].sleep_state) == 0:
+    sleep_state = min(np.int64(state.scalars[0].sleep_state), n_sleep_states_of(state, node) - 1)
+    if spare_cores >= n_cores and spare_room >= room and switch_off(state, node, sleep_state) == 0:
         return spare_cores - n_cores, spare_room - room
     return spare_cores, spare_room
 
@@ -144,7 +155,7 @@ def _by_timeout(state, spare_cores, spare_room):
     next_s = np.inf
     for i in range(len(state.boot_order) - 1, -1, -1):
         node = state.boot_order[i]
-        if not is_without_jobs(state, node):
+        if not _can_go(state, node):
             continue
         due_s = state.node_power[node].idle_since_s + s.off_after_s
         if due_s - DATE_PRECISION_S > s.message_s:
@@ -168,7 +179,7 @@ def _by_number(state, spare_cores, spare_room):
             n_on += 1
     for i in range(len(state.boot_order) - 1, -1, -1):
         node = state.boot_order[i]
-        if n_on > s.n_wanted_on and is_without_jobs(state, node):
+        if n_on > s.n_wanted_on and _can_go(state, node):
             spare_cores, spare_room = _spare(state, node, spare_cores, spare_room)
             n_on -= 0 if is_on(state, node) else 1
 

@@ -65,17 +65,30 @@ def _why_not(state, node, wanted):
 
 
 @jit
-def way_of(state, node):
-    """Return how long a node takes to the sleep state that it is in, goes to, or was in last, and back."""
-    return state.ways[node * len(state.sleep_states) + state.node_power[node].sleep_state]
+def n_sleep_states_of(state, node):
+    """Return how many sleep states a node has; one without any is always on."""
+    row = state.nodes[node]
+    return np.int64(row.end_sleep_state - row.first_sleep_state)
 
 
 @jit
-def sleep_state_of(state, pstate):
-    """Return the number of the sleep state that has a P-state, -1 if none has."""
-    for k in range(len(state.sleep_states)):
-        if state.sleep_states[k].off_pstate == pstate:
-            return k
+def sleep_state_row(state, node, number):
+    """Return one of the sleep states of a node."""
+    return state.sleep_states[state.nodes[node].first_sleep_state + number]
+
+
+@jit
+def way_of(state, node):
+    """Return the sleep state that a node is in, goes to, or was in last."""
+    return sleep_state_row(state, node, state.node_power[node].sleep_state)
+
+
+@jit
+def sleep_state_of(state, node, pstate):
+    """Return which of its sleep states hosts of a node are in with a P-state, -1 if they are in none."""
+    for number in range(n_sleep_states_of(state, node)):
+        if sleep_state_row(state, node, number).off_pstate == pstate:
+            return number
     return -1
 
 
@@ -98,11 +111,11 @@ def _wake(state, node, leader):
 
 @jit
 def switch_off(state, node, sleep_state):
-    """Begin to switch a node off, to a sleep state; return an error code, 0 if it is without jobs."""
+    """Begin to switch a node off, to a sleep state that it has; return an error code, 0 if it is without jobs."""
     error = _why_not(state, node, codes.NODE_ON)
     if error == 0:
         _fall_asleep(state, node, node, sleep_state)
-        _ask(state, node, state.sleep_states[sleep_state].off_pstate)
+        _ask(state, node, way_of(state, node).off_pstate)
     return error
 
 
@@ -117,7 +130,8 @@ def switch_on(state, node):
 
 
 @jit
-def _node_of(state, core):
+def node_of(state, core):
+    """Return the node of a core."""
     return state.processors[state.processor_of[core]].node
 
 
@@ -125,8 +139,9 @@ def _node_of(state, core):
 def switch_hosts(state, pstate, first, n):
     """Begin to switch hosts of some nodes, ``pool[first:first + n]`` (rising), off or on by one request.
 
-    All hosts of a node must be named that is switched. Where nodes are switched on, others may be on, and run jobs:
-    their hosts, all or some, have the P-state at once.
+    The P-state may be one in which hosts of some nodes sleep and those of others do not. All hosts of a node must be
+    named that is switched. Nodes that do not sleep in it may be on, and run jobs: their hosts, all or some, have the
+    P-state at once.
 
     Returns
     -------
@@ -135,10 +150,10 @@ def switch_hosts(state, pstate, first, n):
     """
     s = state.scalars[0]
     s.n_pool = first + n
-    sleep_state = sleep_state_of(state, pstate)
     leader, place = -1, first
     while place < first + n:
-        node, end = _node_of(state, state.pool[place]), _end_of_node(state, place, first + n)
+        node, end = node_of(state, state.pool[place]), _end_of_node(state, place, first + n)
+        sleep_state = sleep_state_of(state, node, pstate)
         is_there = sleep_state < 0 and is_on(state, node)
         error = 0 if is_there else _why_not(state, node, codes.NODE_OFF if sleep_state < 0 else codes.NODE_ON)
         if error == 0 and not is_there and end - place != end_core_of(state, node) - first_core_of(state, node):
@@ -149,7 +164,8 @@ def switch_hosts(state, pstate, first, n):
         place = end
     place = first
     while place < first + n:
-        node = _node_of(state, state.pool[place])
+        node = node_of(state, state.pool[place])
+        sleep_state = sleep_state_of(state, node, pstate)
         if sleep_state >= 0:
             _fall_asleep(state, node, leader, sleep_state)
         elif not is_on(state, node):
@@ -163,8 +179,8 @@ def switch_hosts(state, pstate, first, n):
 @jit
 def _end_of_node(state, place, end):
     """Return the first place of ``pool[place:end]`` whose core is of another node than the first one's."""
-    node = _node_of(state, state.pool[place])
-    while place < end and _node_of(state, state.pool[place]) == node:
+    node = node_of(state, state.pool[place])
+    while place < end and node_of(state, state.pool[place]) == node:
         place += 1
     return place
 

@@ -47,7 +47,6 @@ from hdrl.settings.batch.kernel.dtypes import (
     SPAN_DTYPE,
     STEP_DTYPE,
     SUBMITTER_DTYPE,
-    WAY_DTYPE,
     WIDTH_DTYPE,
 )
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
@@ -117,10 +116,8 @@ class State(NamedTuple):
     # Nodes that can be switched off (none where they cannot); in which order they are booted; scratch of backfilling:
     # those that are not on, by the date at which they can be
     node_power: Annotated[Rows, own(NODE_POWER_DTYPE, "n_switchable", is_restored=True)]
-    sleep_states: Annotated[Rows, shared(SLEEP_STATE_DTYPE, "n_sleep_states")]  # what they can be switched to
-    ways: Annotated[
-        Rows, shared(WAY_DTYPE, "n_ways")
-    ]  # how long that takes: of each node, one sleep state after another
+    # What they can be switched to: of each node, one sleep state after another
+    sleep_states: Annotated[Rows, shared(SLEEP_STATE_DTYPE, "n_sleep_states")]
     boot_order: Annotated[Ints, shared(np.int32, "n_switchable")]
     coming: Annotated[Ints, scratch(np.int32, "n_switchable")]
     # When the calls are due that were asked for to switch nodes off, infinite where there is none: one of each timeout
@@ -238,7 +235,7 @@ def sizes_of(
         How many P-states the kinds of cores have altogether.
     """
     n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
-    n_sleep_states = len(platform.sleep_states) if energy else 0
+    n_sleep_states = sum(map(len, platform.sleep_states_of_node)) if energy else 0
     n_switchable = platform.n_nodes if n_sleep_states else 0
     n_switched_cores = n_cores if n_switchable else 0
     n_slots = n_jobs + n_sources + 1 + N_TIMER_SLOTS
@@ -261,7 +258,6 @@ def sizes_of(
         "n_nodes": platform.n_nodes,
         "n_switchable": n_switchable,
         "n_sleep_states": n_sleep_states,
-        "n_ways": n_switchable * n_sleep_states,
         "n_calls": MOST_TIMEOUTS if n_switchable else 0,
         "n_groups": max(platform.n_processors, platform.n_nodes),
         "n_levels": 0 if platform.rules is None else len(platform.rules.contention.speed_factors),
@@ -372,7 +368,7 @@ def new_state(
         "n_free": n_free,
         "free_bandwidth_gbps": np.array(platform.bandwidth_gbps, dtype=np.float64),
         "due_pstates": due_pstates,
-        "nodes": beginning.nodes(platform),
+        "nodes": beginning.nodes(platform, may_sleep=energy),
         **(beginning.node_power(platform) if energy else {}),
         "n_free_on": np.add.reduceat(n_free, platform.first_processor_of_node[:-1], dtype=np.int32),
         "free_memory_mib": np.array(platform.memory_mib, dtype=np.float64),

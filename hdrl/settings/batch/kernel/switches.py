@@ -6,12 +6,14 @@ was to go, and tells the server; a request is done when the last one of its host
 
 from __future__ import annotations
 
+import numpy as np
+
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, jobs
 from hdrl.settings.batch.kernel.energy import log_energy
 from hdrl.settings.batch.kernel.mail import post, tell
-from hdrl.settings.batch.kernel.onoff import sleep_state_of
+from hdrl.settings.batch.kernel.onoff import node_of, sleep_state_of, sleep_state_row, way_of
 from hdrl.settings.batch.kernel.refusal import refuse
 
 _P = ord("p")
@@ -65,11 +67,12 @@ def set_pstate(state, op):
     s = state.scalars[0]
     s.n_grouped_switches += 1
     s.n_machine_switches += op.n
-    to_sleep = sleep_state_of(state, op.subject) >= 0
     if s.energy == 1:
         log_energy(state, _P)
+        # Batsim looks at the first host alone
+        to_sleep = _falls_asleep(state, state.pool[op.first], op.subject)
         _log_request(state, op, _REQUEST_TO_SLEEP if to_sleep else _REQUEST_TO_COMPUTE)
-    if _begin(state, op, to_sleep):
+    if _begin(state, op):
         jobs.log_machines(state)
         return
     if s.energy == 1:
@@ -80,43 +83,55 @@ def set_pstate(state, op):
 
 
 @jit
-def _begin(state, op, to_sleep):
+def _begin(state, op):
     """Give hosts their P-state, or send them on their way; return whether any of them has one to go."""
-    if to_sleep:
-        return _send(state, op, op.first, op.n, state.sleep_states[sleep_state_of(state, op.subject)].down_pstate)
-    n_awake = _put_awake_first(state, op.first, op.n)
-    if n_awake > 0:  # all at once: jobs are re-timed once by a request
-        jobs.set_pstates(state, op.first, n_awake, op.subject)
-    first, end, has_ways = op.first + n_awake, op.first + op.n, False
+    if len(state.node_power) == 0:
+        jobs.set_pstates(state, op.first, op.n, op.subject)
+        return False
+    n_there = _put_without_way_first(state, op)
+    if n_there > 0:  # all at once: jobs are re-timed once by a request
+        jobs.set_pstates(state, op.first, n_there, op.subject)
+    first, end, has_ways = op.first + n_there, op.first + op.n, False
     while first < end:
-        asleep = _sleep_state_at(state, first)
+        way = _way_at(state, first, op.subject)
         last = first + 1
-        while last < end and _sleep_state_at(state, last) == asleep:
+        while last < end and _way_at(state, last, op.subject) == way:
             last += 1
-        has_ways = _send(state, op, first, last - first, state.sleep_states[asleep].up_pstate)
+        has_ways = _send(state, op, first, last - first, way)
         first = last
     return has_ways
 
 
 @jit
-def _sleep_state_at(state, place):
-    """Return in which sleep state the host at a place of the pool is, -1 if in none."""
-    return sleep_state_of(state, state.pstates[state.pool[place]])
+def _falls_asleep(state, core, pstate):
+    """Tell whether a host sleeps in a P-state."""
+    return len(state.node_power) > 0 and sleep_state_of(state, node_of(state, core), pstate) >= 0
 
 
 @jit
-def _put_awake_first(state, first, n):
-    """Put the cores of ``pool[first:first + n]`` that do not sleep before the others, in their order; count them."""
-    n_awake = 0
-    for place in range(first, first + n):
-        if _sleep_state_at(state, place) >= 0:
+def _way_at(state, place, pstate):
+    """Return the P-state of the way that the host at a place of the pool has to go to a P-state, -1 if it has none."""
+    core = state.pool[place]
+    node = node_of(state, core)
+    aim, asleep = sleep_state_of(state, node, pstate), sleep_state_of(state, node, state.pstates[core])
+    if aim >= 0:
+        return np.int64(sleep_state_row(state, node, aim).down_pstate)
+    return np.int64(-1 if asleep < 0 else sleep_state_row(state, node, asleep).up_pstate)
+
+
+@jit
+def _put_without_way_first(state, op):
+    """Put the hosts of a request that are there at once before the others, in their order; count them."""
+    n_there = 0
+    for place in range(op.first, op.first + op.n):
+        if _way_at(state, place, op.subject) >= 0:
             continue
         core = state.pool[place]
-        for i in range(place, first + n_awake, -1):
+        for i in range(place, op.first + n_there, -1):
             state.pool[i] = state.pool[i - 1]
-        state.pool[first + n_awake] = core
-        n_awake += 1
-    return n_awake
+        state.pool[op.first + n_there] = core
+        n_there += 1
+    return n_there
 
 
 @jit
@@ -127,11 +142,12 @@ def _send(state, op, first, n, way):
         if state.cores[state.pool[i]].job >= 0:
             refuse(state, codes.ERROR_CORE_BUSY, -1, state.pool[i])
             return False
-    to_sleep = sleep_state_of(state, op.subject) >= 0
+    n_falling = 0
     for i in range(first, first + n):
         core = state.pool[i]
-        if to_sleep:
+        if _falls_asleep(state, core, op.subject):
             s.time_idle_s += jobs.time_in_state_s(state, core)
+            n_falling += 1
         else:
             s.time_off_s += jobs.time_in_state_s(state, core)
     jobs.set_pstates(state, first, n, way)
@@ -139,30 +155,23 @@ def _send(state, op, first, n, way):
         core = state.pool[i]
         end_s = s.engine_s + 1.0 / rate_of(state, core)
         s.n_tasks = heap.push(state.tasks, s.n_tasks, len(state.jobs) + core, end_s, jobs.next_seq(state))
-    if to_sleep:
-        s.n_idle -= n
-        s.n_shutting_down += n
-    else:
-        s.n_off -= n
-        s.n_booting += n
+    s.n_idle -= n_falling
+    s.n_shutting_down += n_falling
+    s.n_off -= n - n_falling
+    s.n_booting += n - n_falling
     s.n_switching += n
-    row = state.node_power[_node_of(state, state.pool[first]).leader]
+    row = state.node_power[state.node_power[node_of(state, state.pool[first])].leader]
     row.n_switching += n
     row.first_logged, row.n_logged = s.n_pstate_cores - op.n, op.n
     return True
 
 
 @jit
-def _node_of(state, core):
-    return state.node_power[state.processors[state.processor_of[core]].node]
-
-
-@jit
 def arrive(state, core):
     """Let a host be off, or on, after its way, and tell the server."""
     s = state.scalars[0]
-    node = _node_of(state, core)
-    sleep_state = state.sleep_states[node.sleep_state]
+    node = node_of(state, core)
+    sleep_state = way_of(state, node)
     if state.pstates[core] == sleep_state.down_pstate:
         s.time_shutting_down_s += jobs.time_in_state_s(state, core)
         s.n_shutting_down -= 1
@@ -172,7 +181,7 @@ def arrive(state, core):
         s.time_booting_s += jobs.time_in_state_s(state, core)
         s.n_booting -= 1
         s.n_idle += 1
-        jobs.set_pstate(state, core, node.on_pstate)
+        jobs.set_pstate(state, core, state.node_power[node].on_pstate)
     post(state, codes.SWITCHED, core, 0, state.message_s[core])
 
 
@@ -180,7 +189,7 @@ def arrive(state, core):
 def receive_switched(state, core):
     """Note at the server that a host is off, or on; tell the scheduler if it is the last one of its request."""
     s = state.scalars[0]
-    leader = _node_of(state, core).leader
+    leader = state.node_power[node_of(state, core)].leader
     row = state.node_power[leader]
     row.n_switching -= 1
     s.n_switching -= 1

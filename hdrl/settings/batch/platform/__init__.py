@@ -1,10 +1,11 @@
 """Platforms: the machine that is simulated, from JSON descriptions, SimGrid XML or Python."""
 
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
-from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType, SleepState
+from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
 from hdrl.settings.batch.platform.pstates import NodePower, PStateRules, SuspendPower, contention_model, pstate_rules
 from hdrl.settings.batch.platform.reader import find_platform, read_platform, shipped_platforms
 from hdrl.settings.batch.platform.simgrid import read_simgrid, write_simgrid
+from hdrl.settings.batch.platform.sleep import SleepState
 from hdrl.settings.batch.registries import ContentionModel
 
 __all__ = [

@@ -21,7 +21,15 @@ from hdrl.settings.batch.platform.model import (
     ProcessorType,
     SpeedCurve,
 )
-from hdrl.settings.batch.platform.pstates import CONTENDED, FREE, IDLE, SERVING, STOPPED_FLOPS, PStateRules
+from hdrl.settings.batch.platform.pstates import (
+    CONTENDED,
+    FREE,
+    IDLE,
+    SERVING,
+    STOPPED_FLOPS,
+    NodePower,
+    PStateRules,
+)
 from hdrl.settings.batch.platform.quantities import GBIT_PER_S
 from hdrl.settings.batch.registries import IRMASIM, MODEL_V2
 
@@ -62,17 +70,17 @@ def wattage_text(idle_w: FloatArray, epsilon_w: FloatArray, full_w: FloatArray) 
     )
 
 
-def sleep_text(n_pstates: int, n_sleep_states: int) -> str:
+def sleep_text(first_pstate: int, n_sleep_states: int) -> str:
     """Return Batsim's ``sleep_pstates`` of a host whose last P-states are sleep states, each with its ways.
 
     Parameters
     ----------
-    n_pstates
-        How many P-states the host has.
+    first_pstate
+        The first of these P-states.
     n_sleep_states
         How many sleep states.
     """
-    first = range(n_pstates - 3 * n_sleep_states, n_pstates, 3)
+    first = range(first_pstate, first_pstate + 3 * n_sleep_states, 3)
     return ", ".join(f"{off}:{off + 1}:{off + 2}" for off in first)
 
 
@@ -81,8 +89,13 @@ def core_name(core: int, n_cores: int) -> str:
     return f"cor_{core:0{max(4, len(str(n_cores - 1)))}d}"
 
 
-def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, FloatArray]:
-    """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``."""
+def pstate_ladder(
+    kind: ProcessorType, rules: PStateRules, power: NodePower | None, n_sleep_states: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``.
+
+    There are P-states for so many sleep states; those of states that its node has not got are never used.
+    """
 
     def rounded(value: float) -> float:
         return value if rules.decimals is None else float(f"{value:.{rules.decimals}f}")
@@ -103,14 +116,13 @@ def pstate_ladder(kind: ProcessorType, rules: PStateRules) -> tuple[FloatArray, 
     factors = rules.power_factors
     order = [SERVING, CONTENDED, FREE, IDLE] + [CONTENDED] * (len(contended) - 1)
     shares = [factors[pstate] for pstate in order]
-    power = rules.node_power
     if power is not None:
         shares[FREE] = shares[IDLE] = power.idle_power
-        shares += [power.off_power, power.shutdown_power, power.boot_power]
-        speeds = np.append(speeds, [STOPPED_FLOPS, 1.0 / power.shutdown_s, 1.0 / power.boot_s])
-        if power.suspend is not None:
-            shares += [power.suspend.suspended_power, power.suspend.suspend_power, power.suspend.resume_power]
-            speeds = np.append(speeds, [STOPPED_FLOPS, 1.0 / power.suspend.suspend_s, 1.0 / power.suspend.resume_s])
+    asleep = [] if power is None else power.rungs
+    unused = ((STOPPED_FLOPS, shares[IDLE]),) * 3
+    for rungs in [*asleep, *[unused] * (n_sleep_states - len(asleep))]:
+        speeds = np.append(speeds, [flops for flops, _ in rungs])
+        shares += [share for _, share in rungs]
     powers = np.array([rounded(share * peak_w) for share in shares])
     if kind.split_power is not None and power is None:
         powers[[FREE, IDLE]] = [rounded(watts) for watts in kind.split_power.unused_w(kind.cores)]
@@ -137,19 +149,30 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
         contention model follows.
     """
     nodes, cluster_of_node = _nodes(clusters)
-    processors = [kind for node in nodes for kind, number in node.processors for _ in range(number)]
+    processors = [
+        (kind, node.node_power or rules.node_power)
+        for node in nodes
+        for kind, number in node.processors
+        for _ in range(number)
+    ]
     processors_of_node = np.array([sum(number for _, number in node.processors) for node in nodes])
-    cores = np.array([kind.cores for kind in processors])
+    cores = np.array([kind.cores for kind, _ in processors])
     n_cores = int(cores.sum())
 
     kinds, kind_of_processor = _distinct(processors)
-    ladders = [pstate_ladder(kind, rules) for kind in kinds]
+    n_of_kind = [0 if power is None else len(power.rungs) for _, power in kinds]
+    n_sleep_states = max(n_of_kind)
+    ladders = [pstate_ladder(kind, rules, power, n_sleep_states) for kind, power in kinds]
     speeds = np.array([speed for speed, _ in ladders])
     powers = np.array([power for _, power in ladders])
-    n_sleep_states = 0 if rules.node_power is None else 1 if rules.node_power.suspend is None else 2
-    switched = {"sleep_pstates": sleep_text(speeds.shape[1], n_sleep_states)} if n_sleep_states else {}
+    first_asleep = speeds.shape[1] - 3 * n_sleep_states
     properties: list[dict[str, str]] = [
-        {"wattage_per_state": wattage_text(power, power, power), **switched, "role": ""} for power in powers
+        {
+            "wattage_per_state": wattage_text(power, power, power),
+            **({"sleep_pstates": sleep_text(first_asleep, n)} if n else {}),
+            "role": "",
+        }
+        for power, n in zip(powers, n_of_kind, strict=True)
     ]
     times = [_message(cluster.local_link, global_link) for cluster in clusters]
 
@@ -170,9 +193,9 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
         first_core_of_processor=_indices(_starts(cores)),
         first_processor_of_node=_indices(_starts(processors_of_node)),
         memory_mib=frozen(np.array([node.memory_gb * rules.mib_per_gb for node in nodes])),
-        bandwidth_gbps=frozen(np.array([kind.memory_bandwidth_gbps for kind in processors])),
-        peak_flops=frozen(np.array([kind.clock_ghz * kind.flops_per_cycle * 1e9 for kind in processors])),
-        peak_power_w=frozen(np.array([kind.power_w / kind.cores for kind in processors])),
+        bandwidth_gbps=frozen(np.array([kind.memory_bandwidth_gbps for kind, _ in processors])),
+        peak_flops=frozen(np.array([kind.clock_ghz * kind.flops_per_cycle * 1e9 for kind, _ in processors])),
+        peak_power_w=frozen(np.array([kind.power_w / kind.cores for kind, _ in processors])),
         speed_flops=frozen(speeds[kind_of_core]),
         idle_w=power_w,
         epsilon_w=power_w,
@@ -182,7 +205,11 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
         message_s=frozen(np.array([time for time, _ in times])[cluster_of_core]),
         message_latency_s=frozen(np.array([latency for _, latency in times])[cluster_of_core]),
         properties=tuple(properties[kind] for kind in kind_of_core.tolist()),
-        curves=frozen(_curves(kinds, rules)[kind_of_processor] if rules.contention.follows_curves else NO_CURVES),
+        curves=frozen(
+            _curves([kind for kind, _ in kinds], rules)[kind_of_processor]
+            if rules.contention.follows_curves
+            else NO_CURVES
+        ),
     )
 
 
@@ -229,15 +256,20 @@ def _nodes(clusters: tuple[Cluster, ...]) -> tuple[list[NodeType], NDArray[np.in
     return nodes, np.repeat([index for index, _ in groups], [group.number for _, group in groups])
 
 
-def _distinct(processors: list[ProcessorType]) -> tuple[list[ProcessorType], NDArray[np.int64]]:
-    """Return the different processor types and the index of each processor's."""
-    index: dict[int, int] = {}
-    kinds: list[ProcessorType] = []
-    for kind in processors:
-        if id(kind) not in index:  # by identity: hashing a type for each processor would cost more than all the rest
-            index[id(kind)] = len(kinds)
-            kinds.append(kind)
-    return kinds, np.array([index[id(kind)] for kind in processors])
+def _distinct(
+    processors: list[tuple[ProcessorType, NodePower | None]],
+) -> tuple[list[tuple[ProcessorType, NodePower | None]], NDArray[np.int64]]:
+    """Return the kinds of processors, by type and by how their nodes are switched, and the kind of each processor."""
+    index: dict[tuple[int, int], int] = {}
+    kinds: list[tuple[ProcessorType, NodePower | None]] = []
+    found = []
+    for kind, power in processors:
+        key = id(kind), id(power)  # by identity: hashing a type for each processor would cost more than all the rest
+        if key not in index:
+            index[key] = len(kinds)
+            kinds.append((kind, power))
+        found.append(index[key])
+    return kinds, np.array(found)
 
 
 def _message(local: Link, glob: Link) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, astuple
 
 from hdrl.errors import PlatformError
+from hdrl.options.problems import place
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.description import (
     POWER_KEYS,
@@ -18,6 +19,7 @@ from hdrl.settings.batch.platform.library import TypeLibrary, extended, require,
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, Platform, ProcessorType
 from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, quantity
+from hdrl.settings.batch.registries import COMPATIBILITY_MODES
 
 
 def build_platform(description: object, *, name: str = "platform", rules: PStateRules | None = None) -> Platform:
@@ -49,7 +51,12 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
         if identifier in ids[:i]:
             raise PlatformError(f"clusters[{i}].id: {identifier!r} is the id of another cluster already")
     global_link = _link(checked.global_links, library, "global_links")
-    return platform_from_tree(name, clusters, global_link, rules or pstate_rules())
+    rules = rules or pstate_rules()
+    switched = [group.type.name for cluster in clusters for group in cluster.groups if group.type.node_power]
+    if switched and rules.name in COMPATIBILITY_MODES:
+        where = f"types.nodes{place(switched[0])}"
+        raise PlatformError(f"{where} has node_power, but under compatibility {rules.name!r} nodes are always on")
+    return platform_from_tree(name, clusters, global_link, rules)
 
 
 def describe_platform(platform: Platform) -> dict[str, object]:
@@ -86,6 +93,7 @@ def describe_platform(platform: Platform) -> dict[str, object]:
                     "processors": [{"type": kind.name, "number": number} for kind, number in node.processors],
                     "memory": {"capacity": node.memory_gb},
                     "source": node.source,
+                    **({} if node.node_power is None else {"node_power": node.node_power.stored()}),
                 }
                 for node in nodes.values()
             },

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
+from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
 from hdrl.settings.batch.platform.model import FittedCurve, SpeedCurve
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
@@ -160,12 +161,13 @@ class ProcessorUse(Block):
 
 
 class NodeEntry(Block):
-    """A node type."""
+    """A node type; ``node_power`` takes the place of what the options say of switching nodes."""
 
     processors: list[ProcessorUse] = Field(min_length=1)
     memory: Memory
     id: str = ""
     source: str = ""
+    node_power: NodePowerOptions | None = None
 
 
 class NetworkEntry(Block):

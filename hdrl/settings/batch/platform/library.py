@@ -25,6 +25,7 @@ from hdrl.settings.batch.platform.description import (
     validated,
 )
 from hdrl.settings.batch.platform.model import FittedCurve, NodeType, ProcessorType, SpeedCurve, SplitPower
+from hdrl.settings.batch.platform.pstates import NodePower
 from hdrl.settings.batch.platform.quantities import gbit_per_s
 
 P = TypeVar("P", SplitPower, SpeedCurve)
@@ -146,4 +147,5 @@ def _node_type(name: str, entry: NodeEntry, processors: dict[str, ProcessorType]
         processors=tuple((processors[use.type], use.number) for use in entry.processors),
         memory_gb=entry.memory.capacity,
         source=entry.source,
+        node_power=None if entry.node_power is None else NodePower.read(entry.node_power.model_dump()),
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.hashing import sha256_of
-from hdrl.settings.batch.platform.pstates import PStateRules
+from hdrl.settings.batch.platform.pstates import NodePower, PStateRules
+from hdrl.settings.batch.platform.sleep import SleepState, read_states, uses_of
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -182,12 +183,13 @@ class ProcessorType:
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """A kind of node: processors (type and number) and memory in GB."""
+    """A kind of node: processors (type and number), memory in GB, and what switching costs if it says so itself."""
 
     name: str
     processors: tuple[tuple[ProcessorType, int], ...]
     memory_gb: float
     source: str = ""
+    node_power: NodePower | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,19 +216,6 @@ class Cluster:
     id: str
     groups: tuple[NodeGroup, ...]
     local_link: Link
-
-
-class SleepState(NamedTuple):
-    """What a node can be switched to: the P-state of its hosts there, on the way to it, and on the way back."""
-
-    off: int
-    down: int
-    up: int
-
-    @property
-    def ways(self) -> tuple[int, int]:
-        """The P-states of the ways to it and back, which take as long as one flop."""
-        return self.down, self.up
 
 
 @dataclass(frozen=True)
@@ -342,22 +331,44 @@ class Platform:
     @cached_property
     def has_split_power(self) -> bool:
         """Whether a processor says itself what it draws while it is not used."""
-        groups = [group for cluster in self.clusters for group in cluster.groups]
-        return any(kind.split_power is not None for group in groups for kind, _ in group.type.processors)
+        return any(kind.split_power is not None for node in self._node_types for kind, _ in node.processors)
 
     @cached_property
-    def sleep_states(self) -> tuple[SleepState, ...]:
-        """What nodes can be switched to, in the order of ``sleep_pstates``; none if hosts have different ones.
+    def has_own_node_power(self) -> bool:
+        """Whether a type of nodes says itself what it takes to switch them off."""
+        return any(node.node_power is not None for node in self._node_types)
 
-        A P-state that has two parts, asleep and on a way, or on a way to and from, makes that none, too.
-        """
-        texts = {properties.get("sleep_pstates", "") for properties in self.properties}
-        parts = [part.split(":") for part in texts.pop().split(",")] if len(texts) == 1 else []
-        if not all(len(part) == len(SleepState._fields) and all(n.strip().isdecimal() for n in part) for part in parts):
-            return ()
-        states = tuple(SleepState(*map(int, part)) for part in parts)
-        off, down, up = ({state[k] for state in states} for k in range(len(SleepState._fields)))
-        return states if len(off) == len(states) and len(off | down | up) == len(off) + len(down) + len(up) else ()
+    @property
+    def _node_types(self) -> list[NodeType]:
+        return [group.type for cluster in self.clusters for group in cluster.groups]
+
+    @cached_property
+    def sleep_states_of_node(self) -> tuple[tuple[SleepState, ...], ...]:
+        """What each node can be switched to, in the order of its hosts' ``sleep_pstates``; see `sleep.read_states`."""
+        if not self.properties:
+            return ((),) * self.n_nodes
+        first = self.first_core_of_processor[self.first_processor_of_node[:-1]]
+        texts = [self.properties[core].get("sleep_pstates", "") for core in first.tolist()]
+        states = {text: read_states(text) for text in set(texts)}
+        return tuple(states[text] for text in texts)
+
+    @property
+    def sleep_states(self) -> tuple[SleepState, ...]:
+        """What all nodes can be switched to, in the order of ``sleep_pstates``; none if they have different ones."""
+        different = set(self.sleep_states_of_node)
+        return different.pop() if len(different) == 1 else ()
+
+    @cached_property
+    def n_sleep_states(self) -> int:
+        """The most sleep states that a node has, 0 if none can be switched off."""
+        return max(map(len, self.sleep_states_of_node), default=0)
+
+    @cached_property
+    def pstate_uses(self) -> NDArray[np.int8]:
+        """What each P-state of each core is for, one of `sleep.USES`, shape ``(n_cores, n_pstates)``."""
+        uses = {states: uses_of(states, self.n_pstates) for states in set(self.sleep_states_of_node)}
+        of_node = np.array([uses[states] for states in self.sleep_states_of_node])
+        return of_node[self.node_of_processor[self.processor_of_core]]
 
     @property
     def n_units(self) -> int:
@@ -376,7 +387,10 @@ class Platform:
         values = [(one.name, getattr(self, one.name)) for one in fields(self)]
         # What is empty says nothing, and must not change the hashes of platforms without it.
         arrays = [(name, value) for name, value in values if isinstance(value, np.ndarray) and value.size]
-        return sha256_of(arrays, [self.core_names, self.loopback_s, self.loopback_latency_s])
+        rest: list[object] = [self.core_names, self.loopback_s, self.loopback_latency_s]
+        if len(set(self.sleep_states_of_node)) > 1:
+            rest.append(self.sleep_states_of_node)
+        return sha256_of(arrays, rest)
 
     def facts(self) -> dict[str, Any]:
         """Return its name and size, for the provenance of a run."""

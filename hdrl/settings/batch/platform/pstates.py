@@ -21,7 +21,7 @@ As in IRMaSim, processors may draw nothing until their first job starts. That is
 
 Where nodes may be switched off (`NodePower`), three more follow, the last ones of the ladder: off, on the way to it,
 and on the way back; and three more where they may be suspended, too. As in Batsim, a way is a P-state in which one flop
-takes as long as the way does.
+takes as long as the way does. Nodes of other types may have other numbers; the P-states are the same ones.
 """
 
 from __future__ import annotations
@@ -133,6 +133,19 @@ class NodePower:
         """
         _check_powers(self, "node_power", [name for name in self.__slots__ if name != "suspend"])
 
+    @property
+    def rungs(self) -> list[tuple[tuple[float, float], ...]]:
+        """Of each sleep state, flop/s and share of the peak power there, on the way to it, and on the way back."""
+        ways = [(self.off_power, self.shutdown_power, self.shutdown_s, self.boot_power, self.boot_s)]
+        if self.suspend is not None:
+            there = self.suspend
+            ways.append(
+                (there.suspended_power, there.suspend_power, there.suspend_s, there.resume_power, there.resume_s)
+            )
+        return [
+            ((STOPPED_FLOPS, asleep), (1.0 / down_s, down), (1.0 / up_s, up)) for asleep, down, down_s, up, up_s in ways
+        ]
+
     @classmethod
     def read(cls, numbers: Mapping[str, Any]) -> Self:
         """Return what options, or a stored platform, tell by name.
@@ -172,7 +185,7 @@ class PStateRules:
     mib_per_gb
         Megabytes that a "GB" of a node's memory holds.
     node_power
-        What it takes to switch nodes off; ``None``: they are always on.
+        What it takes to switch nodes off that do not say so themselves; ``None``: they are always on.
     """
 
     name: str
@@ -207,7 +220,7 @@ def pstate_rules(
     compatibility
         ``None``, or one of `registries.COMPATIBILITY_MODES`, where nodes are always on.
     node_power
-        What it takes to switch nodes off; ``None``: they are always on.
+        What it takes to switch nodes off that do not say so themselves; ``None``: they are always on.
 
     Raises
     ------

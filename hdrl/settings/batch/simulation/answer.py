@@ -15,6 +15,7 @@ from hdrl.errors import DecisionError
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.sleep import FALLS_ASLEEP, SLEEPS
 from hdrl.settings.batch.simulation.decisions import (
     Annotate,
     AskEnergy,
@@ -31,7 +32,9 @@ from hdrl.settings.batch.simulation.decisions import (
 from hdrl.settings.batch.simulation.view import NODE_STATUS
 from hdrl.settings.batch.workload.model import Workload
 
-CANNOT_SWITCH = "option node_power is not given, nor have the hosts of a SimGrid file the same sleep_pstates"
+CANNOT_SWITCH = (
+    "option node_power is not given, nor has a type of nodes such a block, or a host of a SimGrid file sleep_pstates"
+)
 """Why nodes are always on."""
 
 _ON = -1
@@ -251,32 +254,37 @@ class Answer:
 
     def _is_switch(self, cores: NDArray[np.int64], pstate: int) -> bool:
         """Tell whether a P-state switches hosts off, or some that are not on to another one: on."""
-        rows, states = self.state.node_power, self._platform.sleep_states
+        rows = self.state.node_power
         if len(rows) == 0:
             return False
-        if any(pstate == state.off for state in states):
-            return True
+        uses = self._platform.pstate_uses[cores, pstate]
         nodes = self._platform.node_of_processor[self._platform.processor_of_core[cores]]
-        is_way = any(pstate in state.ways for state in states)
-        return not is_way and bool(np.any(rows["status"][nodes] != codes.NODE_ON))
+        goes = (uses == SLEEPS) | (rows["status"][nodes] != codes.NODE_ON)
+        return bool(np.any(goes) and np.all(uses < FALLS_ASLEEP))
 
     def _switch_nodes(self, decision: SwitchOff | SwitchOn) -> None:
         nodes = np.unique(_core_ids(decision.nodes))
-        states = self._platform.sleep_states
         if len(self.state.node_power) == 0:
-            why = "energy is not accounted for" if states else CANNOT_SWITCH
+            why = "energy is not accounted for" if self._platform.n_sleep_states else CANNOT_SWITCH
             raise DecisionError(f"nodes of platform {self._platform.name!r} cannot be switched off: {why}")
-        sleep_state = _ON
-        if isinstance(decision, SwitchOff):
-            sleep_state = decision.sleep_state
-            if not (isinstance(sleep_state, int | np.integer) and 0 <= sleep_state < len(states)):
-                raise DecisionError(f"there is no sleep state {sleep_state!r} (0 to {len(states) - 1})")
         for node in nodes.tolist():
             if not 0 <= node < self._platform.n_nodes:
                 raise DecisionError(f"there is no node {node} (0 to {self._platform.n_nodes - 1})")
-            code = entries.switch_node(self.lent, node, int(sleep_state))
+            code = entries.switch_node(self.lent, node, self._sleep_state(node, decision))
             if code:
                 raise self.error(code, -1, node)
+
+    def _sleep_state(self, node: int, decision: SwitchOff | SwitchOn) -> int:
+        """Return to which of its sleep states a node is to go, or `_ON`."""
+        n = len(self._platform.sleep_states_of_node[node])
+        if n == 0:
+            raise DecisionError(f"node {node} cannot be switched: it has no sleep state")
+        if isinstance(decision, SwitchOn):
+            return _ON
+        number = decision.sleep_state
+        if not (isinstance(number, int | np.integer) and 0 <= number < n):
+            raise DecisionError(f"node {node}: there is no sleep state {number!r} (0 to {n - 1})")
+        return int(number)
 
     def _status(self, node: int) -> str:
         """Return in words what a node does, if there is one of that number."""
@@ -284,13 +292,13 @@ class Answer:
         return NODE_STATUS[int(self.state.node_power["status"][node])] if known else "unknown"
 
     def _refuse_sleep(self, cores: NDArray[np.int64], pstate: int) -> None:
-        """Refuse P-states of ways to sleep and back, and all of hosts that have not the same ones."""
+        """Refuse P-states of ways to sleep and back, and all that have two parts."""
         for core in cores if self._platform.properties else ():
             asleep = self._platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
                 raise DecisionError(
                     f"P-state {pstate} of core {core} is a sleep state, or on the way to one; the embedded simulator "
-                    "knows sleep states with energy alone, the same of all hosts, and no requests for their ways"
+                    "knows sleep states with energy alone, no P-state of two of them, and no requests for their ways"
                 )
 
     def _add_call(self, decision: CallAt) -> None:

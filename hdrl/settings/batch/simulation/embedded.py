@@ -58,15 +58,17 @@ def first_state(
 def check_switches(platform: Platform, *, energy: bool, sleep_state: int = 0) -> None:
     """Raise an error if the nodes of a platform cannot be switched off.
 
+    A sleep state will do that one of them has; nodes that have fewer go to their last one.
+
     Raises
     ------
     SimulationError
-        If they cannot.
+        If none of them can.
     """
-    if not energy or sleep_state >= len(platform.sleep_states):
-        why = "energy is not accounted for" if platform.sleep_states else CANNOT_SWITCH
-        if energy and platform.sleep_states:
-            why = f"there is no sleep state {sleep_state} (0 to {len(platform.sleep_states) - 1})"
+    if not energy or sleep_state >= platform.n_sleep_states:
+        why = "energy is not accounted for" if platform.n_sleep_states else CANNOT_SWITCH
+        if energy and platform.n_sleep_states:
+            why = f"there is no sleep state {sleep_state} (0 to {platform.n_sleep_states - 1})"
         raise SimulationError(f"nodes of platform {platform.name!r} cannot be switched off: {why}")
 
 

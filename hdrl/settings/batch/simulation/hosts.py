@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.settings.batch.platform.sleep import FALLS_ASLEEP, SLEEPS, WAKES
 from hdrl.settings.batch.simulation.outputs import HOST_STATES
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def format_hosts(columns: Mapping[str, NDArray[Any]]) -> str:
 
 
 # What stands in the log of P-states for requests, and in the list of events where nothing is told of them.
-_TO_COMPUTE, _TO_SLEEP, _UNKNOWN = -1, -2, -3
+_TO_SLEEP, _UNKNOWN = -2, -3
 
 _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
 
@@ -68,7 +68,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     n = trace.platform.n_cores
     time_s, core, change, pstate = _events(trace)
     length_s, is_idle = _segments(trace, time_s, core, change)
-    state = _states(trace.platform, pstate, is_idle)
+    state = _states(trace.platform.pstate_uses[core, pstate], is_idle)
     columns: dict[str, NDArray[Any]] = {"host": np.array(trace.platform.core_names, dtype=object)}
     columns |= {name: np.zeros(n) for name in _TIMES}
     for number, name in enumerate(_TIMES):
@@ -78,7 +78,7 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     drawn_j = length_s * _power_without_jobs_w(trace.platform)[core, pstate]
     wasted_j = np.bincount(core[is_wasted], weights=drawn_j[is_wasted], minlength=n)
     columns["wasted_j"] = np.where(np.isnan(columns["energy_j"]), np.nan, wasted_j + _believed_j(trace))
-    aims = ~np.isin(pstate, [way for one in trace.platform.sleep_states for way in one.ways])
+    aims = trace.platform.pstate_uses[core, pstate] < FALLS_ASLEEP
     core, pstate = core[aims], pstate[aims]
     same_core = core[1:] == core[:-1]
     columns["n_switches"] = np.bincount(core[1:][same_core & (pstate[1:] != pstate[:-1])], minlength=n)
@@ -90,26 +90,22 @@ def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
     time_s, core, change, pstate = _events(trace)
     length_s, _ = _segments(trace, time_s, core, change)
     clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)
-    is_off = np.isin(pstate, [one.off for one in trace.platform.sleep_states]) & (clipped_s > 0)
+    is_off = (trace.platform.pstate_uses[core, pstate] == SLEEPS) & (clipped_s > 0)
     return float(np.sum(clipped_s[is_off] * trace.platform.idle_w[core[is_off], pstate[is_off]]))
 
 
-def _states(platform: Platform, pstate: NDArray[np.int64], is_idle: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the number of the state in `HOST_STATES` that each stretch of time is spent in."""
+def _states(use: NDArray[np.int8], is_idle: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the number of the state in `HOST_STATES` of each stretch of time, by what its P-state is for."""
     number = {name: k for k, name in enumerate(HOST_STATES)}
     state = np.where(is_idle, number["idle"], number["computing"])
-    for one in platform.sleep_states:
-        for name, there in zip(("sleeping", "switching_off", "switching_on"), one, strict=True):
-            state[is_idle & (pstate == there)] = number[name]
+    for name, there in (("sleeping", SLEEPS), ("switching_off", FALLS_ASLEEP), ("switching_on", WAKES)):
+        state[is_idle & (use == there)] = number[name]
     return state
 
 
 def _power_without_jobs_w(platform: Platform) -> FloatArray:
     """Return what hosts draw in each P-state while they run no job, in watts; on a way they compute one flop."""
-    power_w = platform.idle_w.copy()
-    for one in platform.sleep_states:
-        power_w[:, one.ways] = platform.full_w[:, one.ways]
-    return power_w
+    return np.where(platform.pstate_uses >= FALLS_ASLEEP, platform.full_w, platform.idle_w)
 
 
 def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -136,7 +132,7 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
 
 def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Return what the log of P-states tells, host by host: the date, the core, and its P-state from then on."""
-    has_ways = bool(trace.platform.sleep_states)
+    has_ways = trace.platform.n_sleep_states > 0
     is_told = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)
     told = trace.pstate_changes[is_told & (trace.pstate_changes["time_s"] > 0)]
     cores = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in told]
@@ -148,15 +144,6 @@ def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[
     return times_s, np.concatenate(cores).astype(np.int64) if cores else np.zeros(0, dtype=np.int64), pstates
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A request that takes time: its row of the log, and which of its hosts go a way; the others are there at once."""
-
-    times_s: FloatArray
-    pstates: NDArray[np.int64]
-    goes: NDArray[np.bool_]
-
-
 def _find_ways(
     platform: Platform,
     cores: Sequence[NDArray[np.int32]],
@@ -165,7 +152,8 @@ def _find_ways(
 ) -> None:
     """Tell of each host alone what the log tells of requests, which are done when the last of their hosts is there.
 
-    Of a request, hosts that are on have their P-state at once; the others go a way first, as long as theirs takes.
+    Of a request, hosts that neither slept nor are to sleep have their P-state at once; the others go a way first, as
+    long as theirs takes.
 
     Parameters
     ----------
@@ -174,28 +162,42 @@ def _find_ways(
     cores, times_s, pstates
         Of each row of the log: its cores; their dates and P-states, which are written.
     """
-    states = {one.off: one for one in platform.sleep_states}
-    asleep = np.where(np.isin(platform.initial_pstate, list(states)), platform.initial_pstate, _UNKNOWN)
-    pending: dict[bytes, _Way] = {}
+    kind, down, up = _ways(platform)
+    back = up[kind, platform.initial_pstate]
+    sleeps = {state.off for states in platform.sleep_states_of_node for state in states}
+    pending: dict[bytes, tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]] = {}
     for hosts, time_s, known in zip(cores, times_s, pstates, strict=True):
         told = int(known[0]) if len(known) else _UNKNOWN
-        if told == _TO_SLEEP:
-            pending[hosts.tobytes()] = _Way(time_s, known, np.ones(len(known), dtype=np.bool_))
-        elif told == _TO_COMPUTE and np.any(asleep[hosts] >= 0):
-            goes = asleep[hosts] >= 0
-            known[goes] = [states[off].up for off in asleep[hosts[goes]].tolist()]
-            asleep[hosts] = _UNKNOWN
-            pending[hosts.tobytes()] = _Way(time_s, known, goes)
-        elif told >= 0 and hosts.tobytes() in pending:
-            way = pending.pop(hosts.tobytes())
-            if told in states:
-                asleep[hosts] = told
-                way.pstates[:] = states[told].down
-            there_s = way.times_s + 1.0 / platform.speed_flops[hosts, np.maximum(way.pstates, 0)]
-            time_s[way.goes] = np.minimum(time_s, there_s)[way.goes]
-            way.pstates[~way.goes], known[~way.goes] = told, _UNKNOWN
-    for way in pending.values():
-        way.pstates[way.pstates == _TO_SLEEP] = platform.sleep_states[0].down
+        if told < 0:
+            pending[hosts.tobytes()] = time_s, known, back[hosts]
+            back[hosts] = _UNKNOWN
+            continue
+        asked_s, way, slept = pending.pop(hosts.tobytes(), (time_s, known, known))
+        if way is known or not (told in sleeps or slept.max() >= 0):
+            continue
+        falls = down[kind[hosts], told]
+        way[:] = np.where(falls >= 0, falls, slept)
+        goes = way >= 0
+        there_s = np.minimum(time_s, asked_s + 1.0 / platform.speed_flops[hosts, way])
+        time_s[goes] = there_s[goes]
+        way[~goes], known[~goes] = told, _UNKNOWN
+        back[hosts[falls >= 0]] = up[kind[hosts[falls >= 0]], told]
+    first = np.array([states[0].down if states else _UNKNOWN for states in platform.sleep_states_of_node])
+    for key, (_, way, slept) in pending.items():
+        hosts = np.frombuffer(key, dtype=cores[0].dtype)
+        falls = first[platform.node_of_processor[platform.processor_of_core[hosts]]]
+        way[:] = np.where(way == _TO_SLEEP, falls, slept)
+
+
+def _ways(platform: Platform) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the kind of each host, and of each kind the P-states of the ways to each P-state and back from it."""
+    kinds = {states: k for k, states in enumerate(dict.fromkeys(platform.sleep_states_of_node))}
+    down, up = np.full((2, len(kinds), platform.n_pstates), _UNKNOWN)
+    for states, k in kinds.items():
+        for state in states:
+            down[k, state.off], up[k, state.off] = state.ways
+    of_node = np.array([kinds[states] for states in platform.sleep_states_of_node])
+    return of_node[platform.node_of_processor[platform.processor_of_core]], down, up
 
 
 def _segments(

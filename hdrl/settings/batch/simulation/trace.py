@@ -237,7 +237,7 @@ class Trace:
         begin_s, end_s
             The dates, in seconds.
         """
-        if not self.platform.sleep_states:
+        if not self.platform.n_sleep_states:
             return 0.0
         from hdrl.settings.batch.simulation.hosts import off_j
 

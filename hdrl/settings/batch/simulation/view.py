@@ -161,7 +161,7 @@ class View:
 
     @property
     def sleep_state(self) -> NDArray[np.int64]:
-        """In which sleep state of `Platform.sleep_states` each node is, to or from it on its way; -1: on."""
+        """In which of its sleep states each node is, to or from it on its way; -1: on."""
         rows = self._state.node_power
         if len(rows) == 0:
             return np.full(self.platform.n_nodes, -1, dtype=np.int64)

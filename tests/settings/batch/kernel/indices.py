@@ -12,8 +12,9 @@ import checked_arrays  # noqa: F401 (before what lends arrays)
 
 import hdrl
 from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv
-from hdrl.platform import NodePower, pstate_rules
+from hdrl.platform import NodePower, SuspendPower, pstate_rules
 from hdrl.testing import check_worlds
+from hdrl.testing.worlds import Job, Node, Processor, small_platform, small_workload
 
 POLICIES = (
     "random-random",
@@ -68,6 +69,10 @@ def main():
     frugal = hdrl.read_platform("learning", rules=pstate_rules(node_power=NodePower()))
     for policy in ("fcfs+easy~off60", "fcfs~on0"):
         hdrl.simulate(frugal, hdrl.read_workload("learning", frugal), policy)
+    powers = (NodePower(suspend=SuspendPower()), NodePower(boot_s=9.0), None)
+    different = small_platform(*[Node((Processor(2),), node_power=power) for power in powers])
+    jobs = small_workload(*[Job(100.0 * k, 1 + k % 6, 10.0) for k in range(12)])
+    hdrl.simulate(different, jobs, "fcfs+easy~off20~sleep1")
     play(PolicyPairVectorEnv(2, platform=frugal, workload="learning", actions=["fcfs+easy~on0", "fcfs~on1"]), 20)
     for arguments in POOLS:
         play(JobPickVectorEnv(2, n_procs=64, n_jobs=40, max_jobs=16, **arguments), 60)

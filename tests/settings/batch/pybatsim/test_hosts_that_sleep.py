@@ -22,23 +22,49 @@ from hdrl.settings.batch.simulation.outputs import HOST_STATES
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload import read_batsim_json
 
-HOST = """<host id="h{k}" speed="100Mf, 50Mf, 25Mf, 1f, {down}f, {up}f, 1f, {nap}f, {wake}f">
-<prop id="sleep_pstates" value="3:4:5, 6:7:8"/>
-<prop id="wattage_per_state"
- value="10:20:100, 8:15:60, 7:9:40, 1:1:1, 30:30:30, 40:40:40, 3:3:3, 12:13:14, 15:16:17"/></host>
+HOST = """<host id="h{k}" speed="{speeds}">{asleep}<prop id="wattage_per_state" value="{watts}"/></host>
 <route src="master_host" dst="h{k}"><link_ctn id="wire"/></route>"""
-OFF, SUSPENDED, ON, SLOW = "3", "6", "0", "1"
+ALIKE = ("on", "slow", "least", "off", "down", "up", "nap", "to_nap", "from_nap")
+KINDS = (
+    ALIKE,
+    ("on", "slow", "nap", "least", "up", "down", "off", "from_nap", "to_nap"),
+    ("on", "slow", "least", "off", "down", "up", "least", "least", "least"),
+    ("on", "slow", *["least"] * 7),
+)
+"""What each P-state of a host is; those of others may be something else, or they do not sleep."""
+WATTS = {
+    **{"on": "10:20:100", "slow": "8:15:60", "least": "7:9:40", "off": "1:1:1", "down": "30:30:30", "up": "40:40:40"},
+    **{"nap": "3:3:3", "to_nap": "12:13:14", "from_nap": "15:16:17"},
+}
+OFF, SUSPENDED, ON, SLOW, LEAST = "3", "6", "0", "1", "2"
+"""P-states of hosts of the first kind; they are on and slow in the first two ones, whatever their kind."""
 
 
-def _write(folder: Path, ways_s: list[tuple[float, float]], jobs: list[tuple[float, int, float]]) -> None:
+def _host(k: int, kind: tuple[str, ...], down_s: float, up_s: float) -> str:
+    ways = {"down": 1 / down_s, "up": 1 / up_s, "to_nap": 4 / down_s, "from_nap": 5 / up_s}
+    speeds = {"on": 1e8, "slow": 5e7, "least": 2.5e7, "off": 1.0, "nap": 1.0, **ways}
+    trips = (("off", "down", "up"), ("nap", "to_nap", "from_nap"))
+    asleep = [":".join(str(kind.index(name)) for name in trip) for trip in trips if trip[0] in kind]
+    return HOST.format(
+        k=k,
+        speeds=", ".join(f"{speeds[name]}f" for name in kind),
+        asleep=f'<prop id="sleep_pstates" value="{", ".join(asleep)}"/>' if asleep else "",
+        watts=", ".join(WATTS[name] for name in kind),
+    )
+
+
+def _write(
+    folder: Path,
+    ways_s: list[tuple[float, float]],
+    jobs: list[tuple[float, int, float]],
+    kinds: list[tuple[str, ...]] | None = None,
+) -> None:
     """Write hosts with the seconds of their ways off and back, and jobs by date, hosts and seconds.
 
     To be suspended takes a quarter as long, and the way back a fifth; every other job is a delay.
     """
-    hosts = [
-        HOST.format(k=k, down=1 / down_s, up=1 / up_s, nap=4 / down_s, wake=5 / up_s)
-        for k, (down_s, up_s) in enumerate(ways_s)
-    ]
+    kinds = kinds or [ALIKE] * len(ways_s)
+    hosts = [_host(k, kind, *seconds) for k, (kind, seconds) in enumerate(zip(kinds, ways_s, strict=True))]
     (folder / "platform.xml").write_text(
         '<platform version="4.1"><zone id="main" routing="Full"><host id="master_host" speed="1Gf">'
         '<prop id="wattage_per_state" value="0:0"/></host><link id="wire" bandwidth="100MBps" latency="0s"/>'
@@ -65,17 +91,16 @@ def _ids(text: str) -> set[int]:
 class Sleepy:
     """Starts jobs in their order, and sends some hosts that are free to sleep, several at a time; drawn by chance.
 
-    A request that wakes hosts may also name some that are on.
+    A request that sends hosts to sleep, or wakes them, may also name some that are on and stay so.
     """
 
-    def __init__(self, seed: int, n_hosts: int) -> None:
+    def __init__(self, seed: int, kinds: list[tuple[str, ...]]) -> None:
         self.conversation: list[tuple[str, str]] = []
-        self.n_mixed = 0
+        self.n_mixed = self.n_there_and_back = 0
+        self._kinds = kinds
         self._draw = np.random.default_rng(seed)
-        self._all = set(range(n_hosts))
-        self._free, self._asleep = set(self._all), set[int]()
-        self._coming, self._going = set[int](), set[int]()
-        self._wakes: dict[tuple[frozenset[int], str], set[int]] = {}
+        self._free, self._asleep, self._on_way = set(range(len(kinds))), set[int](), set[int]()
+        self._requests: dict[tuple[frozenset[int], str], tuple[set[int], set[int]]] = {}
         self._waiting: list[dict[str, Any]] = []
         self._running: set[str] = set()
 
@@ -94,13 +119,11 @@ class Sleepy:
         elif kind == "JOB_COMPLETED":
             self._free |= _ids(data["alloc"])
             self._running.discard(data["job_id"])
-        elif kind == "RESOURCE_STATE_CHANGED" and data["state"] in (OFF, SUSPENDED):
-            self._asleep |= _ids(data["resources"])
-            self._going -= _ids(data["resources"])
         elif kind == "RESOURCE_STATE_CHANGED":
-            here = self._wakes.pop((frozenset(_ids(data["resources"])), data["state"]), set())
-            self._free |= here
-            self._coming -= here
+            falling, waking = self._requests.pop((frozenset(_ids(data["resources"])), data["state"]))
+            self._asleep |= falling
+            self._free |= waking
+            self._on_way -= falling | waking
 
     def _starts(self) -> list[tuple[str, dict[str, str]]]:
         starts = []
@@ -115,37 +138,44 @@ class Sleepy:
     def _naps(self) -> list[tuple[str, dict[str, str]]]:
         naps = []
         if self._free and self._draw.random() < 0.2:
-            naps.append(self._state(self._some(self._free, 1), str(self._draw.choice([ON, SLOW]))))
+            naps += self._request(self._some(self._free, 1), str(self._draw.choice([ON, SLOW])))
         if self._free and self._draw.random() < 0.6:
-            hosts = self._some(self._free, int(self._draw.integers(1, len(self._free), endpoint=True)))
-            self._free -= set(hosts)
-            self._going |= set(hosts)
-            naps.append(self._state(hosts, str(self._draw.choice([OFF, SUSPENDED]))))
+            naps += self._request(self._several(self._free), str(self._draw.choice([OFF, SUSPENDED, LEAST])))
         return naps
 
     def _calls(self) -> list[tuple[str, dict[str, str]]]:
         """Wake some hosts if jobs wait for them, all of them if nothing else is going on."""
-        must = not (self._running or self._going or self._coming)
+        must = not (self._running or self._on_way)
         if not (self._asleep and self._waiting and (must or self._draw.random() < 0.4)):
             return []
-        n = len(self._asleep) if must else int(self._draw.integers(1, len(self._asleep), endpoint=True))
-        hosts = self._some(self._asleep, n)
-        self._asleep -= set(hosts)
-        self._coming |= set(hosts)
-        woken = set(hosts)
-        others = self._all - self._asleep - self._coming - self._going
+        hosts = sorted(self._asleep) if must else self._several(self._asleep)
+        others = set(range(len(self._kinds))) - self._asleep - self._on_way
         if others and self._draw.random() < 0.5:
-            hosts = [*hosts, *self._some(others, int(self._draw.integers(1, len(others), endpoint=True)))]
-            self.n_mixed += 1
-        state = str(self._draw.choice([ON, ON, SLOW]))
-        self._wakes[frozenset(hosts), state] = woken
-        return [self._state(hosts, state)]
+            hosts = [*hosts, *self._several(others)]
+        return self._request(hosts, str(self._draw.choice([ON, SLOW] if must else [ON, SLOW, LEAST, OFF])))
 
     def _some(self, hosts: set[int], n: int) -> list[int]:
         return [int(host) for host in self._draw.choice(sorted(hosts), n, replace=False)]
 
-    def _state(self, hosts: list[int], state: str) -> tuple[str, dict[str, str]]:
-        return "SET_RESOURCE_STATE", {"resources": " ".join(map(str, hosts)), "state": state}
+    def _several(self, hosts: set[int]) -> list[int]:
+        return self._some(hosts, int(self._draw.integers(1, len(hosts), endpoint=True)))
+
+    def _request(self, hosts: list[int], state: str) -> list[tuple[str, dict[str, str]]]:
+        """Ask for a P-state of those hosts that can have it."""
+        role = {host: self._kinds[host][int(state)] for host in hosts}
+        falling = {host for host in hosts if role[host] in ("off", "nap") and host in self._free}
+        staying = {host for host in hosts if role[host] in ("on", "slow", "least")}
+        hosts = [host for host in hosts if host in falling | staying]
+        if not hosts or (frozenset(hosts), state) in self._requests:
+            return []
+        waking = staying & self._asleep
+        self.n_mixed += bool(falling | waking) and bool(staying - waking)
+        self.n_there_and_back += bool(falling and waking)
+        self._free -= falling
+        self._asleep -= waking
+        self._on_way |= falling | waking
+        self._requests[frozenset(hosts), state] = falling, waking
+        return [("SET_RESOURCE_STATE", {"resources": " ".join(map(str, hosts)), "state": state})]
 
 
 class Again:
@@ -187,31 +217,36 @@ def _compare_hosts(trace: Trace, result: Result) -> None:
 
 @pytest.mark.parametrize("simulate", [_embedded, _exact])
 def test_random_worlds_as_in_batsim(tmp_path: Path, simulate: Callable[[Path, Any], Trace]) -> None:
-    n_requests = n_mixed = 0
-    for seed in range(12):
-        draw = np.random.default_rng(seed)
-        ways_s = [(draw.uniform(1, 9), draw.uniform(2, 20)) for _ in range(draw.integers(1, 6))]
-        jobs = [
-            (round(draw.uniform(0, 60), 2), int(draw.integers(1, len(ways_s), endpoint=True)), draw.uniform(1, 30))
-            for _ in range(9)
-        ]
-        _write(tmp_path, ways_s, jobs)
-        scheduler = Sleepy(seed, len(ways_s))
-        result = _batsim(tmp_path, scheduler)
-        trace = simulate(tmp_path, Again(scheduler.conversation))
-        told = [line.split(",") for line in result.outputs.pstate_changes]
-        n_requests += sum(row[2] == "-2" for row in told)
-        n_mixed += scheduler.n_mixed
-        assert [int(row[2]) for row in told] == trace.pstate_changes["pstate"].tolist()
-        states = [line.split(",") for line in result.outputs.machine_states]
-        names = ("sleeping", "switching_on", "switching_off", "idle", "computing")
-        assert [[int(n) for n in row[1:]] for row in states] == [
-            [int(row[name]) for name in names] for row in trace.machine_states
-        ]
-        assert trace.consumed_j == pytest.approx(float(result.schedule["consumed_joules"]), rel=1e-9, abs=1e-6)
-        _compare_hosts(trace, result)
-    assert n_requests > 50
-    assert n_mixed > 20
+    schedulers = [_compare_world(tmp_path, simulate, seed) for seed in (*range(13), 111)]
+    assert sum(scheduler.n_mixed for scheduler in schedulers) > 20
+    assert sum(scheduler.n_there_and_back for scheduler in schedulers) > 0
+    n_to_sleep = sum(reply.count('"state": "3"') for one in schedulers for _, reply in one.conversation)
+    assert n_to_sleep > 50
+
+
+def _compare_world(folder: Path, simulate: Callable[[Path, Any], Trace], seed: int) -> Sleepy:
+    """Compare what a scheduler does in a world whose hosts sleep alike, or in every second one differently."""
+    draw = np.random.default_rng(seed)
+    ways_s = [(draw.uniform(1, 9), draw.uniform(2, 20)) for _ in range(draw.integers(1, 6))]
+    jobs = [
+        (round(draw.uniform(0, 60), 2), int(draw.integers(1, len(ways_s), endpoint=True)), draw.uniform(1, 30))
+        for _ in range(9)
+    ]
+    kinds = [KINDS[draw.integers(len(KINDS)) if seed % 2 else 0] for _ in ways_s]
+    _write(folder, ways_s, jobs, kinds)
+    scheduler = Sleepy(seed, kinds)
+    result = _batsim(folder, scheduler)
+    trace = simulate(folder, Again(scheduler.conversation))
+    told = [line.split(",") for line in result.outputs.pstate_changes]
+    assert [int(row[2]) for row in told] == trace.pstate_changes["pstate"].tolist()
+    states = [line.split(",") for line in result.outputs.machine_states]
+    names = ("sleeping", "switching_on", "switching_off", "idle", "computing")
+    assert [[int(n) for n in row[1:]] for row in states] == [
+        [int(row[name]) for name in names] for row in trace.machine_states
+    ]
+    assert trace.consumed_j == pytest.approx(float(result.schedule["consumed_joules"]), rel=1e-9, abs=1e-6)
+    _compare_hosts(trace, result)
+    return scheduler
 
 
 @pytest.mark.parametrize("simulate", [_embedded, _exact])
@@ -277,6 +312,45 @@ def test_a_request_for_hosts_that_sleep_and_for_one_that_computes(
     hosts = hosts_arrays(trace)
     assert hosts["switching_on_s"] == pytest.approx([0.0, 5.0, 1.0], abs=1e-5)
     assert hosts["sleeping_s"] == pytest.approx([0.0, 21.0, 24.0], abs=1e-5)
+
+
+@pytest.mark.parametrize("simulate", [_embedded, _exact])
+def test_a_request_by_which_one_host_wakes_and_another_falls_asleep(
+    tmp_path: Path, simulate: Callable[[Path, Any], Trace]
+) -> None:
+    """P-state 2 is a slow one of host 0, which comes from off in 5 s, and a nap of host 1, which goes there in 1 s."""
+    _write(tmp_path, [(4.0, 5.0)] * 2, [(10.0, 1, 4.0), (20.0, 1, 4.0)], [ALIKE, KINDS[1]])
+    told = []
+
+    class Told:
+        def exchange(self, message: str) -> str:
+            data = json.loads(message)
+            asked: list[tuple[str, dict[str, str]]] = []
+            for event in data["events"]:
+                if event["type"] in ("RESOURCE_STATE_CHANGED", "JOB_COMPLETED"):
+                    told.append((event["data"].get("resources"), event["data"].get("state"), data["now"]))
+                elif event["type"] == "SIMULATION_BEGINS":
+                    # P-state 3 is off for host 0, and one of many for host 1, which has it at once.
+                    asked.append(("SET_RESOURCE_STATE", {"resources": "0-1", "state": OFF}))
+                elif event["type"] == "JOB_SUBMITTED":
+                    job = {"job_id": event["data"]["job_id"], "alloc": "1" if data["now"] < 15 else "0"}
+                    asked.append(("EXECUTE_JOB", job))
+                if event["type"] == "JOB_COMPLETED" and data["now"] < 15:
+                    asked.append(("SET_RESOURCE_STATE", {"resources": "0-1", "state": LEAST}))
+            events = [{"timestamp": data["now"], "type": kind, "data": data_} for kind, data_ in asked]
+            return json.dumps({"now": data["now"], "events": events})
+
+    trace = simulate(tmp_path, Told())
+    assert [what for *what, _ in told] == [["0-1", OFF], [None, None], ["0-1", LEAST], [None, None]]
+    # The first job is a delay; the second one computes 4 s at full speed, which is four times that of P-state 2.
+    assert [date_s for *_, date_s in told] == pytest.approx([4.0, 14.0, 19.0, 36.0], abs=1e-5)
+    hosts = hosts_arrays(trace)
+    assert hosts["sleeping_s"] == pytest.approx([10.0, 21.0], abs=1e-5)
+    assert hosts["switching_on_s"] == pytest.approx([5.0, 0.0], abs=1e-5)
+    assert hosts["switching_off_s"] == pytest.approx([4.0, 1.0], abs=1e-5)
+    assert hosts["energy_j"] == pytest.approx(
+        [4 * 30 + 10 * 1 + 5 * 40 + 1 * 7 + 16 * 40, 14 * 7 + 1 * 14 + 21 * 3], abs=1e-3
+    )
 
 
 @pytest.mark.parametrize(

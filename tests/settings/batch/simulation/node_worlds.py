@@ -1,10 +1,12 @@
 """Worlds whose nodes can be switched off, and what is asked of simulations of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hdrl.envs import PolicyPairEnv
-from hdrl.platform import NodePower, pstate_rules
+from hdrl.platform import NodePower, SuspendPower, pstate_rules
 from hdrl.policies import simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
@@ -22,8 +24,20 @@ def two_nodes():
     return World(platform, small_workload(Job(0.0, 1, 10.0), Job(300.0, 2, 10.0)))
 
 
-def random_world(seed, memory_mib=100, suspend=None):
-    """Return some nodes and jobs, no two of one date."""
+def random_powers(seed, n):
+    """Return what it takes to switch each of n nodes: not two are alike, some can be suspended, some are always on."""
+    draw = np.random.default_rng([seed, 1])
+    powers = []
+    for kind in draw.permutation(np.arange(n) % 3):
+        boot_s, shutdown_s, suspend_s, resume_s = draw.uniform((1, 0.5, 0.2, 0.5), (200, 60, 10, 40)).round(2)
+        shares = draw.uniform(0, 1, size=4).round(3)
+        suspend = SuspendPower(suspend_s, resume_s, *draw.uniform(0, 1, size=3).round(3)) if kind == 1 else None
+        powers.append(NodePower(boot_s, shutdown_s, *shares, suspend=suspend) if kind < 2 else None)
+    return powers
+
+
+def random_world(seed, memory_mib=100, suspend=None, *, different=False):
+    """Return some nodes and jobs, no two of one date; nodes that are switched alike, or differently."""
     draw = np.random.default_rng(seed)
     power = NodePower(
         boot_s=float(draw.choice([1.0, 7.0, 100.0, 150.5])),
@@ -37,7 +51,10 @@ def random_world(seed, memory_mib=100, suspend=None):
         )
         for n in draw.integers(1, 3, size=draw.integers(2, 5))
     ]
-    platform = platform_of(*nodes, power=power)
+    if different:
+        powers = random_powers(seed, len(nodes))
+        nodes = [replace(node, node_power=own) for node, own in zip(nodes, powers, strict=True)]
+    platform = platform_of(*nodes, power=None if different else power)
     gaps_s = draw.choice([0.5, 50.0, 300.0, 1000.0], size=12) * draw.random(12) + 0.37
     jobs = [
         Job(

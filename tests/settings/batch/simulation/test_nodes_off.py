@@ -16,7 +16,7 @@ from hdrl.launcher.main import cli
 from hdrl.platform import NodePower, read_platform, write_simgrid
 from hdrl.policies import read_pair, simulate
 from hdrl.settings.batch.metrics import compute_metrics
-from hdrl.settings.batch.options import NodePowerOptions, SuspendOptions
+from hdrl.settings.batch.node_power import NodePowerOptions, SuspendOptions
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.simulation import CallAt, News, Start, SwitchOff, SwitchOn
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
