@@ -68,7 +68,7 @@ def test_what_is_said_of_ppo_beside_the_generalist_is_what_was_claimed():
     assert found["es-generalist, all logs", column] == pytest.approx(evolved["es, all logs", column], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["ppo-evolution-equal"])
+@pytest.mark.parametrize("name", ["ppo-evolution-equal", "ppo-ablation"])
 def test_what_is_said_of_ppo_and_its_rivals_is_what_was_claimed(name: str):
     found = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
     (line,) = [line for line in EXPERIMENTS.splitlines() if f"| `{name}` |" in line]
