@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.experiment.reproduce.recipe import shipped_experiments
+from hdrl.experiment.reproduce.recipe import read_experiment, shipped_experiments
 from hdrl.experiment.reproduce.resulttable import read_reference
 from hdrl.metrics.planning import fewest_windows, windows_needed
 
@@ -65,7 +65,18 @@ def test_what_is_said_of_ppo_beside_the_generalist_is_what_was_claimed():
         assert f"{value} [{low}, {high}]" in page
     evolved = {place: one.value for place, one in read_reference(EVOLVED, 0.0).items()}
     column = "windows, to requests"
-    assert found["ppo, es-generalist", column] == pytest.approx(evolved["es, all logs", column], rel=1e-9)
+    assert found["es-generalist, all logs", column] == pytest.approx(evolved["es, all logs", column], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ppo-evolution-equal", "ppo-ablation"])
+def test_what_is_said_of_ppo_and_its_rivals_is_what_was_claimed(name: str):
+    found = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
+    (line,) = [line for line in EXPERIMENTS.splitlines() if f"| `{name}` |" in line]
+    first, *others = read_experiment(name).recipe.options
+    said = re.findall(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", line)
+    assert _interval(found, first, "windows, to requests") in said
+    for other in others:
+        assert _interval(found, first, f"windows, to {other}") in said
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +12,15 @@ import pytest
 import hdrl
 from hdrl.experiment import Model, run_experiment
 from hdrl.experiment.run.inputs import read_options
-from hdrl.settings.batch import learned_protocols
+from hdrl.settings.batch import evolution_protocols, learned_protocols
 from hdrl.settings.batch.envs.window_judge import JudgedLog
-from hdrl.settings.batch.learned_protocols import values_of
+from hdrl.settings.batch.learned_protocols import windows_of_model
 
 
-def test_a_models_windows_are_those_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the model file of a short training."""
+    folder = tmp_path_factory.mktemp("picking")
     options = {
         "platform_file_path": "homogeneous:2280",
         "workload_file_path": "lublin_gaia_1000",
@@ -33,21 +37,68 @@ def test_a_models_windows_are_those_of_the_kernel(tmp_path: Path, monkeypatch: p
             "episodes": {"n_jobs": 32, "test": [0.98, 1.0]},
         },
     }
-    path = tmp_path / "options.json"
+    path = folder / "options.json"
     path.write_text(json.dumps(options))
-    run_experiment(read_options(path), out=tmp_path / "out")
-    model = Model(tmp_path / "out" / "model.pt")
+    run_experiment(read_options(path), out=folder / "out")
+    return folder / "out" / "model.pt"
+
+
+def test_a_models_windows_are_those_of_the_kernel(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(trained)
     platform = hdrl.read_platform("homogeneous:2280")
     load = hdrl.read_workload("lublin_gaia_1000", platform, memory="none", bandwidth="none")
     log = JudgedLog(platform, load, 0, 600, 40, "mean_bounded_slowdown", "fcfs+easy")
     monkeypatch.setattr(learned_protocols, "LENGTH", 40)
     starts = [700, 760, 820]
-    values = values_of(model, log, starts, 10, 20)
-    for start, value in zip(starts, values, strict=True):
+    found = windows_of_model(model, log, starts, 10, 20)
+    for start, outcome in zip(starts, found, strict=True):
         window = load.window(start - 10, 70)
         trace = model.play(platform, window)
         wait_s = trace.records["start_s"] - window.jobs["submit_s"]
         run_s = trace.records["run_s"]
         counted = slice(10, 50)
         slowdown = np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, 10.0))[counted]
-        assert value == pytest.approx(float(slowdown.mean()), rel=1e-3)
+        assert outcome.value == pytest.approx(float(slowdown.mean()), rel=1e-3)
+        assert outcome.longest_s == pytest.approx(float(wait_s[counted].max()), abs=1.0)
+
+
+class Row:
+    """A model that belongs to a row of an experiment."""
+
+    def __init__(self, row: str, model: object) -> None:
+        self.row, self._model = row, model
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._model, name)
+
+
+def test_rows_of_both_kinds_are_judged_by_the_same_windows_and_whole_runs(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learned_protocols, "LOGS", {"small": ("small", 2280)})
+    for module in (learned_protocols, evolution_protocols):
+        monkeypatch.setattr(module, "LENGTH", 40)
+    monkeypatch.setitem(evolution_protocols.PADDING, "padded", (10, 20))
+    unmoved = SimpleNamespace(
+        environment={"id": "hdrl/JobIndex-v0", "arguments": {"form": "additive"}},
+        agent_state={"weights": np.zeros(24)},
+    )
+    models = [Row("ppo", Model(trained)), Row("es", unmoved), Row("es", unmoved)]
+    found = learned_protocols.ppo_held_out_logs({"small": "lublin_gaia_1000"}, models)
+    for protocol in ("windows", "padded", "continuous"):
+        for opponent in ("requests", "predictions"):
+            column = f"{protocol}, to {opponent}"
+            assert found["es, all logs", column] == found["index by hand, all logs", column]
+            assert found["ppo, small", column] == pytest.approx(
+                found["ppo, small", f"{protocol}, to es"] * found["es, small", column]
+            )
+    assert found["ppo, small", "windows, to es"] != pytest.approx(1.0)
+    assert found["ppo, small", "windows, to es"] == pytest.approx(found["ppo, small", "windows, to index by hand"])
+    # One whole run of the log tells how long its last jobs wait.
+    platform = hdrl.read_platform("homogeneous:2280")
+    load = hdrl.read_workload("lublin_gaia_1000", platform, memory="none", bandwidth="none")
+    trace = Model(trained).play(platform, load)
+    wait_s = (trace.records["start_s"] - load.jobs["submit_s"])[700:]
+    log, (to_requests, _) = evolution_protocols.judged_log("lublin_gaia_1000", 2280)
+    ((opponent_run,),) = evolution_protocols.outcomes_of(log, "continuous", [to_requests])
+    assert found["ppo, small", "longest wait, to requests"] == pytest.approx(wait_s.max() / opponent_run.longest_s)

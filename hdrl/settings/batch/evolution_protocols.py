@@ -43,8 +43,11 @@ LENGTH, WARM_UP, FOLLOW_UP = 1024, 384, 640
 TRAINED_UNTIL, JUDGED_FROM = 0.6, 0.7
 N_RESAMPLES = 10_000
 
-_PROTOCOLS = ("windows", "padded", "continuous")
-_OPPONENTS = ("requests", "predictions")
+PADDING = {"windows": (0, 0), "padded": (WARM_UP, FOLLOW_UP)}
+"""Jobs before and after those of a window that count."""
+
+PROTOCOL_NAMES = (*PADDING, "continuous")
+OPPONENTS = ("requests", "predictions")
 
 Table = dict[str, NDArray[np.float64]]
 """By log: logarithms of ratios, shape ``(n_windows, n_policies)``."""
@@ -63,10 +66,10 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
     """
     results: dict[Place, float] = {}
     tables: dict[str, Table] = {}
-    policies = _policies(models)
+    policies = [evolved_policy(models), *(evolved_policy([one]) for one in models)]
     for name, (file, n_procs) in LOGS.items():
         log, opponents = judged_log(traces[file], n_procs)
-        for protocol in _PROTOCOLS:
+        for protocol in PROTOCOL_NAMES:
             # Whole runs take long: of the mean of all trainings alone.
             chosen = policies if protocol == "windows" else policies[:1]
             outcomes = outcomes_of(log, protocol, [*opponents, *chosen])
@@ -103,7 +106,7 @@ def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
         for policy, table in tables.items():
             known = table if name in LOGS else {}
             changed = [changed_index(policy, CHANGE, number) for number in range(N_CHANGED)]
-            for protocol in _PROTOCOLS:
+            for protocol in PROTOCOL_NAMES:
                 chosen = [read_pair(policy), *changed] if protocol == "continuous" else [read_pair(policy)]
                 found = _compared(outcomes_of(log, protocol, [*opponents, *chosen]), protocol, known, name)
                 results |= {(f"{policy}, {name}", column): value for column, value in found.items()}
@@ -128,7 +131,7 @@ def _compared(
     """
     found: dict[str, float] = {}
     values = np.log([[one.value for one in row] for row in outcomes])
-    for place, opponent in enumerate(_OPPONENTS):
+    for place, opponent in enumerate(OPPONENTS):
         column = f"{protocol}, to {opponent}"
         ratios = values[:, 2:] - values[:, place : place + 1]
         tables.setdefault(column, {})[log] = ratios
@@ -145,7 +148,7 @@ def _compared(
 def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, float]:
     """Return what a whole run comes to over several policies that hardly differ, after the two opponents."""
     found: dict[str, float] = {}
-    for place, opponent in enumerate(_OPPONENTS):
+    for place, opponent in enumerate(OPPONENTS):
         ratios = np.array([one.value / run[place].value for one in run[2:]])
         column = f"continuous, to {opponent}, weights changed"
         mean = float(np.exp(np.log(ratios).mean()))
@@ -158,8 +161,8 @@ def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, float]:
 def _all_logs(tables: Mapping[str, Table]) -> dict[Place, float]:
     """Return the pooled ratios of all tables."""
     results: dict[Place, float] = {}
-    for opponent in _OPPONENTS:
-        for protocol in _PROTOCOLS:
+    for opponent in OPPONENTS:
+        for protocol in PROTOCOL_NAMES:
             column = f"{protocol}, to {opponent}"
             results |= pooled(tables[column], column)
     return results
@@ -193,15 +196,20 @@ def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
     return log, [read_pair(log.reference), read_pair(log.best_classic(usable_cores(), suffix="@geo"))]
 
 
-def _policies(models: Sequence[Playable]) -> list[PolicyPair]:
-    """Return the policy with the mean weights of models, then that of each."""
+def evolved_policy(models: Sequence[Playable]) -> PolicyPair:
+    """Return the policy with the mean weights of some models.
+
+    Parameters
+    ----------
+    models
+        Models of JobIndex, trained by the same options.
+    """
     from hdrl.settings.batch.policies.indexed import IndexKind
 
     known = IndexKind.__dataclass_fields__
     arguments = models[0].environment["arguments"]
     kind = IndexKind(**{name: value for name, value in arguments.items() if name in known})
-    weights = [np.asarray(model.agent_state["weights"], dtype=np.float64) for model in models]
-    return [kind.policy(np.mean(weights, axis=0)), *(kind.policy(one) for one in weights)]
+    return kind.policy(np.mean([np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models], axis=0))
 
 
 def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[WindowOutcome]]:
@@ -227,7 +235,7 @@ def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -
             usable_cores(),
         )
         return [alone]
-    warm_up, follow_up = (WARM_UP, FOLLOW_UP) if protocol == "padded" else (0, 0)
+    warm_up, follow_up = PADDING[protocol]
     starts = side_by_side((first, n_jobs - follow_up), LENGTH)
     return in_threads(
         lambda start: log.outcomes(start, policies, warm_up=warm_up, follow_up=follow_up), starts, usable_cores()

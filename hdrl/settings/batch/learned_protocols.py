@@ -1,26 +1,29 @@
-"""Models of JobPick on the last 30 % of three real logs, beside the generalist: by the protocol of `es_held_out`.
+"""Learned policies on the last 30 % of three real logs, beside the generalist: by the protocol of `es_held_out`.
 
-Each model decides in its own environment, with the history that a window has for policies of the kernel; all windows of
-a log are played at once. Several trainings are reported by their mean, not by that of a model with mean weights, which
-for networks would be another one.
+A model of JobPick decides in its own environment, with the history that a window has for policies of the kernel; all
+windows of a log are played at once. What has been evolved is a policy of the kernel. Several trainings are reported by
+their mean, not by that of a model with mean weights, which for networks would be another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.setting import Place, Playable
 from hdrl.settings.batch.evolution_protocols import (
-    FOLLOW_UP,
     JUDGED_FROM,
     LENGTH,
     LOGS,
-    WARM_UP,
+    OPPONENTS,
+    PADDING,
+    PROTOCOL_NAMES,
     Table,
+    evolved_policy,
     judged_log,
     outcomes_of,
     pooled,
@@ -29,7 +32,8 @@ from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.windows import side_by_side
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.envs.window_judge import JudgedLog
+    from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome
+    from hdrl.settings.batch.policies.choices import PolicyPair
 
 T = TypeVar("T")
 
@@ -37,60 +41,132 @@ GENERALIST = "es-generalist"
 _UNGUARDED = "es-unguarded"
 """The generalist as it is judged beside PPO: the same weights without the guard, which windows hardly show."""
 
+BY_HAND = "index by hand"
+"""What evolution starts from: the index and the gate with their weights by hand."""
+
 _TRAINED_ALONE = ("more_logs", "reward", "reference")
 """Arguments that concern trainings alone."""
+
+_TAILS = {"longest wait": "longest_s", "99th percentile of waits": "tail_s"}
+"""What is reported of whole runs besides, as ratios to the best by requested times."""
 
 
 @PROTOCOLS.register("ppo-held-out-logs")
 def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
-    """Return how models of JobPick do on the last parts of three logs, beside the generalist that evolution found.
+    """Return how trainings do on the last parts of three logs, beside the generalist that evolution found.
 
     Parameters
     ----------
     traces
         Holds the logs of `LOGS`.
     models
-        Models of JobPick, one for each seed.
-    """
-    from hdrl.settings.batch.policies.pairs import read_pair
+        Models of JobPick or JobIndex, of each row one for each seed.
 
+    Returns
+    -------
+    dict
+        Of each row geometric means over its trainings, as ratios to the opponents and the generalist, and of the first
+        row also to the means of the others; then the generalist, and the index by hand.
+    """
+    rows: dict[str, list[Playable]] = {}
+    for model in models:
+        rows.setdefault(model.row, []).append(model)
     results: dict[Place, float] = {}
-    names = ("requests", "predictions", "es-generalist")
-    tables: dict[tuple[str, str], Table] = {(protocol, name): {} for protocol in _PROTOCOLS for name in names}
-    rivals: dict[str, Table] = {name: {} for name in names[:2]}
+    tables: dict[Place, Table] = {}
     for name, (file, n_procs) in LOGS.items():
         log, opponents = judged_log(traces[file], n_procs)
-        for protocol, (warm_up, follow_up) in _PROTOCOLS.items():
-            kernel = outcomes_of(log, protocol, [*opponents, read_pair(_UNGUARDED)])
-            others = np.log([[one.value for one in row] for row in kernel])
-            starts = side_by_side((round(JUDGED_FROM * log.workload.n_jobs), log.workload.n_jobs - follow_up), LENGTH)
-            own = np.log([values_of(model, log, starts, warm_up, follow_up) for model in models]).T
-            for column, opponent in enumerate(names):
-                ratios = own - others[:, column : column + 1]
+        for protocol in PROTOCOL_NAMES:
+            outcomes = _all_outcomes(rows, log, opponents, protocol)
+            for (row, rival), ratios in _all_ratios(outcomes, list(rows)).items():
                 # In front the mean of the trainings, as the protocol of evolution has its mean model.
-                tables[protocol, opponent][name] = np.column_stack([ratios.mean(axis=1), ratios])
-                place = name, f"{protocol}, to {opponent}"
-                results[place] = float(np.exp(ratios.mean()))
-            if protocol == "windows":
-                for column, opponent in enumerate(names[:2]):
-                    rivals[opponent][name] = others[:, 2:] - others[:, column : column + 1]
-    for (protocol, opponent), table in tables.items():
-        results |= pooled(table, f"{protocol}, to {opponent}")
-    for opponent, table in rivals.items():
-        found = pooled(table, f"windows, to {opponent}")
-        results |= {(row.replace("all logs", GENERALIST), column): value for (row, column), value in found.items()}
-    each = np.mean([table.mean(axis=0) for table in tables["windows", "requests"].values()], axis=0)
-    for number, value in enumerate(np.exp(each[1:]), start=1):
-        results[f"training {number}", "windows, to requests"] = float(value)
+                stacked = np.column_stack([ratios.mean(axis=1), ratios])
+                tables.setdefault((row, f"{protocol}, to {rival}"), {})[name] = stacked
+            if protocol == "continuous":
+                results |= {(f"{row}, {name}", column): one for (row, column), one in _tails(outcomes, rows).items()}
+    for (row, column), table in tables.items():
+        results |= {(f"{row}, {name}", column): float(np.exp(ratios[:, 0].mean())) for name, ratios in table.items()}
+        results |= {(f"{row}, {place}", column): value for (place, _), value in pooled(table, column).items()}
+    for row in rows:
+        each = np.mean([table.mean(axis=0) for table in tables[row, "windows, to requests"].values()], axis=0)
+        for number, value in enumerate(np.exp(each[1:]), start=1):
+            results[f"{row}, training {number}", "windows, to requests"] = float(value)
     return results
 
 
-_PROTOCOLS = {"windows": (0, 0), "padded": (WARM_UP, FOLLOW_UP)}
-"""Jobs before and after those that count."""
+Outcomes = Mapping[str, Sequence[Sequence["WindowOutcome"]]]
+"""By row or opponent: what came of each window, of each model or of the one policy."""
 
 
-def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: int, follow_up: int) -> list[float]:
-    """Return the mean bounded slowdown of windows in which a model of JobPick takes its best actions.
+def _all_outcomes(
+    rows: Mapping[str, Sequence[Playable]], log: JudgedLog, opponents: Sequence[PolicyPair], protocol: str
+) -> Outcomes:
+    """Return what comes of a protocol under everybody: opponents, the two that need no training, all models."""
+    from hdrl.settings.batch.policies.indexed import IndexKind
+    from hdrl.settings.batch.policies.pairs import read_pair
+
+    by_hand = IndexKind(form="additive")
+    policies = [*opponents, read_pair(_UNGUARDED), by_hand.policy(np.zeros(by_hand.n_weights))]
+    played = zip(*outcomes_of(log, protocol, policies), strict=True)
+    found = {name: [of_policy] for name, of_policy in zip((*OPPONENTS, GENERALIST, BY_HAND), played, strict=True)}
+    return found | {row: _outcomes_of_row(models, log, protocol) for row, models in rows.items()}
+
+
+def _all_ratios(outcomes: Outcomes, rows: Sequence[str]) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Return logarithms of ratios by row and opponent, of shape ``(n_windows, n_models)``.
+
+    The mean of an opponent's trainings counts. The first row is compared with all others.
+    """
+    values = {name: _logs(of_models, "value") for name, of_models in outcomes.items()}
+    rivals = {name: list(OPPONENTS) for name in (*rows, GENERALIST, BY_HAND)}
+    for row in rows:
+        rivals[row].append(GENERALIST)
+    rivals[rows[0]] += [*rows[1:], BY_HAND]
+    return {
+        (name, rival): values[name] - values[rival].mean(axis=1, keepdims=True)
+        for name, of_name in rivals.items()
+        for rival in of_name
+    }
+
+
+def _tails(outcomes: Outcomes, rows: Iterable[str]) -> dict[Place, float]:
+    """Return the waits of whole runs, as ratios to the best by requested times: geometric means over trainings."""
+    found: dict[Place, float] = {}
+    for column, what in _TAILS.items():
+        opponent = _logs(outcomes[OPPONENTS[0]], what)
+        for row in rows:
+            found[row, f"{column}, to requests"] = float(np.exp((_logs(outcomes[row], what) - opponent).mean()))
+    return found
+
+
+def _logs(of_models: Sequence[Sequence[WindowOutcome]], what: str) -> NDArray[np.float64]:
+    """Return the logarithms of one number of windows, of shape ``(n_windows, n_models)``."""
+    return np.log([[getattr(one, what) for one in outcomes] for outcomes in of_models]).T
+
+
+def _outcomes_of_row(models: Sequence[Playable], log: JudgedLog, protocol: str) -> Sequence[Sequence[WindowOutcome]]:
+    """Return what comes of a protocol under each of a row's models, window by window."""
+    from hdrl.settings.batch.environments import JobIndexSpec
+    from hdrl.settings.batch.envs.window_judge import WindowOutcome
+
+    if models[0].environment["id"] == JobIndexSpec.id:
+        return list(zip(*outcomes_of(log, protocol, [evolved_policy([one]) for one in models]), strict=True))
+    jobs, first = log.workload.jobs, round(JUDGED_FROM * log.workload.n_jobs)
+    if protocol == "continuous":
+        runs = [model.play(log.platform, log.workload).records for model in models]
+        waits_s = [run["start_s"] - jobs["submit_s"] for run in runs]
+        return [
+            [WindowOutcome.of(log.objective, wait_s[first:], run["run_s"][first:])]
+            for wait_s, run in zip(waits_s, runs, strict=True)
+        ]
+    warm_up, follow_up = PADDING[protocol]
+    starts = side_by_side((first, len(jobs) - follow_up), LENGTH)
+    return [windows_of_model(model, log, starts, warm_up, follow_up) for model in models]
+
+
+def windows_of_model(
+    model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: int, follow_up: int
+) -> list[WindowOutcome]:
+    """Return what comes of windows in which a model of JobPick takes its best actions.
 
     Parameters
     ----------
@@ -105,7 +181,7 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
     """
     from hdrl.learn.threads import torch_threads
     from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
-    from hdrl.settings.batch.envs.window_judge import OBJECTIVES
+    from hdrl.settings.batch.envs.window_judge import WindowOutcome
 
     arguments: dict[str, Any] = dict(model.environment["arguments"])
     known = {name: value for name, value in arguments.items() if name not in _TRAINED_ALONE}
@@ -123,12 +199,12 @@ def values_of(model: Playable, log: JudgedLog, starts: Sequence[int], warm_up: i
             )
     finally:
         envs.close()
-    values, columns = [], envs.inputs.columns
+    found, columns = [], envs.inputs.columns
     for start, dates_s in zip(starts, started_s, strict=True):
         places = slice(start, start + LENGTH)
         wait_s = dates_s[warm_up : warm_up + LENGTH] - columns.submit_s[places]
-        values.append(OBJECTIVES["mean_bounded_slowdown"](wait_s, columns.run_s[places]))
-    return values
+        found.append(WindowOutcome.of(log.objective, wait_s, columns.run_s[places]))
+    return found
 
 
 def first_episodes(

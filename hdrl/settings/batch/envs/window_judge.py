@@ -199,9 +199,7 @@ class JudgedLog:
             if plain not in births:
                 births[plain] = _birth(self.platform, window, plain)
             wait_s, run_s = (times[counting] for times in _waits_and_runs(births[plain], policy))
-            value = OBJECTIVES[self.objective](wait_s, run_s)
-            tail_s = float(np.percentile(wait_s, 99)) + 60.0
-            results.append(WindowOutcome(value, tail_s, float(wait_s.max())))
+            results.append(WindowOutcome.of(self.objective, wait_s, run_s))
         return results
 
 
@@ -222,6 +220,20 @@ class WindowOutcome:
     value: float
     tail_s: float
     longest_s: float
+
+    @classmethod
+    def of(cls, objective: str, wait_s: Floats, run_s: Floats) -> WindowOutcome:
+        """Return what came of a window, by what its jobs came to.
+
+        Parameters
+        ----------
+        objective
+            A name of `OBJECTIVES`.
+        wait_s, run_s
+            Waiting and run times of the jobs that count, in seconds.
+        """
+        tail_s = float(np.percentile(wait_s, 99)) + 60.0
+        return cls(OBJECTIVES[objective](wait_s, run_s), tail_s, float(wait_s.max()))
 
 
 def judge(
