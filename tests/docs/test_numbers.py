@@ -42,10 +42,11 @@ def test_what_is_said_of_the_generalist_is_what_was_claimed():
     for protocol, opponent in (("windows", "requests"), ("windows", "predictions"), ("padded", "requests")):
         column = f"{protocol}, to {opponent}"
         assert f"**{_interval(shipped, 'es-generalist', column).replace(' ', '** ', 1)}" in page
-        # The same weights without the guard are the mean of the ten trainings.
-        assert _interval(shipped, "es-unguarded", column) == _interval(trained, "es", column)
+        assert _interval(shipped, "es-unguarded", column) in page
+        assert _interval(trained, "es", column) in page
         if protocol == "windows":
             assert _interval(trained, "es", column) in " ".join(README.split())
+            assert _interval(shipped, "es-generalist", column) in " ".join(README.split())
 
 
 def _interval(found, name, column):
@@ -63,9 +64,8 @@ def test_what_is_said_of_ppo_beside_the_generalist_is_what_was_claimed():
         value, low, high = (f"{found[row, f'windows, to {opponent}']:.2f}" for row in rows)
         assert f"{value} [{low}, {high}]" in line
         assert f"{value} [{low}, {high}]" in page
-    evolved = {place: one.value for place, one in read_reference(EVOLVED, 0.0).items()}
-    column = "windows, to requests"
-    assert found["es-generalist, all logs", column] == pytest.approx(evolved["es, all logs", column], rel=1e-9)
+    unguarded = read_reference(SHIPPED, 0.0)["es-unguarded, all logs", "windows, to requests"].value
+    assert found["es-generalist, all logs", "windows, to requests"] == pytest.approx(unguarded, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["ppo-evolution-equal", "ppo-ablation"])

@@ -148,7 +148,7 @@ def test_names_are_the_same_everywhere() -> None:
 @pytest.mark.parametrize("code", [-2, codes.N_OBJECTIVES, 77])
 def test_a_number_of_no_objective_is_no_number_in_a_pool(code: int) -> None:
     env = JobPickVectorEnv(1, reward="shaped", **PICK)
-    env._shared["settings"]["objective"] = code
+    env._pool.settings["objective"] = code
     env.reset(seed=0)
     assert np.isnan(env.step(np.array([0]))[1]).all()
 
