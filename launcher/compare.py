@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -81,9 +80,6 @@ def compare(
     candidate could not be simulated to the end, or 2 if something that is asked for is
     wrong.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
-    # Processes share the cores: threads that NumPy starts for linear algebra as soon as it is loaded would only get in
-    # the way, and keep this process from being copied.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)

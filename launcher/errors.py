@@ -13,6 +13,7 @@ from click.exceptions import NoArgsIsHelpError
 from hdrl.errors import MAX_SHOWN_PATH, HdrlError, readable
 from hdrl.launcher.collecting import rare_collections
 from hdrl.launcher.stopping import Terminated, heeding_signals
+from hdrl.launcher.threads import one_blas_thread
 
 MAX_LINE = 1000
 """Characters of the longest line: somebody is to read it."""
@@ -67,6 +68,7 @@ class CleanErrors(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise `OneLine` if what the user gave is wrong, or the user interrupted it."""
+        one_blas_thread()
         with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
             return super().invoke(ctx)
 

@@ -14,12 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from typing import NamedTuple, TypeVar
 
-import numpy as np
 import torch
-
-_KEPT = 31 << 20
-"""A block of so many bytes, once freed, makes glibc keep what threads free (mallopt(3), M_TRIM_THRESHOLD): else the
-tensors of each minibatch are new pages of the system's, which took 3 to 6 % of a training."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -64,7 +59,6 @@ def helped_by(n: int) -> Iterator[None]:
     if n < 1:
         yield
         return
-    np.empty(_KEPT, np.uint8)
     with ThreadPoolExecutor(n, "hdrl-rows") as pool:
         token = _helpers.set(_Helpers(pool, n))
         try:

@@ -1,5 +1,6 @@
 """A folder to start from, the names that can be chosen, and what was run."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -97,3 +98,14 @@ def test_runs_tell_what_they_are(tmp_path: Path):
     ]
     assert run("runs", tmp_path / "other").stdout == f"{tmp_path / 'other'}: no runs\n"
     assert run("runs", tmp_path / "nosuch").exit_code == 2
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("3", "3")])
+def test_numpy_has_one_thread_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, used: str
+):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", given or "")
+    if given is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    run("list", "settings")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == used
