@@ -39,6 +39,9 @@ WATTS = {
 OFF, SUSPENDED, ON, SLOW, LEAST = "3", "6", "0", "1", "2"
 """P-states of hosts of the first kind; they are on and slow in the first two ones, whatever their kind."""
 
+Asked = list[tuple[str, dict[str, str]]]
+"""Types and data of requests."""
+
 
 def _host(k: int, kind: tuple[str, ...], down_s: float, up_s: float) -> str:
     ways = {"down": 1 / down_s, "up": 1 / up_s, "to_nap": 4 / down_s, "from_nap": 5 / up_s}
@@ -125,7 +128,7 @@ class Sleepy:
             self._free |= waking
             self._on_way -= falling | waking
 
-    def _starts(self) -> list[tuple[str, dict[str, str]]]:
+    def _starts(self) -> Asked:
         starts = []
         while self._waiting and self._waiting[0]["res"] <= len(self._free):
             job = self._waiting.pop(0)
@@ -135,7 +138,7 @@ class Sleepy:
             starts.append(("EXECUTE_JOB", {"job_id": job["id"], "alloc": " ".join(map(str, hosts))}))
         return starts
 
-    def _naps(self) -> list[tuple[str, dict[str, str]]]:
+    def _naps(self) -> Asked:
         naps = []
         if self._free and self._draw.random() < 0.2:
             naps += self._request(self._some(self._free, 1), str(self._draw.choice([ON, SLOW])))
@@ -143,7 +146,7 @@ class Sleepy:
             naps += self._request(self._several(self._free), str(self._draw.choice([OFF, SUSPENDED, LEAST])))
         return naps
 
-    def _calls(self) -> list[tuple[str, dict[str, str]]]:
+    def _calls(self) -> Asked:
         """Wake some hosts if jobs wait for them, all of them if nothing else is going on."""
         must = not (self._running or self._on_way)
         if not (self._asleep and self._waiting and (must or self._draw.random() < 0.4)):
@@ -160,7 +163,7 @@ class Sleepy:
     def _several(self, hosts: set[int]) -> list[int]:
         return self._some(hosts, int(self._draw.integers(1, len(hosts), endpoint=True)))
 
-    def _request(self, hosts: list[int], state: str) -> list[tuple[str, dict[str, str]]]:
+    def _request(self, hosts: list[int], state: str) -> Asked:
         """Ask for a P-state of those hosts that can have it."""
         role = {host: self._kinds[host][int(state)] for host in hosts}
         falling = {host for host in hosts if role[host] in ("off", "nap") and host in self._free}
@@ -188,6 +191,20 @@ class Again:
         expected, reply = self._left.pop(0)
         assert message == expected or "SIMULATION_BEGINS" in expected
         return reply
+
+
+class Scripted:
+    """Answers each event with what a function of the date and the event asks for."""
+
+    def __init__(self, answer: Callable[[float, dict[str, Any]], Asked]) -> None:
+        self._answer = answer
+
+    def exchange(self, message: str) -> str:
+        """Return the requests, all at the date of the message."""
+        told = json.loads(message)
+        asked = [one for event in told["events"] for one in self._answer(told["now"], event)]
+        events = [{"timestamp": told["now"], "type": kind, "data": data} for kind, data in asked]
+        return json.dumps({"now": told["now"], "events": events})
 
 
 def _embedded(folder: Path, scheduler: Any) -> Trace:
@@ -255,22 +272,18 @@ def test_two_requests_at_once_by_hand(tmp_path: Path, simulate: Callable[[Path, 
     _write(tmp_path, [(8.0, 3.0), (1.0, 5.0), (2.0, 1.0)], [(10.0, 1, 5.0)])
     told = []
 
-    class Told:
-        def exchange(self, message: str) -> str:
-            data = json.loads(message)
-            asked: list[tuple[str, dict[str, str]]] = []
-            for event in data["events"]:
-                if event["type"] == "RESOURCE_STATE_CHANGED":
-                    told.append((data["now"], event["data"]["resources"], event["data"]["state"]))
-                    asked += [("EXECUTE_JOB", {"job_id": "w0!0", "alloc": "1"})] * (len(told) == 3)
-                elif event["type"] == "SIMULATION_BEGINS":
-                    asked += [("SET_RESOURCE_STATE", {"resources": text, "state": OFF}) for text in ("0-1", "2")]
-                elif event["type"] == "JOB_SUBMITTED":
-                    asked.append(("SET_RESOURCE_STATE", {"resources": "1-2", "state": SLOW}))
-            events = [{"timestamp": data["now"], "type": kind, "data": data_} for kind, data_ in asked]
-            return json.dumps({"now": data["now"], "events": events})
+    def answer(now_s: float, event: dict[str, Any]) -> Asked:
+        asked: Asked = []
+        if event["type"] == "RESOURCE_STATE_CHANGED":
+            told.append((now_s, event["data"]["resources"], event["data"]["state"]))
+            asked += [("EXECUTE_JOB", {"job_id": "w0!0", "alloc": "1"})] * (len(told) == 3)
+        elif event["type"] == "SIMULATION_BEGINS":
+            asked += [("SET_RESOURCE_STATE", {"resources": text, "state": OFF}) for text in ("0-1", "2")]
+        elif event["type"] == "JOB_SUBMITTED":
+            asked.append(("SET_RESOURCE_STATE", {"resources": "1-2", "state": SLOW}))
+        return asked
 
-    trace = simulate(tmp_path, Told())
+    trace = simulate(tmp_path, Scripted(answer))
     assert [(text, state) for _, text, state in told] == [("2", OFF), ("0-1", OFF), ("1-2", SLOW)]
     assert [date_s for date_s, _, _ in told] == pytest.approx([2.0, 8.0, 15.0], abs=1e-5)
     assert trace.records["start_s"] == pytest.approx([15.0], abs=1e-5)
@@ -284,28 +297,24 @@ def test_a_request_for_hosts_that_sleep_and_for_one_that_computes(
     _write(tmp_path, [(4.0, 5.0)] * 3, [(1.0, 1, 9.0), (20.0, 1, 10.0), (25.0, 1, 3.0)])
     told = []
 
-    class Told:
-        def exchange(self, message: str) -> str:
-            data = json.loads(message)
-            asked: list[tuple[str, dict[str, str]]] = []
-            for event in data["events"]:
-                job_id = event["data"].get("job_id")
-                if event["type"] in ("RESOURCE_STATE_CHANGED", "JOB_COMPLETED"):
-                    told.append((data["now"], event["data"].get("resources", job_id)))
-                elif event["type"] == "SIMULATION_BEGINS":
-                    states = (("1", OFF), ("2", SUSPENDED))
-                    asked += [("SET_RESOURCE_STATE", {"resources": ids, "state": state}) for ids, state in states]
-                elif job_id == "w0!2":
-                    asked += [
-                        ("SET_RESOURCE_STATE", {"resources": "0-2", "state": SLOW}),
-                        ("REJECT_JOB", {"job_id": job_id}),
-                    ]
-                elif job_id is not None:
-                    asked.append(("EXECUTE_JOB", {"job_id": job_id, "alloc": "0"}))
-            events = [{"timestamp": data["now"], "type": kind, "data": data_} for kind, data_ in asked]
-            return json.dumps({"now": data["now"], "events": events})
+    def answer(now_s: float, event: dict[str, Any]) -> Asked:
+        asked: Asked = []
+        job_id = event["data"].get("job_id")
+        if event["type"] in ("RESOURCE_STATE_CHANGED", "JOB_COMPLETED"):
+            told.append((now_s, event["data"].get("resources", job_id)))
+        elif event["type"] == "SIMULATION_BEGINS":
+            states = (("1", OFF), ("2", SUSPENDED))
+            asked += [("SET_RESOURCE_STATE", {"resources": ids, "state": state}) for ids, state in states]
+        elif job_id == "w0!2":
+            asked += [
+                ("SET_RESOURCE_STATE", {"resources": "0-2", "state": SLOW}),
+                ("REJECT_JOB", {"job_id": job_id}),
+            ]
+        elif job_id is not None:
+            asked.append(("EXECUTE_JOB", {"job_id": job_id, "alloc": "0"}))
+        return asked
 
-    trace = simulate(tmp_path, Told())
+    trace = simulate(tmp_path, Scripted(answer))
     assert [what for _, what in told] == ["2", "1", "w0!0", "0-2", "w0!1"]
     # The second job has half of its 10 s of work left at 25 s, which takes twice as long.
     assert [date_s for date_s, _ in told] == pytest.approx([1.0, 4.0, 10.0, 30.0, 35.0], abs=1e-5)
@@ -322,25 +331,21 @@ def test_a_request_by_which_one_host_wakes_and_another_falls_asleep(
     _write(tmp_path, [(4.0, 5.0)] * 2, [(10.0, 1, 4.0), (20.0, 1, 4.0)], [ALIKE, KINDS[1]])
     told = []
 
-    class Told:
-        def exchange(self, message: str) -> str:
-            data = json.loads(message)
-            asked: list[tuple[str, dict[str, str]]] = []
-            for event in data["events"]:
-                if event["type"] in ("RESOURCE_STATE_CHANGED", "JOB_COMPLETED"):
-                    told.append((event["data"].get("resources"), event["data"].get("state"), data["now"]))
-                elif event["type"] == "SIMULATION_BEGINS":
-                    # P-state 3 is off for host 0, and one of many for host 1, which has it at once.
-                    asked.append(("SET_RESOURCE_STATE", {"resources": "0-1", "state": OFF}))
-                elif event["type"] == "JOB_SUBMITTED":
-                    job = {"job_id": event["data"]["job_id"], "alloc": "1" if data["now"] < 15 else "0"}
-                    asked.append(("EXECUTE_JOB", job))
-                if event["type"] == "JOB_COMPLETED" and data["now"] < 15:
-                    asked.append(("SET_RESOURCE_STATE", {"resources": "0-1", "state": LEAST}))
-            events = [{"timestamp": data["now"], "type": kind, "data": data_} for kind, data_ in asked]
-            return json.dumps({"now": data["now"], "events": events})
+    def answer(now_s: float, event: dict[str, Any]) -> Asked:
+        asked: Asked = []
+        if event["type"] in ("RESOURCE_STATE_CHANGED", "JOB_COMPLETED"):
+            told.append((event["data"].get("resources"), event["data"].get("state"), now_s))
+        elif event["type"] == "SIMULATION_BEGINS":
+            # P-state 3 is off for host 0, and one of many for host 1, which has it at once.
+            asked.append(("SET_RESOURCE_STATE", {"resources": "0-1", "state": OFF}))
+        elif event["type"] == "JOB_SUBMITTED":
+            job = {"job_id": event["data"]["job_id"], "alloc": "1" if now_s < 15 else "0"}
+            asked.append(("EXECUTE_JOB", job))
+        if event["type"] == "JOB_COMPLETED" and now_s < 15:
+            asked.append(("SET_RESOURCE_STATE", {"resources": "0-1", "state": LEAST}))
+        return asked
 
-    trace = simulate(tmp_path, Told())
+    trace = simulate(tmp_path, Scripted(answer))
     assert [what for *what, _ in told] == [["0-1", OFF], [None, None], ["0-1", LEAST], [None, None]]
     # The first job is a delay; the second one computes 4 s at full speed, which is four times that of P-state 2.
     assert [date_s for *_, date_s in told] == pytest.approx([4.0, 14.0, 19.0, 36.0], abs=1e-5)
