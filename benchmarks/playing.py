@@ -25,6 +25,17 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         *("saf+easy_priority@geo", "kernel"),
         {"backfilling": "easy_priority", "features": ["index", "backlog"]},
     ),
+    "network kernel, as ppo-generalist's": (
+        *("saf+easy_priority@geo", "kernel"),
+        {
+            "backfilling": "easy_priority",
+            "may_hold": True,
+            "max_jobs": 64,
+            "order": "saf",
+            "features": ["index", "backlog", "free_processors", "earliest_start", "is_chosen"],
+            "scaled_columns": False,
+        },
+    ),
     "network mlp": ("sjf+easy", "mlp", {}),
     "network kernel": ("sjf+easy", "kernel", {}),
 }
