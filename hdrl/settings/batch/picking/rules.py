@@ -30,6 +30,7 @@ def see(play):
     s.n_actions = 0
     state.scalars[0].news = codes.NO_NEWS
     pool.scalars[0].is_reserved = 0
+    pool.scalars[0].shown_s = math.nan
     if pool.settings[0].commitment != BLOCK:
         pool.scalars[0].chosen = NOBODY
     queue.release_held(pool)
