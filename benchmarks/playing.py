@@ -71,7 +71,7 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     windows = [workload.window(start, N_JOBS) for start in starts]
     for name, (heuristic, network, options) in CASES.items():
         envs = [JobPickPlayer(platform=platform, workload=one, energy=False, **options) for one in windows]
-        agent = PPO(envs[0].observation_space, envs[0].action_space, PPO.Config(network=network))
+        agent = PPO(envs[0].observation_space, envs[0].layout.action_space, PPO.Config(network=network))
 
         def simulate_all(heuristic: str = heuristic) -> None:
             for one in windows:

@@ -52,7 +52,7 @@ GUARD_S = 60.0 * _DAY_S
 WHOLE_GATE_AT = 0.1
 """At which share of jobs that find no room the gate of the guarded index is as its weights say; below it, less."""
 
-_LOG1P = np.array([math.log1p(n) for n in range(64)])  # a table: of the time to describe jobs, these logarithms would take a fifth
+_LOG1P = np.array([math.log1p(n) for n in range(64)])  # two of five logarithms that describe a job
 
 _FIRST_OF_ALL = 1e10
 """More than an additive index and the seconds of centuries come to."""
