@@ -25,6 +25,17 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         *("saf+easy_priority@geo", "kernel"),
         {"backfilling": "easy_priority", "features": ["index", "backlog"]},
     ),
+    "network kernel, as ppo-generalist's": (
+        *("saf+easy_priority@geo", "kernel"),
+        {
+            "backfilling": "easy_priority",
+            "may_hold": True,
+            "max_jobs": 64,
+            "order": "saf",
+            "features": ["index", "backlog", "free_processors", "earliest_start", "is_chosen"],
+            "scaled_columns": False,
+        },
+    ),
     "network mlp": ("sjf+easy", "mlp", {}),
     "network kernel": ("sjf+easy", "kernel", {}),
 }
@@ -60,7 +71,7 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     windows = [workload.window(start, N_JOBS) for start in starts]
     for name, (heuristic, network, options) in CASES.items():
         envs = [JobPickPlayer(platform=platform, workload=one, energy=False, **options) for one in windows]
-        agent = PPO(envs[0].observation_space, envs[0].action_space, PPO.Config(network=network))
+        agent = PPO(envs[0].observation_space, envs[0].layout.action_space, PPO.Config(network=network))
 
         def simulate_all(heuristic: str = heuristic) -> None:
             for one in windows:

@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import jit, jit_with
+from hdrl.compiled.jit import by_way, jit, jit_with
+from hdrl.compiled.plain import TILE_ROWS
 
 _TILE = 4
 """Units of two layers that are computed with together: 16 products for 8 loads."""
@@ -36,6 +37,9 @@ _LINE = 64
 """Bytes of a cache line: vectors that lie across two take twice as long, in all a fifth."""
 
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
+_NO_BIASES = (_ZERO, _ZERO, _ZERO, _ZERO)
+
+multiply_tile = by_way("tiles.multiply_tile")
 
 
 def _full(width: int) -> int:
@@ -151,46 +155,14 @@ def multiply_of(block: int) -> Callable[..., None]:
         As in `forward_of`.
     """
 
-    @jit_with("contract")
+    @jit
     def multiply(padded, at, per_output, per_input, at_bias, least, xs, at_x, n_in, ys, at_y, n_out):
-        for o in range(0, n_out, _TILE):
-            y0, y1, y2, y3 = ys[at_y + o], ys[at_y + o + 1], ys[at_y + o + 2], ys[at_y + o + 3]
-            b0 = b1 = b2 = b3 = _ZERO
-            if at_bias >= 0:
+        for first in range(0, block, TILE_ROWS):
+            for o in range(0, n_out, _TILE):
+                p, y = at + o * per_output, at_y + o
                 b = at_bias + o
-                b0, b1, b2, b3 = padded[b], padded[b + 1], padded[b + 2], padded[b + 3]
-            for i in range(0, n_in, _TILE):
-                x0, x1, x2, x3 = xs[at_x + i], xs[at_x + i + 1], xs[at_x + i + 2], xs[at_x + i + 3]
-                p0 = at + o * per_output + i * per_input
-                p1, p2, p3 = p0 + per_output, p0 + 2 * per_output, p0 + 3 * per_output
-                i1, i2, i3 = per_input, 2 * per_input, 3 * per_input
-                w00, w01, w02, w03 = padded[p0], padded[p0 + i1], padded[p0 + i2], padded[p0 + i3]
-                w10, w11, w12, w13 = padded[p1], padded[p1 + i1], padded[p1 + i2], padded[p1 + i3]
-                w20, w21, w22, w23 = padded[p2], padded[p2 + i1], padded[p2 + i2], padded[p2 + i3]
-                w30, w31, w32, w33 = padded[p3], padded[p3 + i1], padded[p3 + i2], padded[p3 + i3]
-                low = least if i + _TILE >= n_in else _LEAST
-                if i == 0:
-                    for r in range(block):
-                        u0, u1, u2, u3 = x0[r], x1[r], x2[r], x3[r]
-                        c0 = b0 + w00 * u0 + w01 * u1 + w02 * u2 + w03 * u3
-                        c1 = b1 + w10 * u0 + w11 * u1 + w12 * u2 + w13 * u3
-                        c2 = b2 + w20 * u0 + w21 * u1 + w22 * u2 + w23 * u3
-                        c3 = b3 + w30 * u0 + w31 * u1 + w32 * u2 + w33 * u3
-                        y0[r] = low if c0 < low else c0
-                        y1[r] = low if c1 < low else c1
-                        y2[r] = low if c2 < low else c2
-                        y3[r] = low if c3 < low else c3
-                else:
-                    for r in range(block):
-                        u0, u1, u2, u3 = x0[r], x1[r], x2[r], x3[r]
-                        c0 = y0[r] + w00 * u0 + w01 * u1 + w02 * u2 + w03 * u3
-                        c1 = y1[r] + w10 * u0 + w11 * u1 + w12 * u2 + w13 * u3
-                        c2 = y2[r] + w20 * u0 + w21 * u1 + w22 * u2 + w23 * u3
-                        c3 = y3[r] + w30 * u0 + w31 * u1 + w32 * u2 + w33 * u3
-                        y0[r] = low if c0 < low else c0
-                        y1[r] = low if c1 < low else c1
-                        y2[r] = low if c2 < low else c2
-                        y3[r] = low if c3 < low else c3
+                biases = (padded[b], padded[b + 1], padded[b + 2], padded[b + 3]) if at_bias >= 0 else _NO_BIASES
+                multiply_tile(padded, p, per_output, per_input, biases, least, xs, at_x, n_in, ys, y, first)
 
     return multiply
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdrl.compiled.dense import forward_of, n_units, n_weights, pad
+from hdrl.compiled.dense import forward_of, multiply_tile, n_units, n_weights, pad
 from hdrl.compiled.onerow import forward_one, turn
+from hdrl.compiled.plain import multiply_tile as plain_tile
 
 SMALL, LARGE = 16, 32
 small_forward, large_forward = forward_of(SMALL), forward_of(LARGE)
@@ -93,3 +94,21 @@ def test_what_is_not_finite_stays_so() -> None:
     found = by_block(rows, weights, widths, SMALL, is_open=True)[:, 0]
     assert np.isfinite(found).tolist() == [False, True, False]
     assert found[1] == pytest.approx(13.0)
+
+
+@numba.njit
+def tiles(weights, inputs, found, least):  # type: ignore[no-untyped-def]
+    biases = (weights[0], weights[1], weights[2], weights[3])
+    multiply_tile(weights, 0, 7, 1, biases, least, inputs, 2, 7, found[0], 1, 16)
+    plain_tile(weights, 0, 7, 1, biases, least, inputs, 2, 7, found[1], 1, 16)
+
+
+@pytest.mark.parametrize("least", [0.0, -np.inf])
+def test_vectors_give_the_bytes_of_plain_numba(least: float) -> None:
+    rng = np.random.default_rng(0)
+    weights, inputs = rng.normal(size=28).astype(np.float32), rng.normal(size=(9, 48)).astype(np.float32)
+    found = np.full((2, 6, 48), np.nan, np.float32)
+    tiles(weights, inputs, found, np.float32(least))
+    assert found[0].tobytes() == found[1].tobytes()
+    assert np.isfinite(found[:, 1:5, 16:32]).all()
+    assert np.isnan(found).sum() == found.size - 2 * 4 * 16

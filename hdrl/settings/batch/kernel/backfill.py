@@ -294,11 +294,14 @@ def choose_overtaking(state, job, core_key, head_job, shadow_s, room):
 @jit
 def could_overtake(state, job, core_key, head_job, shadow_s, room):
     """Tell whether a job may overtake the first one; nothing changes by it."""
-    s, row = state.scalars[0], state.jobs[job]
+    s, row, head = state.scalars[0], state.jobs[job], state.jobs[head_job]
     first = s.n_pool
-    ends_in_time = s.message_s + _run_at(state, job, slowest_gflops(state)) <= shadow_s
-    if ends_in_time and row.memory_mib <= 0.0 and row.n_requested <= s.n_free_cores:
-        return True
+    if row.n_requested > s.n_free_cores:
+        return False
+    if row.memory_mib <= 0.0:  # then all cores are alike but for their speeds
+        leaves_room = head.memory_mib <= 0.0 and room - row.n_requested >= head.n_requested
+        if leaves_room or s.message_s + _run_at(state, job, slowest_gflops(state)) <= shadow_s:
+            return True
     allowed, _ = choose_overtaking(state, job, core_key, head_job, shadow_s, room)
     if allowed:
         if s.message_s + expected_run_s(state, job, first, s.n_pool - first) > shadow_s:

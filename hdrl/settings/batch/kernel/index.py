@@ -21,12 +21,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import SHORT_S, spread
 from hdrl.settings.batch.workload.history import USER_LEVEL
 
 N_FEATURES = 13
+FIRST_OF_STARTS = 11
+"""The first of the features that change when another job is started; time, ends and submissions change the others."""
+
 AGING = N_FEATURES
 FIRST_OF_GATE = N_FEATURES + 1
 N_GATE = 10
@@ -46,6 +51,8 @@ GUARD_S = 60.0 * _DAY_S
 
 WHOLE_GATE_AT = 0.1
 """At which share of jobs that find no room the gate of the guarded index is as its weights say; below it, less."""
+
+_LOG1P = np.array([math.log1p(n) for n in range(64)])  # two of five logarithms that describe a job
 
 _FIRST_OF_ALL = 1e10
 """More than an additive index and the seconds of centuries come to."""
@@ -100,9 +107,21 @@ def describe(x, row, prediction, user, waited_s, fits):
     x[5] = math.log1p(waited_s / max(prediction.harmonic_s, SHORT_S))
     x[6] = (math.log1p(waited_s / 60.0) - 4.0) / 2.0
     x[7] = math.log1p(waited_s / max(row.requested_time_s, SHORT_S))
-    x[8], x[9], x[10] = user.n / (user.n + 2.0), spread(user) - 1.0, math.log1p(float(user.n_here))
-    x[11] = math.log1p(float(user.n_waiting))
+    x[8], x[9], x[10] = user.n / (user.n + 2.0), spread(user) - 1.0, _log1p_of(user.n_here)
+    describe_after_start(x, user, fits)
+
+
+@jit
+def describe_after_start(x, user, fits):
+    """Write those of the features that change when another job is started: see `describe`."""
+    x[11] = _log1p_of(user.n_waiting)
     x[12] = 1.0 if fits else 0.0
+
+
+@jit
+def _log1p_of(n):
+    """Return the logarithm of 1 plus a number of jobs."""
+    return _LOG1P[n] if n < len(_LOG1P) else math.log1p(float(n))
 
 
 @jit

@@ -12,7 +12,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import end_in, note_room
 from hdrl.settings.batch.kernel.history import predict_into
-from hdrl.settings.batch.kernel.index import backlog_of, describe
+from hdrl.settings.batch.kernel.index import backlog_of, describe, describe_after_start
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 
@@ -83,6 +83,14 @@ def describe_waiting(state, place):
     fits = state.waiting_sizes[place] <= s.n_free
     describe(state.features, state.jobs[job], state.predictions[own], user, waited_s, fits)
     return waited_s
+
+
+@jit
+def describe_again(state, place):
+    """Write those of these features that starts change, where nothing else has happened."""
+    s, job = state.scalars[0], state.waiting[place]
+    user = state.sums[state.groups[job - s.first_job, USER_LEVEL]]
+    describe_after_start(state.features, user, state.waiting_sizes[place] <= s.n_free)
 
 
 @jit

@@ -12,12 +12,12 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel.index import N_FEATURES
+from hdrl.settings.batch.kernel.index import FIRST_OF_STARTS, N_FEATURES
 from hdrl.settings.batch.order import codes
 from hdrl.settings.batch.order.backfill import may_overtake
 from hdrl.settings.batch.order.codes import CHOOSE, N_PROFILE, N_TEMPLATE, OVER, OVERTAKE
 from hdrl.settings.batch.order.events import has_event
-from hdrl.settings.batch.order.history import backlog, describe_waiting
+from hdrl.settings.batch.order.history import backlog, describe_again, describe_waiting
 from hdrl.settings.batch.order.queue import NOWHERE, is_open
 
 CAP = 1.0 - 1e-5
@@ -29,8 +29,8 @@ _LOG10_LONGEST = 7.0
 _FIRST_PROFILE_S = 60.0  # and then four times as long each
 _HOUR_S = 3600.0
 # What the features of the index are from and to, in which an observation shows them as 0 to 1; and the backlog.
-_LOWEST = (-4.0, -4.0, -3.5, -1.5, -3.0, 0.0, -2.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0)
-_HIGHEST = (2.5, 1.5, 3.0, 3.5, 3.0, 10.0, 3.0, 10.0, 1.0, 2.0, 6.0, 6.0, 1.0)
+_LOWEST = np.array((-4.0, -4.0, -3.5, -1.5, -3.0, 0.0, -2.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0))
+_HIGHEST = np.array((2.5, 1.5, 3.0, 3.5, 3.0, 10.0, 3.0, 10.0, 1.0, 2.0, 6.0, 6.0, 1.0))
 _BACKLOG = (-4.0, 3.0)
 
 
@@ -61,7 +61,7 @@ def _move_up(state, n_features):
 
 @jit
 def _write_rows(state, n_shown, n_features):
-    """Write the eight columns of the jobs that are shown."""
+    """Write the eight columns of the jobs that are shown; return which is the first that is not as it was."""
     s = state.scalars[0]
     first = min(_move_up(state, n_features), n_shown)
     # Arrays in local variables: what is written could otherwise be the tuple that they are read from.
@@ -83,6 +83,7 @@ def _write_rows(state, n_shown, n_features):
     _write_waits_and_starts(state, first, n_shown, n_features)
     if s.shown_free != s.n_free:
         _write_starts(state, first, n_features)
+    return first
 
 
 @jit
@@ -182,14 +183,21 @@ def _fill_profile(state):
 
 
 @jit
-def _earliest_start_s(state, n_requested):
-    """Return how long a job would have to wait from now on if nothing else were to start, by what users expect."""
-    s = state.scalars[0]
-    n_free, i = s.n_free, 0
-    while n_free < n_requested:
+def _write_earliest_starts(state, column, n_shown, n_features):
+    """Write how long jobs would have to wait from now on if nothing else were to start, by what users expect."""
+    s, freed = state.scalars[0], state.freed
+    n_free = s.n_free
+    for i in range(s.n_running):
         n_free += state.jobs[state.expected_jobs[i]].n_requested
-        i += 1
-    return 0.0 if i == 0 else max(0.0, state.expected_s[i - 1] - s.message_s)
+        freed[i] = n_free
+    for row in range(n_shown):
+        n_requested, wait_s = state.jobs[state.waiting[row]].n_requested, 0.0
+        if n_requested > s.n_free:
+            i = 0
+            while freed[i] < n_requested:
+                i += 1
+            wait_s = max(0.0, state.expected_s[i] - s.message_s)
+        state.observations[row * n_features + column] = _saturating(wait_s)
 
 
 @jit
@@ -216,14 +224,19 @@ def _between(value, lowest, highest):
 
 
 @jit
-def _write_index(state, column, n_shown, n_features):
-    """Write the features of `kernel.index`, from a column on."""
-    x = state.features
+def _write_index(state, column, first, n_shown, n_features):
+    """Write the features of `kernel.index`, from a column on; of rows before the first, those that starts change."""
+    x, observations = state.features, state.observations
     for row in range(n_shown):
-        describe_waiting(state, row)
-        at = row * n_features + column
-        for k in range(N_FEATURES):
-            state.observations[at + k] = _between(x[k], _LOWEST[k], _HIGHEST[k])
+        at, k = row * n_features + column, 0
+        if row < first:
+            describe_again(state, row)
+            k = FIRST_OF_STARTS
+        else:
+            describe_waiting(state, row)
+        while k < N_FEATURES:
+            observations[at + k] = _between(x[k], _LOWEST[k], _HIGHEST[k])
+            k += 1
 
 
 @jit
@@ -262,23 +275,26 @@ def _own_column(state, code, job):
     if code == codes.EXPECTED_SLOWDOWN:
         slowdown = max(1.0, (wait_s + requested_s) / max(requested_s, 10.0))
         return min(math.log10(slowdown) / 6.0, 1.0)
-    if code == codes.EARLIEST_START:
-        return _saturating(_earliest_start_s(state, row.n_requested))
     if code == codes.IS_CHOSEN:
         return 1.0 if job == s.chosen else 0.0
     return np.nan
 
 
 @jit
-def _write_column(state, code, column, n_shown, n_features):
+def _write_column(state, code, column, first, n_shown, n_features):
     if codes.INDEX <= code < codes.BACKLOG:
         if code == codes.INDEX:  # they come together, the others follow it
-            _write_index(state, column, n_shown, n_features)
+            _write_index(state, column, first, n_shown, n_features)
+        return
+    if code == codes.EARLIEST_START:
+        _write_earliest_starts(state, column, n_shown, n_features)
         return
     if codes.LOG_WAIT <= code < codes.PROFILE:
         for row in range(n_shown):
             state.observations[row * n_features + column] = _own_column(state, code, state.waiting[row])
         return
+    if code == codes.PROFILE:  # likewise
+        _fill_profile(state)
     value = _common_column(state, code)
     for row in range(n_shown):
         state.observations[row * n_features + column] = value
@@ -291,11 +307,9 @@ def show(state):
     settings = state.settings[0]
     n_features = settings.n_features
     n_shown = min(s.n_waiting, settings.max_jobs)
-    _write_rows(state, n_shown, n_features)
-    if len(state.columns) > 0:
-        _fill_profile(state)
-        for i in range(len(state.columns)):
-            _write_column(state, state.columns[i], N_TEMPLATE + i, n_shown, n_features)
+    first = _write_rows(state, n_shown, n_features)
+    for i in range(len(state.columns)):
+        _write_column(state, state.columns[i], N_TEMPLATE + i, first, n_shown, n_features)
     if n_shown < s.n_shown:
         _write_padding(state, n_shown, s.n_shown, n_features)
     s.n_shown = n_shown

@@ -147,6 +147,7 @@ class OrderState(NamedTuple):
     expected_s: Annotated[Floats, own(np.float64, "n_running")]
     expected_jobs: Annotated[Ints, own(np.int32, "n_running")]
     candidates: Annotated[Ints, own(np.int32, "n_jobs")]  # scratch
+    freed: Annotated[Ints, own(np.int32, "n_running")]  # scratch: processors free once each running job has ended
     profile: Annotated[Floats, own(np.float64, "n_profile")]  # free processors at dates to come
     # What predicts run times (empty if nothing does), as in the kernel's State; jobs are counted from the first one of
     # the episode. The features are of one job, the neurons of the network that predicts.

@@ -8,7 +8,7 @@ from hdrl.settings.batch.order.observe import forget_shown
 from hdrl.settings.batch.picking import rules
 from hdrl.settings.batch.picking.jit import entry
 from hdrl.settings.batch.picking.making import small_play
-from hdrl.settings.batch.picking.network import best_action, lay_out
+from hdrl.settings.batch.picking.network import best_action, lay_out, note_hold
 from hdrl.settings.batch.picking.show import show, write_legal
 from hdrl.settings.batch.picking.state import Play
 
@@ -25,10 +25,12 @@ def _note(play, action):
 def _act(play, action, stage):
     """Carry out an action; return whether more may be decided at this date."""
     max_jobs = play.pool.settings[0].max_jobs
+    play.pick.scalars[0].is_judged = 0
     if action == max_jobs * (1 + play.pool.settings[0].may_hold):
         return False
     if action >= max_jobs:
         rules.hold(play, action - max_jobs)
+        note_hold(play.pick)
     else:
         rules.pick(play, action, stage)
     return True
@@ -45,7 +47,8 @@ def _decide(play):
         stage = rules.next_stage(play)
         if stage == rules.WAIT:
             break
-        show(play)
+        if play.pick.scalars[0].is_judged == 0:
+            show(play)
         if not write_legal(play, stage):
             break
         action = best_action(play)

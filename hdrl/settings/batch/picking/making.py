@@ -63,21 +63,20 @@ def new_play(
     }
     scalars = np.zeros(1, dtype=SCALARS_DTYPE)
     s = scalars[0]
-    s["core_key"], s["predicts"], s["n_rows"] = core_key, predicts, pool.settings[0]["max_jobs"]
+    s["core_key"], s["n_rows"] = core_key, pool.settings[0]["max_jobs"]
+    is_in_order = np.array_equal(order, np.arange(n_jobs))
+    s["copies"] = predicts and not is_in_order
     s["has_memory"] = bool(np.any(kernel.jobs["memory_mib"] > 0))
     s["by_rows"], s["sees_all_rows"] = actor.by_rows, actor.sees_all_rows
     given = {"scalars": scalars, "place_of": place_of, "job_at": order.astype(np.int32)}
     pick = new_arrays(Pick, sizes, given | {"widths": layers.widths, "weights": layers.weights, "extra": extra})
-    return Play(kernel, first_of(_begun(pool, kernel, order, predicts=predicts)), pick)
-
-
-def _begun(pool: OrderState, kernel: State, order: NDArray[np.int64], *, predicts: bool) -> OrderState:
-    """Return a pool in which nobody is chosen, and whose predictions go by what the kernel knows."""
     pool.scalars["chosen"] = NOBODY
-    if not predicts:
-        return pool
-    pool.groups[0] = kernel.job_groups[order]
-    return pool._replace(sums=kernel.sums[None])
+    if predicts:
+        pool.groups[0] = kernel.job_groups[order]
+        pool = pool._replace(sums=kernel.sums[None])
+    if predicts and is_in_order:
+        pool = pool._replace(predictions=kernel.predictions[None])
+    return Play(kernel, first_of(pool), pick)
 
 
 def small_play() -> Play:

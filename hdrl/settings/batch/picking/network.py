@@ -95,13 +95,27 @@ def _judge_all(play):
 
 
 @jit
-def best_action(play):
-    """Return the legal action that is worth most; the first of equal ones."""
-    pick, best = play.pick, -1
+def _judge(play):
+    """Find out what each action is worth."""
+    pick = play.pick
     if pick.scalars[0].by_rows == 1:
         _judge_rows(play)
     else:
         _judge_all(play)
+
+
+@jit
+def note_hold(pick):
+    """Note that a job is held: to rows that pass alone, nothing has changed if theirs is another one."""
+    pick.scalars[0].is_judged = 1 if pick.scalars[0].by_rows == 1 and len(pick.extra) == 0 else 0
+
+
+@jit
+def best_action(play):
+    """Return the legal action that is worth most; the first of equal ones."""
+    pick, best = play.pick, -1
+    if pick.scalars[0].is_judged == 0:
+        _judge(play)
     for action in range(len(pick.legal)):
         if pick.legal[action] == 1 and (best < 0 or pick.worths[action] > pick.worths[best]):
             best = action

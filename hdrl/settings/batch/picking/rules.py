@@ -28,8 +28,10 @@ def see(play):
     state, pool, s = play.kernel, play.pool, play.pick.scalars[0]
     s.date += 1
     s.n_actions = 0
+    s.is_judged = 0
     state.scalars[0].news = codes.NO_NEWS
     pool.scalars[0].is_reserved = 0
+    pool.scalars[0].shown_s = math.nan
     if pool.settings[0].commitment != BLOCK:
         pool.scalars[0].chosen = NOBODY
     queue.release_held(pool)

@@ -37,7 +37,7 @@ def show(play):
     pool = play.pool
     if len(pool.columns) > 0:
         _write_expected(play)
-    if play.pick.scalars[0].predicts == 1:
+    if play.pick.scalars[0].copies == 1:
         _write_predictions(play)
     queue.sort_queue(pool)
     observe.show(pool)

@@ -20,7 +20,7 @@ SCALARS_DTYPE = record_dtype(
     [
         ("core_key", np.int64),
         ("has_memory", np.int64),
-        ("predicts", np.int64),
+        ("copies", np.int64),
         ("by_rows", np.int64),
         ("sees_all_rows", np.int64),
         ("n_rows", np.int64),
@@ -28,15 +28,16 @@ SCALARS_DTYPE = record_dtype(
         ("next_rank", np.int64),
         ("room", np.int64),
         ("n_actions", np.int64),
+        ("is_judged", np.int64),
     ]
 )
 """``core_key`` says which cores a job gets (`kernel.codes`), ``has_memory`` whether any job asks for memory,
-``predicts`` whether what is seen goes by predictions; ``n_rows`` is how many rows an observation has. ``by_rows`` and
-``sees_all_rows`` are as of `hdrl.plainnet.PlainActor`.
+``copies`` whether what is seen goes by predictions, and jobs have other places than the kernel's; ``n_rows`` is how
+many rows an observation has. ``by_rows`` and ``sees_all_rows`` are as of `hdrl.plainnet.PlainActor`.
 
 ``date`` counts the messages that called for decisions; ``next_rank`` is the rank of the next job to come; ``room`` how
 many cores of the chosen job fit at the date of its reservation; ``n_actions`` how many actions there were at this
-date."""
+date; ``is_judged`` whether it is known what actions are worth."""
 
 
 class Pick(NamedTuple):

@@ -53,7 +53,7 @@ OPTIONS: list[dict[str, Any]] = [
 def agent_for(env: JobPickPlayer, seed: int, **chosen: Any) -> PPO:
     """Return an agent whose weights are so large that what it sees decides."""
     config = PPO.Config(**{"network": "kernel"} | chosen)
-    agent = PPO(env.observation_space, env.action_space, config, torch.Generator().manual_seed(seed))
+    agent = PPO(env.observation_space, env.layout.action_space, config, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         for parameter in agent.network.parameters():
             parameter.normal_(0.0, 0.5, generator=agent.generator)
