@@ -7,10 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
+from hdrl.learn.lean_adam import LeanAdam, clip
 from hdrl.learn.masking import log_prob_of, sample
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.threads import at_once
@@ -164,7 +165,7 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
     groups: list[dict[str, Any]] = [{"params": network.actor_parameters(), "lr": lr}]
     if network.critic_parameters():
         groups.append({"params": network.critic_parameters(), "lr": lr if value_lr is None else value_lr})
-    return torch.optim.Adam(groups, fused=True)
+    return LeanAdam(groups)
 
 
 def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
@@ -178,8 +179,7 @@ def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> No
         Largest norm of all gradients together; ``None``: any.
     """
     if max_norm is not None:
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, max_norm)
+        clip([parameter for group in optimizer.param_groups for parameter in group["params"]], max_norm)
     optimizer.step()
 
 
