@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.twister import N, N_TWISTER, next_word, pass_over
+from hdrl.compiled.twister import N_TWISTER, N, next_word, pass_over
 from hdrl.compiled.ways import JIT_DISABLED
 
 _entry = entry_in(cache_folder("hdrl-draws", [Path(__file__)]), "compiling draws (the first time only, some seconds)")

@@ -46,7 +46,9 @@ class _Part(NamedTuple):
     @classmethod
     def of(cls, group: dict[str, Any], states: dict[Tensor, Any]) -> _Part:
         pairs = [(one, gradient) for one in group["params"] if (gradient := one.grad) is not None]
-        return cls([one for one, _ in pairs], [gradient for _, gradient in pairs], [states.get(one) for one, _ in pairs])
+        return cls(
+            [one for one, _ in pairs], [gradient for _, gradient in pairs], [states.get(one) for one, _ in pairs]
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -86,7 +88,7 @@ def clip(weights: Sequence[Tensor], max_norm: float) -> None:
     """
     gradients = [gradient for one in weights if (gradient := one.grad) is not None]
     if {(one.is_cpu, one.dtype) for one in gradients} == {(True, torch.float32)}:
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, 2.0)), 2.0)
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, 2.0)), 2.0)  # noqa: SLF001 - as torch's
         torch._foreach_mul_(gradients, torch.clamp(max_norm / (norm + 1e-6), max=1.0))
     else:
         nn.utils.clip_grad_norm_(weights, max_norm)

@@ -22,6 +22,10 @@ CHUNK = 2048
 """Observations that are computed at once where there is no need to compute all of them: small enough for caches."""
 
 
+Apart = tuple[Callable[[], Tensor], Callable[[], Tensor]]
+"""What computes logits and what computes values of some observations."""
+
+
 class ActorCriticAgent(Agent):
     """An agent that draws its actions from the softmax of its actor's logits.
 
@@ -101,6 +105,7 @@ def send_back(
     index: Tensor,
     actor_loss: Callable[[Tensor], Tensor | None] | None,
     critic_loss: Callable[[Tensor], Tensor],
+    apart: Callable[[], Apart] | None = None,
 ) -> bool:
     """Compute the gradients of two losses; those of actor and critic at once if they share no weights.
 
@@ -117,6 +122,8 @@ def send_back(
         critic learns.
     critic_loss
         From their values to the loss of the critic.
+    apart
+        Returns what the network computes both apart with, if somebody has looked for it already.
 
     Returns
     -------
@@ -124,7 +131,7 @@ def send_back(
         Whether the gradients are of use.
     """
     if network.is_parted or actor_loss is None:
-        logits_of, values_of = network.apart(*seen, index)
+        logits_of, values_of = network.apart(*seen, index) if apart is None else apart()
 
         def of_critic() -> None:
             critic_loss(values_of()).backward()  # type: ignore[no-untyped-call]
