@@ -72,7 +72,7 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor | None:
     Tensor
         Shape ``(n,)``, int64.
     """
-    is_plain = probabilities.device.type == "cpu" and probabilities.dtype == torch.float32
+    is_plain = probabilities.device.type == "cpu" and probabilities.dtype == torch.float32 and len(probabilities) > 0
     return _drawn(probabilities, generator) if is_plain and not JIT_DISABLED and _is_known() else None
 
 
