@@ -20,7 +20,8 @@ def weights() -> list[torch.nn.Parameter]:
 def give_gradients(some: list[torch.nn.Parameter], seed: int, *, without: int | None) -> None:
     generator = torch.Generator().manual_seed(seed)
     for i, one in enumerate(some):
-        one.grad = None if i == without else torch.randn(one.shape, generator=generator).to(one.dtype) * 10.0 ** -(seed % 4)
+        gradient = torch.randn(one.shape, generator=generator).to(one.dtype) * 10.0 ** -(seed % 4)
+        one.grad = None if i == without else gradient
 
 
 def test_steps_are_those_of_torch() -> None:
