@@ -16,7 +16,8 @@ What differs from the paper, and why:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
@@ -28,9 +29,10 @@ from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
-from hdrl.learn.policy import ActorCriticAgent, adam, descend, send_back, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, Apart, adam, descend, send_back, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
+from hdrl.learn.threads import begin
 from hdrl.options.numbers import Coefficient, Count, LearningRate, Positive, Share
 
 KL_TOLERANCE = 1.5
@@ -117,6 +119,26 @@ class Batch(NamedTuple):
     valid: Tensor
 
 
+class Minibatch:
+    """Steps that are learned from together.
+
+    Parameters
+    ----------
+    index
+        Which of a batch they are, int64.
+    look
+        Returns what computes their logits and values apart; the weights do not matter to it.
+    """
+
+    def __init__(self, index: Tensor, look: Callable[[], Apart]) -> None:
+        self.index = index
+        self.apart = look
+
+    def look_ahead(self) -> None:
+        """Let who helps, if there is anybody, do already what `apart` does."""
+        self.apart = begin(self.apart)
+
+
 Told = dict[str, Tensor]
 """What is worth logging, by name."""
 
@@ -149,11 +171,11 @@ class PPO(ActorCriticAgent):
         """
         steps, log = self._batch(batch), _Log()
         for _ in range(self.config.n_epochs):
-            for index in self._minibatches(steps):
-                self._clone(steps, index, log)
+            for minibatch in self._minibatches(steps):
+                self._clone(steps, minibatch, log)
         return {name: value for name, value in log.means().items() if name != "n_epochs"}
 
-    def _clone(self, batch: Batch, index: Tensor, log: _Log) -> None:
+    def _clone(self, batch: Batch, minibatch: Minibatch, log: _Log) -> None:
         """Make a step towards the actions of a minibatch."""
 
         def imitation_loss(logits: Tensor, sample: Sample, told: Told) -> Tensor:
@@ -162,7 +184,7 @@ class PPO(ActorCriticAgent):
             told["agreement"] = (logits.detach().argmax(-1) == sample.actions).float().mean()
             return loss
 
-        told = self._send_back(batch, index, imitation_loss)
+        told = self._send_back(batch, minibatch, imitation_loss)
         step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
         log.add(**{name: told[name] for name in ("imitation_loss", "value_loss", "agreement")})
 
@@ -173,8 +195,9 @@ class PPO(ActorCriticAgent):
         for _ in range(self.config.n_epochs):
             if log.is_stopped and self.config.is_shared:
                 break
-            for index in self._minibatches(steps):
-                yield from self._update(steps, index, log)
+            minibatches = self._minibatches(steps)
+            for minibatch, following in zip(minibatches, [*minibatches[1:], None], strict=True):
+                yield from self._update(steps, minibatch, following, log)
             log.n_epochs += not log.is_stopped
         self.n_updates += 1
         values, returns = steps.values[steps.valid], steps.sample.returns[steps.valid]
@@ -207,19 +230,24 @@ class PPO(ActorCriticAgent):
         sample = Sample(actions, steps.stored["log_prob"].flatten(), advantages.flatten(), returns.flatten())
         return Batch(observations, masks, sample, values.flatten(), steps.valid.flatten().nonzero().squeeze(-1))
 
-    def _minibatches(self, batch: Batch) -> Sequence[Tensor]:
-        """Return which steps are in each minibatch of an epoch."""
+    def _minibatches(self, batch: Batch) -> list[Minibatch]:
+        """Return the minibatches of an epoch."""
         n, size = len(batch.valid), self.config.minibatch_size
         order = torch.randperm(n, generator=self.generator).to(self.device)
-        return torch.split(batch.valid[order], n if size is None else min(size, n))
+        indices = torch.split(batch.valid[order], n if size is None else min(size, n))
+        return [
+            Minibatch(index, partial(self.network.apart, batch.observations, batch.masks, index)) for index in indices
+        ]
 
-    def _update(self, batch: Batch, index: Tensor, log: _Log) -> Iterator[Descent]:
+    def _update(self, batch: Batch, minibatch: Minibatch, following: Minibatch | None, log: _Log) -> Iterator[Descent]:
         """Compute the gradient on a minibatch, unless learning is to stop."""
-        told = self._send_back(batch, index, None if log.is_stopped else self._policy_loss)
+        told = self._send_back(batch, minibatch, None if log.is_stopped else self._policy_loss)
         log.add(**told)
         if not log.is_stopped and "policy_loss" not in told:
             log.is_stopped = True
             return
+        if following is not None and self.network.is_parted:
+            following.look_ahead()  # while this thread makes the step of the optimiser
         yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
 
     def _policy_loss(self, logits: Tensor, sample: Sample, told: Told) -> Tensor | None:
@@ -242,10 +270,10 @@ class PPO(ActorCriticAgent):
         return policy_loss - config.entropy_coef * entropy
 
     def _send_back(
-        self, batch: Batch, index: Tensor, actor_loss: Callable[[Tensor, Sample, Told], Tensor | None] | None
+        self, batch: Batch, minibatch: Minibatch, actor_loss: Callable[[Tensor, Sample, Told], Tensor | None] | None
     ) -> Told:
         """Compute the gradients on a minibatch; return what is worth logging."""
-        sample = batch.sample.at(index)
+        sample = batch.sample.at(minibatch.index)
         of_actor: Told = {}
         of_critic: Told = {}
 
@@ -256,7 +284,8 @@ class PPO(ActorCriticAgent):
 
         self.optimizers["adam"].zero_grad(set_to_none=True)
         of_logits = None if actor_loss is None else lambda logits: actor_loss(logits, sample, of_actor)
-        goes_on = send_back(self.network, (batch.observations, batch.masks), index, of_logits, value_loss)
+        seen = batch.observations, batch.masks
+        goes_on = send_back(self.network, seen, minibatch.index, of_logits, value_loss, minibatch.apart)
         return of_actor | of_critic if goes_on else of_actor
 
 

@@ -73,18 +73,24 @@ def python_twister_state(seed: int) -> NDArray[np.uint32]:
 
 
 @jit
+def _mixed(high, low):
+    y = (high & np.uint32(0x80000000)) | (low & np.uint32(0x7FFFFFFF))
+    return (y >> np.uint32(1)) ^ ((y & np.uint32(1)) * np.uint32(0x9908B0DF))
+
+
+@jit
 def _refill(twister):
-    for i in range(N):
-        y = (twister[i] & np.uint32(0x80000000)) | (twister[(i + 1) % N] & np.uint32(0x7FFFFFFF))
-        value = twister[(i + _M) % N] ^ (y >> np.uint32(1))
-        if y & np.uint32(1):
-            value ^= np.uint32(0x9908B0DF)
-        twister[i] = value
+    for i in range(N - _M):  # two loops without a remainder become vectors
+        twister[i] = twister[i + _M] ^ _mixed(twister[i], twister[i + 1])
+    for i in range(N - _M, N - 1):
+        twister[i] = twister[i + _M - N] ^ _mixed(twister[i], twister[i + 1])
+    twister[N - 1] = twister[_M - 1] ^ _mixed(twister[N - 1], twister[0])
     twister[N] = np.uint32(0)
 
 
 @jit
-def _next_word(twister):
+def next_word(twister):
+    """Draw a word of 32 bits."""
     if twister[N] >= np.uint32(N):
         _refill(twister)
     y = twister[twister[N]]
@@ -97,6 +103,15 @@ def _next_word(twister):
 
 
 @jit
+def pass_over(twister, n):
+    """Pass over ``n`` words, as if they had been drawn; at most as many as there are in a state."""
+    if twister[N] + n > N:
+        n -= N - np.int64(twister[N])
+        _refill(twister)
+    twister[N] += np.uint32(n)
+
+
+@jit
 def draw_below(twister, bound):
     """Draw a uniform integer in ``[0, bound)``, ``bound`` at least 1, as Python's ``random.choice`` does."""
     bits = 0
@@ -105,7 +120,7 @@ def draw_below(twister, bound):
         bits += 1
         rest >>= 1
     shift = np.uint32(32 - bits)
-    value = np.int64(_next_word(twister) >> shift)
+    value = np.int64(next_word(twister) >> shift)
     while value >= bound:
-        value = np.int64(_next_word(twister) >> shift)
+        value = np.int64(next_word(twister) >> shift)
     return value

@@ -156,10 +156,10 @@ class Interaction:
     def _legal(self, given: np.ndarray[Any, Any]) -> Tensor:
         if given.shape[-1:] != (self.n_actions,):
             raise LearningError(f"info['action_mask'] has shape {given.shape}, expected (.., {self.n_actions})")
-        mask = torch.from_numpy(np.not_equal(given, 0))
+        mask = np.not_equal(given, 0)
         # After an end nothing may be legal; the action is ignored then, but something must be chosen.
         mask[:, 0] |= ~mask.any(-1)
-        return mask
+        return torch.from_numpy(mask)
 
     def _count(self, rewards: Any, valid: Any, ended: Any, infos: Mapping[str, Any]) -> None:
         self._returns += np.where(valid, rewards, 0.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hdrl.learn.draws import draw
+
 ILLEGAL = -1e30
 """The logit of an illegal action: its probability is exactly 0, so are products with it, and no gradient is NaN."""
 
@@ -41,8 +43,12 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
     Tensor
         Shape ``(n,)``, int64.
     """
+    probabilities = torch.softmax(logits, -1)
+    drawn = draw(probabilities, generator)
+    if drawn is not None:
+        return drawn
     times = torch.empty(logits.shape, dtype=logits.dtype).exponential_(generator=generator)
-    return (torch.softmax(logits, -1) / times.to(logits.device)).argmax(-1)
+    return (probabilities / times.to(logits.device)).argmax(-1)
 
 
 def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:

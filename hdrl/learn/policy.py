@@ -7,10 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
+from hdrl.learn.lean_adam import LeanAdam, clip
 from hdrl.learn.masking import log_prob_of, sample
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.threads import at_once
@@ -19,6 +20,10 @@ from hdrl.rowspace import n_per_row_of
 
 CHUNK = 2048
 """Observations that are computed at once where there is no need to compute all of them: small enough for caches."""
+
+
+Apart = tuple[Callable[[], Tensor], Callable[[], Tensor]]
+"""What computes logits and what computes values of some observations."""
 
 
 class ActorCriticAgent(Agent):
@@ -100,6 +105,7 @@ def send_back(
     index: Tensor,
     actor_loss: Callable[[Tensor], Tensor | None] | None,
     critic_loss: Callable[[Tensor], Tensor],
+    apart: Callable[[], Apart] | None = None,
 ) -> bool:
     """Compute the gradients of two losses; those of actor and critic at once if they share no weights.
 
@@ -116,6 +122,8 @@ def send_back(
         critic learns.
     critic_loss
         From their values to the loss of the critic.
+    apart
+        Returns what the network computes both apart with, if somebody has looked for it already.
 
     Returns
     -------
@@ -123,7 +131,7 @@ def send_back(
         Whether the gradients are of use.
     """
     if network.is_parted or actor_loss is None:
-        logits_of, values_of = network.apart(*seen, index)
+        logits_of, values_of = network.apart(*seen, index) if apart is None else apart()
 
         def of_critic() -> None:
             critic_loss(values_of()).backward()  # type: ignore[no-untyped-call]
@@ -164,7 +172,7 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
     groups: list[dict[str, Any]] = [{"params": network.actor_parameters(), "lr": lr}]
     if network.critic_parameters():
         groups.append({"params": network.critic_parameters(), "lr": lr if value_lr is None else value_lr})
-    return torch.optim.Adam(groups, fused=True)
+    return LeanAdam(groups)
 
 
 def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
@@ -178,8 +186,7 @@ def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> No
         Largest norm of all gradients together; ``None``: any.
     """
     if max_norm is not None:
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, max_norm)
+        clip([parameter for group in optimizer.param_groups for parameter in group["params"]], max_norm)
     optimizer.step()
 
 

@@ -121,6 +121,32 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
     return done, (other() if asked.cancel() else asked.result())
 
 
+def begin(work: Callable[[], T]) -> Callable[[], T]:
+    """Let somebody who helps, if there is anybody, begin with what is needed later.
+
+    Parameters
+    ----------
+    work
+        What is to be done, with as many threads of torch as this one has.
+
+    Returns
+    -------
+    Callable
+        Returns what ``work`` does: waits for who has begun, or does it now.
+    """
+    helpers = _helpers.get()
+    if helpers is None:
+        return work
+    n_threads = torch.get_num_threads()
+
+    def do() -> T:
+        with torch_threads(n_threads):
+            return work()
+
+    asked = helpers.pool.submit(do)
+    return lambda: work() if asked.cancel() else asked.result()
+
+
 def _taken_from(left: deque[int]) -> Iterator[int]:
     with contextlib.suppress(IndexError):
         while True:

@@ -16,7 +16,7 @@ from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
 from hdrl.learn.networks import rowlayers  # noqa: E402
 from hdrl.learn.networks.rowlayers import RowLayers  # noqa: E402
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
-from hdrl.learn.threads import at_once, helped_by, share  # noqa: E402
+from hdrl.learn.threads import at_once, begin, helped_by, share  # noqa: E402
 
 FILL = -7.0
 
@@ -105,6 +105,16 @@ def test_a_row_gives_the_same_wherever_it_stands() -> None:
         assert torch.equal(alone[place], together[place])
 
 
+def test_layers_give_the_same_where_nobody_asks_for_gradients() -> None:
+    layers, rows = usual((5, 9, 3)), some_rows(7, 90, 5, 0.5, 3)
+    learning = layers.through(rows, FILL)
+    with torch.no_grad():
+        assert torch.equal(layers.through(rows, FILL), learning.detach())
+    with torch.inference_mode():
+        assert torch.equal(layers.through(rows, FILL), learning.detach())
+    assert learning.requires_grad
+
+
 @pytest.mark.parametrize("is_masked", [True, False])
 def test_rows_of_some_observations_pass_as_if_they_had_been_copied(*, is_masked: bool) -> None:
     generator = torch.Generator().manual_seed(4)
@@ -135,6 +145,27 @@ def test_two_things_are_done_at_once_and_errors_come_out() -> None:
         for pair in ((fail, int), (int, fail), (fail, fail)):
             with pytest.raises(ValueError, match="on purpose"):
                 at_once(*pair)
+
+
+def test_what_is_needed_later_is_begun_by_who_helps() -> None:
+    done_by, may_end = [], threading.Event()
+
+    def work() -> int:
+        done_by.append(threading.current_thread())
+        return torch.get_num_threads()
+
+    assert begin(work)() == torch.get_num_threads()
+    assert done_by == [threading.main_thread()]
+    with helped_by(1):
+        later = begin(work)
+        while len(done_by) < 2:
+            pass
+        assert later() == torch.get_num_threads()
+        assert done_by[1] is not threading.main_thread()
+        begin(lambda: may_end.wait(20.0))  # who helps is busy: who asks does it
+        assert begin(work)() == torch.get_num_threads()
+        assert done_by[2] is threading.main_thread()
+        may_end.set()
 
 
 def test_parts_are_shared_and_errors_come_out() -> None:

@@ -78,12 +78,35 @@ class RowLayers(nn.Sequential):
             numbers = self(rows.features)
             return rows.spread(numbers if head is None else head(numbers), fill)
         widths = np.array(self.widths if head is None else self.widths + head.widths[1:], dtype=np.int64)
-        out: Tensor = _Layers.apply(rows, rows.table, widths, stacks[-1].is_open, fill, *weights)  # type: ignore[no-untyped-call]
+        given = rows, rows.table, widths, stacks[-1].is_open, fill
+        # Where nobody asks for gradients, a step of the graph would take half as long as the layers of few rows.
+        out: Tensor = (
+            _Layers.apply(*given, *weights) if torch.is_grad_enabled() else _sent(*given, _flat(weights))  # type: ignore[no-untyped-call]
+        )
         return out.view(*rows.shape, out.shape[1])
 
 
 def _can_be_compiled(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32
+
+
+def _flat(weights: Sequence[Tensor]) -> Tensor:
+    return torch.cat([one.reshape(-1) for one in weights])
+
+
+def _sent(rows: Rows, table: Tensor, widths: Widths, is_open: bool, fill: float, flat: Tensor) -> Tensor:  # noqa: FBT001
+    """Return what comes out of all layers, with ``fill`` in other places, shape ``(n * n_rows, width)``."""
+    out = table.new_full((rows.shape[0] * rows.shape[1], int(widths[-1])), fill)
+    given = _array(table.contiguous()), _array(rows.sources), _array(rows.places), _array(flat), widths, is_open
+    found, n_rows = _array(out), rows.places.numel()
+
+    def work(parts: Iterator[int]) -> None:
+        room = np.zeros(n_weights(widths), np.float32), new_units(widths, BLOCK)
+        for part in parts:
+            send(*given, *_bounds(part, n_rows), *room, found)
+
+    share(_n_parts(n_rows), work)
+    return out
 
 
 class _Layers(torch.autograd.Function):
@@ -99,21 +122,10 @@ class _Layers(torch.autograd.Function):
         fill: float,
         *weights: Tensor,
     ) -> Tensor:
-        table, flat = table.contiguous(), torch.cat([one.reshape(-1) for one in weights])
-        places = rows.places
-        ctx.save_for_backward(table, rows.sources, places, flat)
+        table, flat = table.contiguous(), _flat(weights)
+        ctx.save_for_backward(table, rows.sources, rows.places, flat)
         ctx.widths, ctx.is_open, ctx.shapes = widths, is_open, [one.shape for one in weights]
-        out = table.new_full((rows.shape[0] * rows.shape[1], int(widths[-1])), fill)
-        given = _array(table), _array(rows.sources), _array(places), _array(flat), widths, is_open
-        found, n_rows = _array(out), places.numel()
-
-        def work(parts: Iterator[int]) -> None:
-            room = np.zeros(n_weights(widths), np.float32), new_units(widths, BLOCK)
-            for part in parts:
-                send(*given, *_bounds(part, n_rows), *room, found)
-
-        share(_n_parts(n_rows), work)
-        return out
+        return _sent(rows, table, widths, is_open, fill, flat)
 
     @staticmethod
     @once_differentiable
