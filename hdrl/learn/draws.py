@@ -32,7 +32,7 @@ _SLACK = 1.0 + 1e-6
 
 
 @_entry
-def _draw(probabilities, words, left, twister, actions):
+def _draw(probabilities: Any, words: Any, left: Any, twister: Any, actions: Any) -> None:
     """Find for each row which of its probabilities, each divided by an exponential time, is the largest."""
     for i in range(N):
         twister[i] = words[i]

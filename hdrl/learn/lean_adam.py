@@ -25,7 +25,7 @@ class LeanAdam(torch.optim.Adam):
         super().__init__(groups, fused=True)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change all weights that have a gradient."""
         parts = [_Part.of(group, self.state) for group in self.param_groups]
         if closure is not None or not all(part.is_ready for part in parts):
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
     weights: list[Tensor]
     gradients: list[Tensor]
-    states: list[dict[str, Tensor]]
+    states: list[Any]
 
     @classmethod
     def of(cls, group: dict[str, Any], states: dict[Tensor, Any]) -> _Part:
