@@ -33,7 +33,7 @@ from hdrl.settings.batch.kernel.holes import (
     most_free_before,
     most_free_between,
 )
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, length_s, slowest_gflops
 from hdrl.settings.batch.kernel.stretches import find_stretches
 
 N_CELLS = 1024
@@ -124,17 +124,17 @@ def _describe_cells(state, share_mib):
     fastest = fastest_gflops(state) if s.plans_nodes == 1 else slowest
     s.longest_s = 1.0
     for job in range(len(state.jobs)):
-        row = state.jobs[job]
-        row.cell, row.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
-        cell = state.cells[row.cell]
+        row, reservation = state.jobs[job], state.reservations[job]
+        reservation.cell, reservation.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
+        cell = state.cells[reservation.cell]
         cell.n_requested = min(cell.n_requested, row.n_requested)
         cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
         cell.memory_mib = min(cell.memory_mib, row.memory_mib)
         cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
         cell.longest_s = length_at(state, cell.requested_time_s, slowest)
-        length_s = length_at(state, row.requested_time_s, slowest)
-        if length_s < np.inf:
-            s.longest_s = max(s.longest_s, length_s)
+        reservation.length_s = length_at(state, row.requested_time_s, slowest)
+        if reservation.length_s < np.inf:
+            s.longest_s = max(s.longest_s, reservation.length_s)
     for w in range(s.n_widths):
         width = state.widths[w]
         for i in range(width.first_cell, width.end_cell):
@@ -230,11 +230,11 @@ def _buckets(state, start_s, end_s):
 @jit
 def near_s(state, row):
     """Return from when on a start of a job with a reservation would reach into that reservation."""
-    return row.reserved_s - length_at(state, row.requested_time_s, slowest_gflops(state)) - state.scalars[0].margin_s
+    return row.reserved_s - row.length_s - state.scalars[0].margin_s
 
 
 @jit
-def where_to_look(state, row, core_key, limit_s):
+def where_to_look(state, job, core_key, limit_s):
     """Return where a job whose date has not come is to look for a hole that begins before a limit.
 
     Returns
@@ -243,7 +243,7 @@ def where_to_look(state, row, core_key, limit_s):
         The dates between which there may be one (no earlier than the second: nowhere), and whether there is none before
         the limit if there is none between them, as far as it is not known already.
     """
-    s = state.scalars[0]
+    s, row = state.scalars[0], state.reservations[job]
     reaches = _may_reach_own(state, row, core_key)
     if not reaches and row.no_hole_before_s >= limit_s and _is_unchanged(state, row, core_key):
         return limit_s, limit_s, False
@@ -255,7 +255,7 @@ def where_to_look(state, row, core_key, limit_s):
         return no_hole_before(state, row, core_key, until_s), until_s, is_all
     from_s = no_hole_before(state, row, core_key, near_to_s)
     if from_s >= near_to_s and s.plans_nodes == 1 and not _reaches_own(state, row):
-        fastest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
+        fastest_s = length_s(state, job, fastest_gflops(state))
         from_s = first_free_s(state, row.n_requested, fastest_s, near_to_s, limit_s)
     return from_s, limit_s, is_all
 
@@ -301,9 +301,8 @@ def _may_reach_own(state, row, core_key):
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
         return not _is_untouched(state, date_s - margin_s, date_s, use, row.asked_at) and _reaches_own(state, row)
-    length_s = length_at(state, row.requested_time_s, slowest_gflops(state))
-    if _is_untouched(state, date_s - length_s - margin_s, date_s, use, row.asked_at) and (
-        _is_untouched(state, date_s - margin_s, date_s + length_s + margin_s, 0, row.asked_at)
+    if _is_untouched(state, date_s - row.length_s - margin_s, date_s, use, row.asked_at) and (
+        _is_untouched(state, date_s - margin_s, date_s + row.length_s + margin_s, 0, row.asked_at)
     ):
         return False
     return not _is_unchanged(state, row, core_key) or _reaches_own(state, row)

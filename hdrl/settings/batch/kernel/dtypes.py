@@ -177,15 +177,6 @@ JOB_STATE_DTYPE = record_dtype(
         ("priority", np.float64),
         ("expected_end_s", np.float64),
         ("n_corrections", np.int32),
-        # its reservation (start -1: none), and its part of `planned_nodes` and `planned_cores`
-        ("reserved_s", np.float64),
-        ("reserved_end_s", np.float64),
-        ("first_planned", np.int64),
-        ("n_planned", np.int32),
-        # its cell; before which date it had no hole when asked last; how often something had been given back then
-        ("cell", np.int32),
-        ("no_hole_before_s", np.float64),
-        ("asked_at", np.int64),
         # the decision system's picture of its progress
         ("done_flop", np.float64),
         ("done_until_s", np.float64),
@@ -193,6 +184,28 @@ JOB_STATE_DTYPE = record_dtype(
         ("pace_known", np.int8),
     ]
 )
+
+RESERVATION_DTYPE = record_dtype(
+    [
+        ("reserved_s", np.float64),
+        ("reserved_end_s", np.float64),
+        # what the job asks for, and how long it takes on the slowest cores
+        ("n_requested", np.int32),
+        ("memory_mib", np.float64),
+        ("length_s", np.float64),
+        # its cell; before which date it had no hole when asked last; how often something had been given back then
+        ("cell", np.int32),
+        ("no_hole_before_s", np.float64),
+        ("asked_at", np.int64),
+        # its part of `planned_nodes` and `planned_cores`
+        ("first_planned", np.int64),
+        ("n_planned", np.int32),
+    ]
+)
+"""The reservation of a job (start -1: none), and what the plan knows of the job.
+
+All jobs are asked at each message whether they can move: what that reads lies close together.
+"""
 
 CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""

@@ -225,7 +225,7 @@ def _look_at_nodes_at(state, block, i, known, n_known):
 def is_hole(state, job, date_s, end_s):
     """Tell whether what is planned for a job that is not in the plan is free between two dates."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     judged = s.plans_nodes == 1
     block, i, free = place_after(state, date_s)
     if free < row.n_requested:
