@@ -30,10 +30,13 @@ from hdrl.settings.batch.kernel.blocks import fold, slot_of, unfold
 from hdrl.settings.batch.kernel.bounds import (
     begin_asking,
     begin_bounds,
+    forget_lacks,
     give_back,
     near_s,
     no_hole_before,
     note_asked,
+    note_lack,
+    stays,
     where_to_look,
 )
 from hdrl.settings.batch.kernel.cluster import lock, unlock
@@ -185,6 +188,7 @@ def _mend(state, core_key):
     s.n_plan = 0
     for i in range(s.n_expected):
         add_end(state, _held_until_s(state, state.expected[i]), state.expected[i])
+    forget_lacks(state)
     _unfold(state)
     for i in range(n):
         job = state.candidates[i]
@@ -241,16 +245,28 @@ def _go_through(state, n, core_key, freed_s):
         limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
         if old_s > s.message_s and limit_s <= s.message_s:
             continue
+        if old_s > s.message_s + s.margin_s and i > 0 and stays(state, row, limit_s):
+            continue
         outcome = _start_or_move(state, job, core_key, limit_s)
         if i == 0:
             reason = outcome
         if old_s != _NO_RESERVATION and row.reserved_s != old_s:
-            give_back(state, old_s, old_end_s)
+            give_back(state, _given_from_s(state, job, old_s, old_end_s), old_end_s)
             if _has_freed(state, job, old_s, old_end_s):
                 s.freed_s = max(s.freed_s, old_end_s)
         if row.reserved_s != _NO_RESERVATION and row.reserved_s != old_s:
             note_asked(state, row, core_key, row.reserved_s)
     return reason
+
+
+@jit
+def _given_from_s(state, job, old_s, old_end_s):
+    """Return from when on a job leaves what was reserved for it until a date; the rest it still needs."""
+    row = state.reservations[job]
+    if state.scalars[0].plans_nodes == 1:  # maybe on other nodes
+        return old_s
+    end_s = state.jobs[job].expected_end_s if row.reserved_s == _NO_RESERVATION else row.reserved_end_s
+    return min(max(old_s, end_s), old_end_s)
 
 
 @jit
@@ -294,7 +310,9 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
         if outcome == CHOSEN:
             return CHOSEN
         show(state, job)
-    from_s, until_s, is_all = where_to_look(state, job, core_key, limit_s)
+    elif row.n_requested <= s.n_free_cores:
+        note_lack(state, row)
+    from_s, until_s, is_all = where_to_look(state, row, core_key, limit_s)
     if from_s < until_s:
         hide(state, job)
         outcome = _move(state, job, core_key, from_s, until_s, outcome)
@@ -323,8 +341,8 @@ def _move(state, job, core_key, from_s, until_s, outcome):
     if date_s == row.reserved_s:
         show(state, job)
         return outcome
-    if row.reserved_s != _NO_RESERVATION:
-        withdraw(state, job)
+    if row.reserved_s != _NO_RESERVATION and withdraw(state, job):
+        give_back(state, row.reserved_s, row.reserved_s)
     _reserve(state, job, date_s, end_s)
     return outcome
 
@@ -340,7 +358,7 @@ def _find_hole(state, job, core_key, from_s, limit_s):
 def _reserve(state, job, date_s, end_s):
     """Give a job its reservation."""
     row = state.reservations[job]
-    row.reserved_s, row.reserved_end_s = date_s, end_s
+    row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
     state.scalars[0].n_reserved += 1
     if add_hidden(state, date_s, job):
         give_back(state, date_s, date_s)
@@ -405,7 +423,8 @@ def _start(state, job, first, n):
     s = state.scalars[0]
     row = state.reservations[job]
     if row.reserved_s != _NO_RESERVATION:
-        withdraw(state, job)
+        if withdraw(state, job):
+            give_back(state, row.reserved_s, row.reserved_s)
         row.reserved_s = _NO_RESERVATION
     start_job(state, job, find(state, job), first, n)
     if s.plans_nodes == 1:

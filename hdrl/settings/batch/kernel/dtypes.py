@@ -189,14 +189,17 @@ RESERVATION_DTYPE = record_dtype(
     [
         ("reserved_s", np.float64),
         ("reserved_end_s", np.float64),
-        # what the job asks for, and how long it takes on the slowest cores
-        ("n_requested", np.int32),
-        ("memory_mib", np.float64),
-        ("length_s", np.float64),
-        # its cell; before which date it had no hole when asked last; how often something had been given back then
+        # its cell; before which date it had no hole when asked last; how often something had been given back then;
+        # whether enough cores may have become free right before its date since then
         ("cell", np.int32),
         ("no_hole_before_s", np.float64),
         ("asked_at", np.int64),
+        ("may_slide", np.int8),
+        # what the job asks for, and how long that takes on the fastest cores and on the slowest
+        ("n_requested", np.int32),
+        ("memory_mib", np.float64),
+        ("shortest_s", np.float64),
+        ("longest_s", np.float64),
         # its part of `planned_nodes` and `planned_cores`
         ("first_planned", np.int64),
         ("n_planned", np.int32),
@@ -324,6 +327,7 @@ CELL_DTYPE = record_dtype(
         ("found_at", np.int64),
         ("decision", np.int64),
         ("given_at", np.int64),
+        ("width", np.int64),
     ]
 )
 """A cell: the least that its jobs ask for, and how long that takes on the fastest cores and on the slowest."""
@@ -337,12 +341,14 @@ WIDTH_DTYPE = record_dtype(
         ("since_s", np.float64),
         ("from_s", np.float64),
         ("stretch_s", np.float64),
+        ("lack_s", np.float64),
     ]
 )
 """Cells of jobs of about as many cores: the fewest, where these cells are, and what `kernel.stretches` finds.
 
 ``step`` numbers widths on a logarithmic scale; ``since_s`` is since when so many cores are free at the place that is
-looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is.
+looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is. ``lack_s`` is a date at which fewer
+cores are free, as far as one is known (else it has gone by).
 """
 
 LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])

@@ -293,7 +293,9 @@ def nodes_stay_free(state, until_s):
         if state.slot_change[slot] != 0 and is_settled(state, block, i, state.slot_s[slot]):
             while first != block or k != i:
                 settled = slot_of(state, first, k)
-                if state.slot_change[settled] < 0 and not _are_possible(state, state.reservations[state.slot_event[settled]]):
+                if state.slot_change[settled] < 0 and not _are_possible(
+                    state, state.reservations[state.slot_event[settled]]
+                ):
                     return False
                 first, k = following(state, first, k)
     return True
