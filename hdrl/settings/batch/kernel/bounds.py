@@ -219,7 +219,7 @@ def give_back(state, start_s, end_s):
                     cell.again_until_s = max(cell.again_until_s, end_s)
                     cell.found_at = -1
     if s.plans_nodes == 0:
-        _tell_those_behind(state, start_s, end_s)
+        tell_those_behind(state, start_s, end_s)
         return
     first, n = _buckets(state, start_s, end_s)
     n_buckets = len(state.buckets) // N_USES
@@ -229,7 +229,7 @@ def give_back(state, start_s, end_s):
 
 
 @jit
-def _tell_those_behind(state, start_s, end_s):
+def tell_those_behind(state, start_s, end_s):
     """Note which jobs find as many cores as they need right before their dates, of those with dates between two."""
     block, i, free = place_before(state, start_s)
     while block < state.scalars[0].n_blocks:

@@ -37,6 +37,7 @@ from hdrl.settings.batch.kernel.bounds import (
     note_asked,
     note_lack,
     stays,
+    tell_those_behind,
     where_to_look,
 )
 from hdrl.settings.batch.kernel.cluster import lock, unlock
@@ -251,7 +252,10 @@ def _go_through(state, n, core_key, freed_s):
         if i == 0:
             reason = outcome
         if old_s != _NO_RESERVATION and row.reserved_s != old_s:
-            give_back(state, _given_from_s(state, job, old_s, old_end_s), old_end_s)
+            from_s = _given_from_s(state, job, old_s, old_end_s)
+            give_back(state, from_s, old_end_s)
+            if from_s > old_s:  # what starts at about that date may start a little earlier now
+                tell_those_behind(state, old_s - s.margin_s, old_s + s.margin_s)
             if _has_freed(state, job, old_s, old_end_s):
                 s.freed_s = max(s.freed_s, old_end_s)
         if row.reserved_s != _NO_RESERVATION and row.reserved_s != old_s:
@@ -341,8 +345,8 @@ def _move(state, job, core_key, from_s, until_s, outcome):
     if date_s == row.reserved_s:
         show(state, job)
         return outcome
-    if row.reserved_s != _NO_RESERVATION and withdraw(state, job):
-        give_back(state, row.reserved_s, row.reserved_s)
+    if row.reserved_s != _NO_RESERVATION:
+        withdraw(state, job)
     _reserve(state, job, date_s, end_s)
     return outcome
 
@@ -423,8 +427,7 @@ def _start(state, job, first, n):
     s = state.scalars[0]
     row = state.reservations[job]
     if row.reserved_s != _NO_RESERVATION:
-        if withdraw(state, job):
-            give_back(state, row.reserved_s, row.reserved_s)
+        withdraw(state, job)
         row.reserved_s = _NO_RESERVATION
     start_job(state, job, find(state, job), first, n)
     if s.plans_nodes == 1:

@@ -117,10 +117,9 @@ def _find(state, date_s, code):
 
 @jit
 def _remove(state, date_s, code):
-    """Take an event out that is passed over; return whether it was close to another one, but not at its date."""
+    """Take an event out that is passed over."""
     s = state.scalars[0]
     block, i = _find(state, date_s, code)
-    is_close = _is_close_to_another(state, block, i, date_s)
     own = state.block_order[block]
     row = state.blocks[own]
     row.n -= 1
@@ -136,7 +135,6 @@ def _remove(state, date_s, code):
             state.block_order[k] = state.block_order[k + 1]
             state.block_least[k], state.block_most[k] = state.block_least[k + 1], state.block_most[k + 1]
         state.block_order[s.n_blocks] = own
-    return is_close
 
 
 @jit
@@ -191,17 +189,10 @@ def show(state, job):
 
 @jit
 def withdraw(state, job):
-    """Take the reservation of a job, which is passed over, out of the plan.
-
-    Returns
-    -------
-    bool
-        Whether its start was close to another event, but not at its date.
-    """
+    """Take the reservation of a job, which is passed over, out of the plan."""
     row = state.reservations[job]
-    is_close = _remove(state, row.reserved_s, job)
+    _remove(state, row.reserved_s, job)
     _remove(state, row.reserved_end_s, -1 - job)
-    return is_close
 
 
 @jit
