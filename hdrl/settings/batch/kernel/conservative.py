@@ -97,8 +97,9 @@ def _by_date(state):
     """Gather the jobs with reservations, in the order of their dates; return how many they are."""
     n = 0
     for block in range(state.scalars[0].n_blocks):
-        for i in range(state.blocks[state.block_order[block]].n):
-            n += _add_by_date(state, state.slot_event[slot_of(state, block, i)], n)
+        first = slot_of(state, block, 0)
+        for slot in range(first, first + state.blocks[state.block_order[block]].n):
+            n += _add_by_date(state, state.slot_event[slot], n)
     return n
 
 
@@ -108,7 +109,7 @@ def _add_by_date(state, code, n):
     if code < 0:
         return 0
     place = n
-    while place > 0 and _comes_before(state, code, state.candidates[place - 1]):
+    while place > 0 and _comes_before(state.reservations[code], state.reservations[state.candidates[place - 1]]):
         state.candidates[place] = state.candidates[place - 1]
         place -= 1
     state.candidates[place] = code
@@ -222,9 +223,8 @@ def _postponed(state, row):
 
 
 @jit
-def _comes_before(state, job, other):
-    date_s, other_s = state.reservations[job].reserved_s, state.reservations[other].reserved_s
-    return date_s < other_s or (date_s == other_s and state.jobs[job].rank < state.jobs[other].rank)
+def _comes_before(row, other):
+    return row.reserved_s < other.reserved_s or (row.reserved_s == other.reserved_s and row.rank < other.rank)
 
 
 # ------------------------------------------------------------------ the decision
@@ -363,6 +363,7 @@ def _reserve(state, job, date_s, end_s):
     """Give a job its reservation."""
     row = state.reservations[job]
     row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
+    row.rank = state.jobs[job].rank
     state.scalars[0].n_reserved += 1
     if add_hidden(state, date_s, job):
         give_back(state, date_s, date_s)

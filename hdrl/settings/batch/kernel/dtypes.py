@@ -121,6 +121,8 @@ SCALAR_DTYPE = record_dtype(
         ("margin_s", np.float64),
         ("is_close", np.int8),
         ("queue_key", np.int64),
+        ("sorted_by", np.int64),
+        ("n_sorted", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
         ("follows_progress", np.int8),
@@ -189,6 +191,7 @@ RESERVATION_DTYPE = record_dtype(
     [
         ("reserved_s", np.float64),
         ("reserved_end_s", np.float64),
+        ("rank", np.int64),
         # its cell; before which date it had no hole when asked last; how often something had been given back then;
         # whether enough cores may have become free right before its date since then
         ("cell", np.int32),
@@ -205,7 +208,7 @@ RESERVATION_DTYPE = record_dtype(
         ("n_planned", np.int32),
     ]
 )
-"""The reservation of a job (start -1: none), and what the plan knows of the job.
+"""The reservation of a job (start -1: none), and what the plan knows of the job; ``rank`` is as in the job's row.
 
 All jobs are asked at each message whether they can move: what that reads lies close together.
 """
@@ -347,8 +350,8 @@ WIDTH_DTYPE = record_dtype(
 """Cells of jobs of about as many cores: the fewest, where these cells are, and what `kernel.stretches` finds.
 
 ``step`` numbers widths on a logarithmic scale; ``since_s`` is since when so many cores are free at the place that is
-looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is. ``lack_s`` is a date at which fewer
-cores are free, as far as one is known (else it has gone by).
+looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is. ``lack_s`` is
+a date at which fewer cores are free, as far as one is known (else it has gone by).
 """
 
 LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
