@@ -9,10 +9,12 @@ still has none, unless something has been given back since that makes one.
   which keeps when there was such a stretch last for the least that any of them asks for. It also knows a date before
   which the plan has no hole even for that: then it has none for any of them, since more cores, a longer time and more
   memory are never easier to find. Dates from which a stretch could be one are looked at again.
-- A job could also start so little before its date that it uses part of its own reservation. Time is divided into
-  *buckets*, and each keeps when something in it was given back last. Where cores are counted, only what was given back
-  right before its date can let a job do so, and only if enough cores are free there now; where nodes are looked at,
-  anything that such a start would reach to.
+- A job could also start so little before its date that it uses part of its own reservation. Where cores are counted,
+  only what was given back right before its date can let a job do so, and only if enough cores are free there: whoever
+  gives back tells those jobs (``may_slide``). Where nodes are looked at, anything that such a start would reach to
+  counts: time is divided into *buckets*, and each keeps when something in it was given back last.
+- A job cannot start now as long as fewer cores than it needs are free at a date before it would end: jobs of about as
+  many cores share one such date (``lack_s``), until something is given back then.
 
 None of it changes any schedule. A hole that begins between two events is also one at the first of them. Events close to
 each other, within the rounding of dates, are one date: where one is added to them or taken out, holes may come and go
@@ -249,7 +251,7 @@ def tell_those_behind(state, start_s, end_s):
 def stays(state, row, limit_s):
     """Tell whether a job whose date has not come can neither start nor have a hole before a limit, if that is known.
 
-    Most jobs are passed over by this: 134 million times, in 139 million, where 10,000 wait at once on gaia.
+    Where 10,000 wait at once on gaia, jobs are asked 134 million times, of which 4 million lead to a search.
     """
     s, cell = state.scalars[0], state.cells[row.cell]
     if row.may_slide == 1 or row.no_hole_before_s < limit_s or cell.given_at > row.asked_at:
