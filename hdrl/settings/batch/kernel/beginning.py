@@ -56,7 +56,7 @@ def jobs(workload: Workload) -> NDArray[np.void]:
     rows["n_requested"] = workload.jobs["cores"]
     rows["first_step"] = workload.first_step[workload.jobs["profile"]]
     rows["end_step"] = workload.first_step[workload.jobs["profile"] + 1]
-    rows["start_s"] = rows["run_s"] = rows["energy_j"] = rows["reserved_s"] = -1.0
+    rows["start_s"] = rows["run_s"] = rows["energy_j"] = -1.0
     rows["return_code"] = -1
     return rows
 

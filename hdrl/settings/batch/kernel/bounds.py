@@ -9,10 +9,12 @@ still has none, unless something has been given back since that makes one.
   which keeps when there was such a stretch last for the least that any of them asks for. It also knows a date before
   which the plan has no hole even for that: then it has none for any of them, since more cores, a longer time and more
   memory are never easier to find. Dates from which a stretch could be one are looked at again.
-- A job could also start so little before its date that it uses part of its own reservation. Time is divided into
-  *buckets*, and each keeps when something in it was given back last. Where cores are counted, only what was given back
-  right before its date can let a job do so, and only if enough cores are free there now; where nodes are looked at,
-  anything that such a start would reach to.
+- A job could also start so little before its date that it uses part of its own reservation. Where cores are counted,
+  only what was given back right before its date can let a job do so, and only if enough cores are free there: whoever
+  gives back tells those jobs (``may_slide``). Where nodes are looked at, anything that such a start would reach to
+  counts: time is divided into *buckets*, and each keeps when something in it was given back last.
+- A job cannot start now as long as fewer cores than it needs are free at a date before it would end: jobs of about as
+  many cores share one such date (``lack_s``), until something is given back then.
 
 None of it changes any schedule. A hole that begins between two events is also one at the first of them. Events close to
 each other, within the rounding of dates, are one date: where one is added to them or taken out, holes may come and go
@@ -26,10 +28,12 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel.blocks import following, place_before, slot_of
 from hdrl.settings.batch.kernel.holes import (
     find_hole,
     first_date_after_s,
     first_free_s,
+    first_lack_s,
     most_free_before,
     most_free_between,
 )
@@ -100,6 +104,7 @@ def begin_bounds(state):
         if s.n_widths == 0 or state.widths[s.n_widths - 1].step != width:
             state.widths[s.n_widths].step, state.widths[s.n_widths].first_cell = width, s.n_cells - 1
             state.widths[s.n_widths].n_requested = 1 << 62
+            state.widths[s.n_widths].lack_s = NOT_FOUND
             s.n_widths += 1
         state.widths[s.n_widths - 1].end_cell = s.n_cells
     _describe_cells(state, share_mib)
@@ -124,21 +129,23 @@ def _describe_cells(state, share_mib):
     fastest = fastest_gflops(state) if s.plans_nodes == 1 else slowest
     s.longest_s = 1.0
     for job in range(len(state.jobs)):
-        row = state.jobs[job]
-        row.cell, row.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
-        cell = state.cells[row.cell]
+        row, reservation = state.jobs[job], state.reservations[job]
+        reservation.cell, reservation.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
+        cell = state.cells[reservation.cell]
         cell.n_requested = min(cell.n_requested, row.n_requested)
         cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
         cell.memory_mib = min(cell.memory_mib, row.memory_mib)
         cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
         cell.longest_s = length_at(state, cell.requested_time_s, slowest)
-        length_s = length_at(state, row.requested_time_s, slowest)
-        if length_s < np.inf:
-            s.longest_s = max(s.longest_s, length_s)
+        reservation.shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
+        reservation.longest_s = length_at(state, row.requested_time_s, slowest)
+        if reservation.longest_s < np.inf:
+            s.longest_s = max(s.longest_s, reservation.longest_s)
     for w in range(s.n_widths):
         width = state.widths[w]
         for i in range(width.first_cell, width.end_cell):
             width.n_requested = min(width.n_requested, np.int64(state.cells[i].n_requested))
+            state.cells[i].width = w
 
 
 @jit
@@ -198,6 +205,9 @@ def give_back(state, start_s, end_s):
     s = state.scalars[0]
     s.n_given_back += 1
     start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
+    for w in range(s.n_widths):
+        if start_s <= state.widths[w].lack_s <= end_s:
+            state.widths[w].lack_s = NOT_FOUND
     for w in range(find_stretches(state, start_s, end_s)):
         width = state.widths[w]
         from_s, stretch_s = width.from_s - s.margin_s, width.stretch_s + 2.0 * s.margin_s
@@ -210,11 +220,62 @@ def give_back(state, start_s, end_s):
                     cell.again_from_s = min(cell.again_from_s, first_s)
                     cell.again_until_s = max(cell.again_until_s, end_s)
                     cell.found_at = -1
+    if s.plans_nodes == 0:
+        tell_those_behind(state, start_s, end_s)
+        return
     first, n = _buckets(state, start_s, end_s)
     n_buckets = len(state.buckets) // N_USES
     for use in range(_use(most_free_between(state, start_s, end_s)) + 1):
         for i in range(n):
             state.buckets[use * n_buckets + ((first + i) & (n_buckets - 1))] = s.n_given_back
+
+
+@jit
+def tell_those_behind(state, start_s, end_s):
+    """Note which jobs find as many cores as they need right before their dates, of those with dates between two."""
+    block, i, free = place_before(state, start_s)
+    while block < state.scalars[0].n_blocks:
+        slot = slot_of(state, block, i)
+        if state.slot_s[slot] > end_s:
+            break
+        change = state.slot_change[slot]
+        if change < 0 and state.slot_event[slot] >= 0:
+            row = state.reservations[state.slot_event[slot]]
+            if row.may_slide == 0 and (free + change >= 0 or _reaches_own(state, row)):
+                row.may_slide = 1
+        free += change
+        block, i = following(state, block, i)
+
+
+@jit
+def stays(state, row, limit_s):
+    """Tell whether a job whose date has not come can neither start nor have a hole before a limit, if that is known.
+
+    Where 10,000 wait at once on gaia, jobs are asked 134 million times, of which 4 million lead to a search.
+    """
+    s, cell = state.scalars[0], state.cells[row.cell]
+    if row.may_slide == 1 or row.no_hole_before_s < limit_s or cell.given_at > row.asked_at:
+        return False
+    if s.plans_nodes == 1 or (s.is_close == 1 and cell.decision != s.n_decisions):
+        return False
+    if row.n_requested > s.n_free_cores:
+        return True
+    lack_s = state.widths[cell.width].lack_s
+    return s.message_s < lack_s < s.message_s + row.shortest_s - ROUNDING_S and near_s(state, row) > s.message_s
+
+
+@jit
+def forget_lacks(state):
+    """Let no date be known at which too few cores are free for some."""
+    for w in range(state.scalars[0].n_widths):
+        state.widths[w].lack_s = NOT_FOUND
+
+
+@jit
+def note_lack(state, row):
+    """Note until when as many cores as jobs about as wide as one ask for are free."""
+    width = state.widths[state.cells[row.cell].width]
+    width.lack_s = first_lack_s(state, width.n_requested, state.scalars[0].message_s + row.shortest_s)
 
 
 @jit
@@ -230,7 +291,7 @@ def _buckets(state, start_s, end_s):
 @jit
 def near_s(state, row):
     """Return from when on a start of a job with a reservation would reach into that reservation."""
-    return row.reserved_s - length_at(state, row.requested_time_s, slowest_gflops(state)) - state.scalars[0].margin_s
+    return row.reserved_s - row.longest_s - state.scalars[0].margin_s
 
 
 @jit
@@ -255,8 +316,7 @@ def where_to_look(state, row, core_key, limit_s):
         return no_hole_before(state, row, core_key, until_s), until_s, is_all
     from_s = no_hole_before(state, row, core_key, near_to_s)
     if from_s >= near_to_s and s.plans_nodes == 1 and not _reaches_own(state, row):
-        fastest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
-        from_s = first_free_s(state, row.n_requested, fastest_s, near_to_s, limit_s)
+        from_s = first_free_s(state, row.n_requested, row.shortest_s, near_to_s, limit_s)
     return from_s, limit_s, is_all
 
 
@@ -300,10 +360,9 @@ def _may_reach_own(state, row, core_key):
     date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
-        return not _is_untouched(state, date_s - margin_s, date_s, use, row.asked_at) and _reaches_own(state, row)
-    length_s = length_at(state, row.requested_time_s, slowest_gflops(state))
-    if _is_untouched(state, date_s - length_s - margin_s, date_s, use, row.asked_at) and (
-        _is_untouched(state, date_s - margin_s, date_s + length_s + margin_s, 0, row.asked_at)
+        return row.may_slide == 1 and _reaches_own(state, row)
+    if _is_untouched(state, date_s - row.longest_s - margin_s, date_s, use, row.asked_at) and (
+        _is_untouched(state, date_s - margin_s, date_s + row.longest_s + margin_s, 0, row.asked_at)
     ):
         return False
     return not _is_unchanged(state, row, core_key) or _reaches_own(state, row)
@@ -333,3 +392,4 @@ def note_asked(state, row, core_key, until_s):
     if row.no_hole_before_s < until_s or not _is_unchanged(state, row, core_key):
         row.no_hole_before_s = until_s
     row.asked_at = state.scalars[0].n_given_back
+    row.may_slide = 0

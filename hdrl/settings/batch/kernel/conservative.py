@@ -30,10 +30,14 @@ from hdrl.settings.batch.kernel.blocks import fold, slot_of, unfold
 from hdrl.settings.batch.kernel.bounds import (
     begin_asking,
     begin_bounds,
+    forget_lacks,
     give_back,
     near_s,
     no_hole_before,
     note_asked,
+    note_lack,
+    stays,
+    tell_those_behind,
     where_to_look,
 )
 from hdrl.settings.batch.kernel.cluster import lock, unlock
@@ -93,8 +97,9 @@ def _by_date(state):
     """Gather the jobs with reservations, in the order of their dates; return how many they are."""
     n = 0
     for block in range(state.scalars[0].n_blocks):
-        for i in range(state.blocks[state.block_order[block]].n):
-            n += _add_by_date(state, state.slot_event[slot_of(state, block, i)], n)
+        first = slot_of(state, block, 0)
+        for slot in range(first, first + state.blocks[state.block_order[block]].n):
+            n += _add_by_date(state, state.slot_event[slot], n)
     return n
 
 
@@ -104,7 +109,7 @@ def _add_by_date(state, code, n):
     if code < 0:
         return 0
     place = n
-    while place > 0 and _comes_before(state.jobs[code], state.jobs[state.candidates[place - 1]]):
+    while place > 0 and _comes_before(state.reservations[code], state.reservations[state.candidates[place - 1]]):
         state.candidates[place] = state.candidates[place - 1]
         place -= 1
     state.candidates[place] = code
@@ -146,7 +151,9 @@ def _begin_plan(state):
     s.plans_nodes = 0
     n_places = 0
     for job in range(len(state.jobs)):
-        row = state.jobs[job]
+        row = state.reservations[job]
+        row.n_requested, row.memory_mib = state.jobs[job].n_requested, state.jobs[job].memory_mib
+        row.reserved_s = _NO_RESERVATION
         row.first_planned = n_places
         n_places += row.n_requested
         if row.memory_mib > 0.0:
@@ -156,7 +163,6 @@ def _begin_plan(state):
         job = state.expected[i]
         row = state.jobs[job]
         add_end(state, _held_until_s(state, job), job)
-        row.reserved_s = _NO_RESERVATION
         if s.plans_nodes == 0:
             continue
         if row.n_cores > 0:
@@ -164,8 +170,6 @@ def _begin_plan(state):
         else:  # started in this very answer
             first, n, _ = cores_in_answer(state, job)
             plan_cores_of(state, job, state.pool, first, n)
-    for i in range(s.n_queue):
-        state.jobs[state.queue[i]].reserved_s = _NO_RESERVATION
     begin_bounds(state)
     _unfold(state)
 
@@ -186,10 +190,11 @@ def _mend(state, core_key):
     s.n_plan = 0
     for i in range(s.n_expected):
         add_end(state, _held_until_s(state, state.expected[i]), state.expected[i])
+    forget_lacks(state)
     _unfold(state)
     for i in range(n):
         job = state.candidates[i]
-        row = state.jobs[job]
+        row = state.reservations[job]
         old_s, old_end_s = row.reserved_s, row.reserved_end_s
         date_s, end_s = _postponed(state, row)
         if is_hole(state, job, date_s, end_s):
@@ -198,7 +203,7 @@ def _mend(state, core_key):
         give_back(state, old_s, old_end_s)
         # Up to its date the plan is as it was, but for what has been given back.
         from_s = no_hole_before(state, row, core_key, near_s(state, row))
-        date_s, end_s = _find_hole(state, row, core_key, from_s, np.inf)
+        date_s, end_s = _find_hole(state, job, core_key, from_s, np.inf)
         if s.plans_nodes == 1:
             plan_chosen_nodes(state, job)
         _reserve(state, job, date_s, end_s)
@@ -236,17 +241,22 @@ def _go_through(state, n, core_key, freed_s):
     reason = CHOSEN
     for i in range(n):
         job = state.candidates[i]
-        row = state.jobs[job]
+        row = state.reservations[job]
         old_s, old_end_s = row.reserved_s, row.reserved_end_s
         limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
         if old_s > s.message_s and limit_s <= s.message_s:
+            continue
+        if old_s > s.message_s + s.margin_s and i > 0 and stays(state, row, limit_s):
             continue
         outcome = _start_or_move(state, job, core_key, limit_s)
         if i == 0:
             reason = outcome
         if old_s != _NO_RESERVATION and row.reserved_s != old_s:
-            give_back(state, old_s, old_end_s)
-            if _has_freed(state, row, old_s, old_end_s):
+            from_s = _given_from_s(state, job, old_s, old_end_s)
+            give_back(state, from_s, old_end_s)
+            if from_s > old_s:  # what starts at about that date may start a little earlier now
+                tell_those_behind(state, old_s - s.margin_s, old_s + s.margin_s)
+            if _has_freed(state, job, old_s, old_end_s):
                 s.freed_s = max(s.freed_s, old_end_s)
         if row.reserved_s != _NO_RESERVATION and row.reserved_s != old_s:
             note_asked(state, row, core_key, row.reserved_s)
@@ -254,19 +264,30 @@ def _go_through(state, n, core_key, freed_s):
 
 
 @jit
-def _has_freed(state, row, old_s, old_end_s):
+def _given_from_s(state, job, old_s, old_end_s):
+    """Return from when on a job leaves what was reserved for it until a date; the rest it still needs."""
+    row = state.reservations[job]
+    if state.scalars[0].plans_nodes == 1:  # maybe on other nodes
+        return old_s
+    end_s = state.jobs[job].expected_end_s if row.reserved_s == _NO_RESERVATION else row.reserved_end_s
+    return min(max(old_s, end_s), old_end_s)
+
+
+@jit
+def _has_freed(state, job, old_s, old_end_s):
     """Tell whether a job leaves something free of what was reserved for it."""
     s = state.scalars[0]
-    if row.reserved_s == _NO_RESERVATION:  # it has started, maybe on other nodes
-        return s.plans_nodes == 1 or old_s > s.message_s or row.expected_end_s < old_end_s
-    return row.reserved_s < old_s
+    date_s = state.reservations[job].reserved_s
+    if date_s == _NO_RESERVATION:  # it has started, maybe on other nodes
+        return s.plans_nodes == 1 or old_s > s.message_s or state.jobs[job].expected_end_s < old_end_s
+    return date_s < old_s
 
 
 @jit
 def _start_or_move(state, job, core_key, limit_s):
     """Start a job, or give it the earliest reservation before a limit, or leave it its old one."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     has_old = row.reserved_s != _NO_RESERVATION
     if has_old and row.reserved_s > s.message_s + s.margin_s:
         return _start_or_move_waiting(state, job, core_key, limit_s)
@@ -283,7 +304,7 @@ def _start_or_move(state, job, core_key, limit_s):
 def _start_or_move_waiting(state, job, core_key, limit_s):
     """Do the same with a job whose date has not come: most of them can neither start nor move, which is soon known."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     old_s, reach_s = row.reserved_s, near_s(state, row)
     outcome = NO_CORES
     # A start now does not reach into a reservation that is far away, which may be there when that is looked at.
@@ -293,6 +314,8 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
         if outcome == CHOSEN:
             return CHOSEN
         show(state, job)
+    elif row.n_requested <= s.n_free_cores:
+        note_lack(state, row)
     from_s, until_s, is_all = where_to_look(state, row, core_key, limit_s)
     if from_s < until_s:
         hide(state, job)
@@ -306,8 +329,8 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
 def _move(state, job, core_key, from_s, until_s, outcome):
     """Give a job that could not start the earliest reservation between two dates, or show its old one again."""
     s = state.scalars[0]
-    row = state.jobs[job]
-    date_s, end_s = _find_hole(state, row, core_key, from_s, until_s)
+    row = state.reservations[job]
+    date_s, end_s = _find_hole(state, job, core_key, from_s, until_s)
     if date_s == NOT_FOUND:
         date_s = row.reserved_s
     elif s.plans_nodes == 1:
@@ -329,16 +352,18 @@ def _move(state, job, core_key, from_s, until_s, outcome):
 
 
 @jit
-def _find_hole(state, row, core_key, from_s, limit_s):
+def _find_hole(state, job, core_key, from_s, limit_s):
     """Return the earliest start and the expected end of a waiting job: see `find_hole`."""
+    row = state.jobs[job]
     return find_hole(state, row.n_requested, row.requested_time_s, row.memory_mib, core_key, from_s, limit_s)
 
 
 @jit
 def _reserve(state, job, date_s, end_s):
     """Give a job its reservation."""
-    row = state.jobs[job]
-    row.reserved_s, row.reserved_end_s = date_s, end_s
+    row = state.reservations[job]
+    row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
+    row.rank = state.jobs[job].rank
     state.scalars[0].n_reserved += 1
     if add_hidden(state, date_s, job):
         give_back(state, date_s, date_s)
@@ -351,7 +376,7 @@ def _reserve(state, job, date_s, end_s):
 def _may_start(state, job):
     """Tell whether a job may start now as far as counting cores tells."""
     s = state.scalars[0]
-    n = state.jobs[job].n_requested
+    n = state.reservations[job].n_requested
     return n <= s.n_free_cores and stays_free(state, n, s.message_s + length_s(state, job, fastest_gflops(state)))
 
 
@@ -359,7 +384,7 @@ def _may_start(state, job):
 def _start_on_chosen_cores(state, job, core_key):
     """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing."""
     s = state.scalars[0]
-    n = state.jobs[job].n_requested
+    n = state.reservations[job].n_requested
     if not _may_start(state, job):
         return NO_CORES
     first = s.n_pool
@@ -381,7 +406,7 @@ def _start_on_chosen_cores(state, job, core_key):
 def _start_on_planned_nodes(state, job):
     """Start a job on the first free cores of the nodes that were planned for it."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     first = s.n_pool
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.nodes[state.planned_nodes[k]]
@@ -401,7 +426,7 @@ def _start_on_planned_nodes(state, job):
 def _start(state, job, first, n):
     """Start a job, whose reservation is passed over, on locked cores, and put its end into the plan."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     if row.reserved_s != _NO_RESERVATION:
         withdraw(state, job)
         row.reserved_s = _NO_RESERVATION

@@ -121,6 +121,8 @@ SCALAR_DTYPE = record_dtype(
         ("margin_s", np.float64),
         ("is_close", np.int8),
         ("queue_key", np.int64),
+        ("sorted_by", np.int64),
+        ("n_sorted", np.int64),
         ("next_rank", np.int64),
         ("n_free_cores", np.int64),
         ("follows_progress", np.int8),
@@ -177,15 +179,6 @@ JOB_STATE_DTYPE = record_dtype(
         ("priority", np.float64),
         ("expected_end_s", np.float64),
         ("n_corrections", np.int32),
-        # its reservation (start -1: none), and its part of `planned_nodes` and `planned_cores`
-        ("reserved_s", np.float64),
-        ("reserved_end_s", np.float64),
-        ("first_planned", np.int64),
-        ("n_planned", np.int32),
-        # its cell; before which date it had no hole when asked last; how often something had been given back then
-        ("cell", np.int32),
-        ("no_hole_before_s", np.float64),
-        ("asked_at", np.int64),
         # the decision system's picture of its progress
         ("done_flop", np.float64),
         ("done_until_s", np.float64),
@@ -193,6 +186,32 @@ JOB_STATE_DTYPE = record_dtype(
         ("pace_known", np.int8),
     ]
 )
+
+RESERVATION_DTYPE = record_dtype(
+    [
+        ("reserved_s", np.float64),
+        ("reserved_end_s", np.float64),
+        ("rank", np.int64),
+        # its cell; before which date it had no hole when asked last; how often something had been given back then;
+        # whether enough cores may have become free right before its date since then
+        ("cell", np.int32),
+        ("no_hole_before_s", np.float64),
+        ("asked_at", np.int64),
+        ("may_slide", np.int8),
+        # what the job asks for, and how long that takes on the fastest cores and on the slowest
+        ("n_requested", np.int32),
+        ("memory_mib", np.float64),
+        ("shortest_s", np.float64),
+        ("longest_s", np.float64),
+        # its part of `planned_nodes` and `planned_cores`
+        ("first_planned", np.int64),
+        ("n_planned", np.int32),
+    ]
+)
+"""The reservation of a job (start -1: none), and what the plan knows of the job; ``rank`` is as in the job's row.
+
+All jobs are asked at each message whether they can move: what that reads lies close together.
+"""
 
 CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""
@@ -311,6 +330,7 @@ CELL_DTYPE = record_dtype(
         ("found_at", np.int64),
         ("decision", np.int64),
         ("given_at", np.int64),
+        ("width", np.int64),
     ]
 )
 """A cell: the least that its jobs ask for, and how long that takes on the fastest cores and on the slowest."""
@@ -324,12 +344,14 @@ WIDTH_DTYPE = record_dtype(
         ("since_s", np.float64),
         ("from_s", np.float64),
         ("stretch_s", np.float64),
+        ("lack_s", np.float64),
     ]
 )
 """Cells of jobs of about as many cores: the fewest, where these cells are, and what `kernel.stretches` finds.
 
 ``step`` numbers widths on a logarithmic scale; ``since_s`` is since when so many cores are free at the place that is
-looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is.
+looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is. ``lack_s`` is
+a date at which fewer cores are free, as far as one is known (else it has gone by).
 """
 
 LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])

@@ -36,6 +36,19 @@ def stays_free(state, n, until_s):
 
 
 @jit
+def first_lack_s(state, n, until_s):
+    """Return the first date from now on at which fewer than ``n`` cores are free, or a later one than another date."""
+    now_s = state.scalars[0].message_s
+    block, i, free = place_after(state, now_s)
+    if free < n:
+        return now_s
+    block, i, stays = _walk(state, block, i, n, until_s - ROUNDING_S)
+    if stays:
+        return np.inf
+    return state.slot_s[slot_of(state, block, i - 1)] if i > 0 else last_date_s(state, block - 1)
+
+
+@jit
 def _walk(state, block, i, n, end_s):
     """Go on to the first event at which fewer than ``n`` cores are free, if there is one before a date.
 
@@ -225,7 +238,7 @@ def _look_at_nodes_at(state, block, i, known, n_known):
 def is_hole(state, job, date_s, end_s):
     """Tell whether what is planned for a job that is not in the plan is free between two dates."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     judged = s.plans_nodes == 1
     block, i, free = place_after(state, date_s)
     if free < row.n_requested:

@@ -141,7 +141,7 @@ def _remove(state, date_s, code):
 def _shift(state, job, first, last, sign):
     """Let the cores of a job be free (taken: ``sign`` -1) from behind the place in one block to that in another."""
     s = state.scalars[0]
-    row = state.jobs[job]
+    row = state.reservations[job]
     change = sign * row.n_requested
     for block in range(first + 1, last + 1):
         own = state.blocks[state.block_order[block]]
@@ -161,7 +161,7 @@ def _shift(state, job, first, last, sign):
 @jit
 def _set_reservation(state, job, n_cores):
     """Let the reservation of a job take so many cores: all, or none."""
-    row = state.jobs[job]
+    row = state.reservations[job]
     first, i = _find(state, row.reserved_s, job)
     last, k = _find(state, row.reserved_end_s, -1 - job)
     state.slot_change[slot_of(state, first, i)] = -n_cores
@@ -184,13 +184,13 @@ def hide(state, job):
 @jit
 def show(state, job):
     """Let a reservation that was passed over count again."""
-    _set_reservation(state, job, state.jobs[job].n_requested)
+    _set_reservation(state, job, state.reservations[job].n_requested)
 
 
 @jit
 def withdraw(state, job):
     """Take the reservation of a job, which is passed over, out of the plan."""
-    row = state.jobs[job]
+    row = state.reservations[job]
     _remove(state, row.reserved_s, job)
     _remove(state, row.reserved_end_s, -1 - job)
 
@@ -200,7 +200,7 @@ def hold_until(state, job, end_s):
     """Let a job that starts now hold its cores until a date; return whether another event is close to that."""
     is_close = add_hidden(state, end_s, -1 - job)
     block, i = _find(state, end_s, -1 - job)
-    state.slot_change[slot_of(state, block, i)] = state.jobs[job].n_requested
+    state.slot_change[slot_of(state, block, i)] = state.reservations[job].n_requested
     _shift(state, job, -1, block, -1)
     sum_up(state, block)
     return is_close

@@ -41,6 +41,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     OVERCOMMITMENT_DTYPE,
     PROCESSOR_DTYPE,
     PSTATE_LOG_DTYPE,
+    RESERVATION_DTYPE,
     RUNG_DTYPE,
     SCALAR_DTYPE,
     SLEEP_STATE_DTYPE,
@@ -146,6 +147,7 @@ class State(NamedTuple):
     queue: Annotated[Ints, own(np.int32, "n_jobs")]  # waiting jobs
     expected: Annotated[Ints, own(np.int32, "n_jobs")]  # jobs that hold cores, by expected end
     candidates: Annotated[Ints, scratch(np.int32, "n_jobs")]  # scratch of backfilling
+    reservations: Annotated[Rows, own(RESERVATION_DTYPE, "n_jobs")]  # of each job
     # Dates at which cores are expected to be taken or given back, ascending
     plan_s: Annotated[Floats, own(np.float64, "n_planned_events")]
     # The job that takes them, or -1 - the job that gives them back

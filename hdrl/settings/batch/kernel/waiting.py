@@ -121,8 +121,12 @@ def order_by(state, key):
 def sort_by_priority(state, key):
     """Keep the queue as a list sorted by a job key as it is now (insertion sort: the order changes slowly)."""
     s = state.scalars[0]
-    s.queue_key = codes.QUEUE_BY_PRIORITY
-    for i in range(s.n_queue):
+    stays = key not in (codes.JOB_GIVEN, codes.JOB_INDEX) and s.predictor == codes.PREDICT_NOTHING
+    stays = stays and not changes_with_time(key)
+    if not stays or s.queue_key != codes.QUEUE_BY_PRIORITY or s.sorted_by != key:
+        s.n_sorted = 0
+    s.queue_key, s.sorted_by = codes.QUEUE_BY_PRIORITY, key
+    for i in range(s.n_sorted, s.n_queue):
         job = state.queue[i]
         row = state.jobs[job]
         if key != codes.JOB_GIVEN:
@@ -135,6 +139,7 @@ def sort_by_priority(state, key):
             state.queue[place] = state.queue[place - 1]
             place -= 1
         state.queue[place] = job
+    s.n_sorted = s.n_queue
 
 
 @jit
@@ -165,6 +170,7 @@ def take(state, place):
     if s.queue_key < 0:
         for i in range(place, s.n_queue):
             state.queue[i] = state.queue[i + 1]
+        s.n_sorted -= place < s.n_sorted
         return
     if place < s.n_queue:
         state.queue[place] = state.queue[s.n_queue]

@@ -178,7 +178,7 @@ def reservations(world, policy):
             entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key, pair.backfilling)
             state = simulator._state
             queue = state.queue[: state.scalars["n_queue"][0]].tolist()
-            yield {job: float(state.jobs["reserved_s"][job]) for job in queue}
+            yield {job: float(state.reservations["reserved_s"][job]) for job in queue}
         view = simulator.step()
     yield dict(enumerate(simulator.trace.records["start_s"].tolist()))
 
