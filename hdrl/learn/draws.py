@@ -76,6 +76,12 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor | None:
     return _drawn(probabilities, generator) if is_plain and not JIT_DISABLED and _is_known() else None
 
 
+def draw_by_all(probabilities: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw as `draw` does, with a random number for each action, wherever the probabilities are."""
+    times = torch.empty(probabilities.shape, dtype=probabilities.dtype).exponential_(generator=generator)
+    return (probabilities / times.to(probabilities.device)).argmax(-1)
+
+
 def _drawn(probabilities: Tensor, generator: torch.Generator) -> Tensor:
     state, actions = generator.get_state(), np.empty(len(probabilities), np.int64)
     numbers: NDArray[Any] = state.numpy()
@@ -94,7 +100,6 @@ def _is_known() -> bool:
         return False
     for n in (1, 5, 800):  # within a state of the twister, and beyond it
         probabilities = torch.full((n, 3), 1.0 / 3.0)
-        times = torch.empty(probabilities.shape).exponential_(generator=its)
-        if not torch.equal(_drawn(probabilities, mine), (probabilities / times).argmax(-1)):
+        if not torch.equal(_drawn(probabilities, mine), draw_by_all(probabilities, its)):
             return False
     return torch.equal(mine.get_state(), its.get_state())

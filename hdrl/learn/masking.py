@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hdrl.learn.draws import draw
+from hdrl.learn.draws import draw, draw_by_all
 
 ILLEGAL = -1e30
 """The logit of an illegal action: its probability is exactly 0, so are products with it, and no gradient is NaN."""
@@ -45,10 +45,7 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
     """
     probabilities = torch.softmax(logits, -1)
     drawn = draw(probabilities, generator)
-    if drawn is not None:
-        return drawn
-    times = torch.empty(logits.shape, dtype=logits.dtype).exponential_(generator=generator)
-    return (probabilities / times.to(logits.device)).argmax(-1)
+    return draw_by_all(probabilities, generator) if drawn is None else drawn
 
 
 def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:

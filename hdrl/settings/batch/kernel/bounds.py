@@ -357,10 +357,10 @@ def _may_reach_own(state, row, core_key):
     It was not when it was asked: something must have been given back since then that such a start would reach to.
     """
     s = state.scalars[0]
-    date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
         return row.may_slide == 1 and _reaches_own(state, row)
+    date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
     if _is_untouched(state, date_s - row.longest_s - margin_s, date_s, use, row.asked_at) and (
         _is_untouched(state, date_s - margin_s, date_s + row.longest_s + margin_s, 0, row.asked_at)
     ):

@@ -42,7 +42,7 @@ from hdrl.settings.batch.kernel.bounds import (
 )
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end, fastest_gflops, length_s
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
 from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, show, withdraw
 from hdrl.settings.batch.kernel.plan_nodes import (
     memory_binds,
@@ -376,8 +376,8 @@ def _reserve(state, job, date_s, end_s):
 def _may_start(state, job):
     """Tell whether a job may start now as far as counting cores tells."""
     s = state.scalars[0]
-    n = state.reservations[job].n_requested
-    return n <= s.n_free_cores and stays_free(state, n, s.message_s + length_s(state, job, fastest_gflops(state)))
+    row = state.reservations[job]
+    return row.n_requested <= s.n_free_cores and stays_free(state, row.n_requested, s.message_s + row.shortest_s)
 
 
 @jit

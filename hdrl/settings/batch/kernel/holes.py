@@ -28,16 +28,15 @@ from hdrl.settings.batch.kernel.scanning import first_below, first_from
 @jit
 def stays_free(state, n, until_s):
     """Tell whether the plan leaves ``n`` cores, of those that are free now, free until a date."""
-    block, i, free = place_after(state, state.scalars[0].message_s)
-    if free < n:
-        return False
-    _, _, stays = _walk(state, block, i, n, until_s - ROUNDING_S)
-    return stays
+    return first_lack_s(state, n, until_s) == np.inf
 
 
 @jit
 def first_lack_s(state, n, until_s):
-    """Return the first date from now on at which fewer than ``n`` cores are free, or a later one than another date."""
+    """Return the first date from now on at which fewer than ``n`` cores are free.
+
+    It is infinite if there is none before another date; only cores that are free now count.
+    """
     now_s = state.scalars[0].message_s
     block, i, free = place_after(state, now_s)
     if free < n:
