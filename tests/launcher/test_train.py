@@ -56,7 +56,7 @@ def test_a_built_in_agent_by_name(tmp_path: Path, order: str):
     assert "trained in 60 iterations, 480 decisions, 480 episodes" in result.stdout
     assert f"model in {tmp_path / 'out' / 'model.pt'}\n" in result.stdout
     assert "iteration 60 of 60: return -5.25" in result.stderr
-    assert re.search(r"steps/s [\d,]+$", result.stderr, re.MULTILINE)
+    assert re.search(r"steps/s [\d,.]+$", result.stderr, re.MULTILINE)
     assert makespan(tmp_path / "out") == pytest.approx(BEST_MAKESPAN_S, abs=1e-6)
 
 
