@@ -81,6 +81,18 @@ class BatchSetting:
 
         return read(folder, name)
 
+    def shipped_machines(self) -> Mapping[str, str]:
+        """Return the shipped platforms, and how many cores they have."""
+        from hdrl.settings.batch.platform.reader import read_platform, shipped_platforms
+
+        return {name: f"{read_platform(name).n_cores:,} cores" for name in shipped_platforms()}
+
+    def shipped_loads(self) -> Mapping[str, str]:
+        """Return the shipped workloads."""
+        from hdrl.settings.batch.workload.read import shipped_workloads
+
+        return dict.fromkeys(shipped_workloads(), "")
+
     def machine(self, options: Any) -> Platform:
         """Read a platform."""
         from hdrl.settings.batch.inputs import platform_of
