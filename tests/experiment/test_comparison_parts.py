@@ -20,6 +20,7 @@ from hdrl.experiment.compare.verdict import headline, is_better, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
+from hdrl.options.sweep import from_here
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.policybook import BatchPolicies
@@ -115,11 +116,21 @@ def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
 
 def test_a_sweep_is_the_same_wherever_its_files_are(tmp_path: Path):
     asked = {
-        "candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@m/n.json~gate"],
+        "candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@m/n.json~gate", "saf+easy@n.json/all"],
         "workloads": ["log.swf", "lublin_gaia_1000"],
     }
     one = sweep(tmp_path / "in", **asked)
-    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@n.json~gate"]
+    assert one.portable()["candidates"] == [
+        "mine=*.pt",
+        "my.py+easy",
+        "sjf+easy",
+        "a=sjf+easy@n.json~gate",
+        "saf+easy@n.json/all",
+    ]
+    assert from_here("candidates", one.candidates)[3:] == [
+        f"a=sjf+easy@{Path.cwd()}/m/n.json~gate",
+        f"saf+easy@{Path.cwd()}/n.json/all",
+    ]
     for name in ("out", "far/away"):
         (tmp_path / name).mkdir(parents=True)
         write_sweep(tmp_path / name, one)

@@ -195,6 +195,7 @@ class BatchSetting:
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
         """Return what readers must know of predictions without users, and of shipped policies that know a log."""
+        from hdrl.options.sweep import without_place
         from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
@@ -202,12 +203,12 @@ class BatchSetting:
         known = [
             (
                 "trained on",
-                f"{name} was trained on the first {share:.0%} of {load.name}: windows from {sweep.range[0]:.0%} on "
-                "may hold jobs that it knows",
+                f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
+                f"{sweep.range[0]:.0%} on may hold jobs that it knows",
             )
             for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads
-            if (share := logs_known_to(name).get(load.name, 0.0)) > sweep.range[0]
+            if (share := logs_known_to(sweep.placed_policy(name)).get(load.name, 0.0)) > sweep.range[0]
         ]
         predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
         if not predicting:
@@ -215,7 +216,8 @@ class BatchSetting:
         return known + [
             (
                 "users",
-                f"{name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",
+                f"{name} names no users: {without_place(predicting[0])} predicts run times by requests and sizes alone "
+                "there",
             )
             for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
         ]
