@@ -19,6 +19,7 @@ pytest.importorskip("torch", reason="agents that learn need torch")
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.launcher.launch import launch
 from hdrl.learn.checkpoint import load_checkpoint, save_checkpoint
+from hdrl.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = ROOT / "examples" / "learning.json"
@@ -110,8 +111,10 @@ def test_a_checkpoint_that_names_no_layout_goes_on_if_it_fits(tmp_path: Path):
     save_checkpoint(path, dataclasses.replace(checkpoint, notes=unnamed, training=lacking))
     more = ("--resume", tmp_path / "out", "--set", "learning.iterations=3")
     told = refused(*more)
-    assert "checkpoint.pt: was written by another version of hdrl (hdrl " in told
+    assert f"checkpoint.pt: was written by another version of hdrl (which calls itself {VERSION}, too), or is" in told
     assert told.endswith("'observations' is missing; train anew, or go on with the version that wrote it")
+    save_checkpoint(path, dataclasses.replace(checkpoint, notes=unnamed, training=lacking, hdrl_version="0.0.1"))
+    assert f"was written by another version of hdrl (hdrl 0.0.1, expected {VERSION}), or is damaged: " in refused(*more)
     save_checkpoint(path, dataclasses.replace(checkpoint, notes=unnamed))
     good(*more, "--quiet")
 

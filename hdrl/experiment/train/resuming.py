@@ -184,7 +184,8 @@ def taking_over(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
         yield
     except (OptionsError, LearningError, KeyError) as error:
         why = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
-        was = f"hdrl {checkpoint.hdrl_version}, expected {VERSION}"
+        found = checkpoint.hdrl_version
+        was = f"hdrl {found}, expected {VERSION}" if found != VERSION else f"which calls itself {VERSION}, too"
         raise ReadError(
             path, f"was written by another version of hdrl ({was}), or is damaged: {why}; {_WHAT_TO_DO}"
         ) from None
