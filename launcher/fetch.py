@@ -37,7 +37,7 @@ def fetch(
 ) -> None:
     """Fetch the log NAME of the Parallel Workloads Archive. One that is there already is not fetched again.
 
-    The same command continues an interrupted download. Needs pooch (hdrl[fetch]).
+    The same command continues an interrupted download. Needs requests (hdrl[fetch]).
     """
     if is_listing:
         _list(folder)

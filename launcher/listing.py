@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.errors import OptionsError
+from hdrl.setting import BATCH
 
 if TYPE_CHECKING:
     from hdrl.setting import Setting
@@ -17,17 +18,10 @@ Named = Mapping[str, str]
 
 
 def _policies(setting: Setting) -> Named:
-    groups = {name: f"group of {len(members)}" for name, members in setting.policies.groups().items()}
-    return {**groups, **dict.fromkeys(setting.policies.names(), ""), **_additions(setting)}
-
-
-def _additions(setting: Setting) -> Named:
-    """Return what may follow the name of a policy of batch jobs."""
-    if setting.name != "batch":
-        return {}
-    from hdrl.settings.batch.policies.pairs import ADDITIONS
-
-    return {f"...{addition}": meaning for addition, meaning in ADDITIONS.items()}
+    policies = setting.policies
+    groups = {name: f"group of {len(members)}" for name, members in policies.groups().items()}
+    additions = {f"...{addition}": meaning for addition, meaning in policies.additions().items()}
+    return {**groups, **dict.fromkeys(policies.names(), ""), **additions}
 
 
 def _metrics(setting: Setting) -> Named:
@@ -55,24 +49,17 @@ def _settings(setting: Setting) -> Named:
 
 
 def _platforms(setting: Setting) -> Named:
-    if setting.name == "gpu":
-        from hdrl.settings.gpu.machine import shipped_clusters
-
-        return dict.fromkeys(shipped_clusters(), "")
-    if setting.name != "batch":
-        raise OptionsError(f"setting {setting.name} ships no platforms")
-    from hdrl.settings.batch.platform import read_platform
-    from hdrl.settings.batch.platform.reader import shipped_platforms
-
-    return {name: f"{read_platform(name).n_cores:,} cores" for name in shipped_platforms()}
+    return _shipped(setting, setting.shipped_machines(), "platforms")
 
 
 def _workloads(setting: Setting) -> Named:
-    if setting.name != "batch":
-        raise OptionsError(f"setting {setting.name} ships no workloads")
-    from hdrl.settings.batch.workload.read import shipped_workloads
+    return _shipped(setting, setting.shipped_loads(), "workloads")
 
-    return dict.fromkeys(shipped_workloads(), "")
+
+def _shipped(setting: Setting, named: Named, what: str) -> Named:
+    if not named:
+        raise OptionsError(f"setting {setting.name} ships no {what}")
+    return named
 
 
 KINDS: dict[str, Callable[[Setting], Named]] = {
@@ -88,7 +75,7 @@ KINDS: dict[str, Callable[[Setting], Named]] = {
 
 @click.command("list")
 @click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
-@click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting, or its Python file.")
+@click.option("--setting", default=BATCH, show_default=True, metavar="NAME", help="Setting, or its Python file.")
 def list_names(kind: str, setting: str) -> None:
     """List the names of one KIND that a setting knows, one a line, each with what it stands for."""
     from hdrl.setting import find_setting

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from hdrl.setting import BATCH
+
 
 @click.group()
 def options() -> None:
@@ -13,7 +15,7 @@ def options() -> None:
 
 
 @options.command()
-@click.option("--setting", default="batch", show_default=True, help="Setting, or its Python file.")
+@click.option("--setting", default=BATCH, show_default=True, help="Setting, or its Python file.")
 def schema(setting: str) -> None:
     """Print the JSON Schema of options files."""
     from hdrl.options.reading import schema_of

@@ -38,6 +38,7 @@ from hdrl.envs.requests import (
 )
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
 from hdrl.errors import DecisionError, OptionsError
+from hdrl.hashing import sha256_of
 
 __all__ = ["BoolArray", "FloatArray", "Info", "NativeVectorEnv", "Options", "StateDict"]
 
@@ -227,6 +228,11 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         """
         return {name: array.copy() for name, array in self._all_arrays().items()}
 
+    def state_layout(self) -> str:
+        """Return a hash of the names, types and shapes in `state_dict`, by which states of other versions are known."""
+        told = {name: (array.dtype.descr, array.shape) for name, array in sorted(self._all_arrays().items())}
+        return sha256_of((), told)
+
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from where another environment, made of the same arguments, was.
 
@@ -238,7 +244,8 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         Raises
         ------
         OptionsError
-            If it is of another kind of environment, or of another size; nothing has been changed then.
+            If it is of another kind of environment, of another size, or of another version of hdrl; nothing has been
+            changed then.
         """
         arrays = self._all_arrays()
         for name in sorted(arrays.keys() ^ state.keys()):

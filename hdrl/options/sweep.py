@@ -179,6 +179,17 @@ class Sweep(PlacedBlock):
         is_name = ":" in text or (len(Path(text).parts) == 1 and not Path(text).suffix)
         return text if is_name and not path.is_file() else path
 
+    def placed_policy(self, name: str) -> str:
+        """Return the name of a policy with the file that it reads, if any, resolved against the folder of the sweep.
+
+        Parameters
+        ----------
+        name
+            As written, without a label: ``"sjf+easy@nets/my.json"``.
+        """
+        found = _POLICY_OF_FILE.fullmatch(name)
+        return name if found is None else f"{found[1]}{self.path_of(found[2])}{found[3]}"
+
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
         """Return the sweep with the defaults filled in that depend on the setting and the machine.
 
@@ -243,15 +254,26 @@ def _from_here(text: str) -> str:
     return str(expanded(text).absolute()) if _looks_like_file(text) else text
 
 
-_POLICY_OF_FILE = re.compile(r"[\w+]+@(?=[^@]*\.json)", re.ASCII)
-"""What stands before the file in the name of a policy that reads one: ``sjf+easy@`` of ``sjf+easy@nets/my.json``."""
+_POLICY_OF_FILE = re.compile(r"([\w+]+@)(.+\.json)((?:[/~-].*)?)", re.ASCII)
+"""The name of a policy that reads a file, for instance ``sjf+easy@nets/my.json/all~gate``, in three parts."""
 
 
-def _relabelled(text: str, change: Any) -> str:
+def _relabelled(text: str, change: Callable[[str], str]) -> str:
     label, equals, rest = text.rpartition("=")
-    policy = _POLICY_OF_FILE.match(rest)
-    before = "" if policy is None else policy[0]
-    return f"{label}{equals}{before}{change(rest.removeprefix(before))}"
+    policy = _POLICY_OF_FILE.fullmatch(rest)
+    before, file, after = ("", rest, "") if policy is None else policy.groups()
+    return f"{label}{equals}{before}{change(file)}{after}"
+
+
+def without_place(text: str) -> str:
+    """Return the name of a file, or of a policy that reads one, without the folder of the file.
+
+    Parameters
+    ----------
+    text
+        Whatever a sweep may name: what names no file stays as it is.
+    """
+    return _relabelled(text, lambda path: Path(path).name) if _looks_like_file(text) else text
 
 
 def _names_only(value: Any) -> Any:
@@ -259,6 +281,4 @@ def _names_only(value: Any) -> Any:
         return {key: _names_only(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_names_only(inner) for inner in value]
-    if isinstance(value, str) and _looks_like_file(value):
-        return _relabelled(value, lambda path: Path(path).name)
-    return value
+    return without_place(value) if isinstance(value, str) else value

@@ -23,6 +23,9 @@ class PolicyBook(Protocol):
         ``heuristics`` must be among the words: the opponents that a learned policy has to beat.
         """
 
+    def additions(self) -> Mapping[str, str]:
+        """Return what may follow the name of a policy, as an example (``"~off600"``), and what it does."""
+
     @property
     def default_baseline(self) -> str:
         """The policy that ratios refer to by default."""
@@ -100,6 +103,10 @@ class PolicyBook(Protocol):
 
 class PlainPolicies:
     """The answers of most `PolicyBook`s to what few have an answer of their own to: a book derives from it."""
+
+    def additions(self) -> Mapping[str, str]:
+        """Return nothing: names stand alone."""
+        return {}
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Policy | None:
         """Return ``None``: all policies are named."""

@@ -101,6 +101,12 @@ class Setting(Protocol):
     def protocols(self) -> Mapping[str, ReproduceProtocol]:
         """Claimed experiments that are more than one comparison, by name."""
 
+    def shipped_machines(self) -> Mapping[str, str]:
+        """Return the machines that it ships by the names that options give them, and what each is, if there is more."""
+
+    def shipped_loads(self) -> Mapping[str, str]:
+        """Return the loads that it ships by the names that options give them, and what each is, if there is more."""
+
     def machine(self, options: Any) -> Machine:
         """Read the machine of an experiment or a comparison.
 
@@ -309,6 +315,14 @@ class PlainSetting:
         from hdrl.figures.tables import read_table_run
 
         return read_table_run(folder, name, unit_word=self.unit_word)
+
+    def shipped_machines(self) -> Mapping[str, str]:
+        """Return none."""
+        return {}
+
+    def shipped_loads(self) -> Mapping[str, str]:
+        """Return none."""
+        return {}
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
         """Do nothing: nothing is compiled."""

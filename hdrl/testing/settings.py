@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.errors import HdrlError
-from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
+from hdrl.setting import EnvironmentSpec, Load, Machine, PolicyBook, Setting
 from hdrl.trace.model import TaskState
 
 
@@ -75,16 +75,24 @@ def _check_names(setting: Setting) -> None:
         _require(names, f"the group {group!r} is empty")
         for name in names:
             _require(policies.read(name) == name, f"the group {group!r} has a policy that is not today's: {name!r}")
-    try:
-        policies.read("no such policy")
-    except HdrlError:
-        pass
-    else:
-        raise AssertionError("policies.read takes a policy that does not exist")
+    _require(not _is_read(policies, "no such policy"), "policies.read takes a policy that does not exist")
+    for addition in policies.additions():
+        _require(
+            any(_is_read(policies, f"{name}{addition}") for name in policies.names()),
+            f"policies.additions() has {addition!r}, which may follow the name of no policy",
+        )
     for which in ("default_metrics", "shown_metrics", "unrun"):
         unknown = [name for name in getattr(setting, which) if name not in setting.metrics]
         _require(not unknown, f"{which} has {unknown}, which metrics does not explain")
     _require("n_jobs" in setting.metrics, "metrics has no n_jobs: how many items a simulation had")
+
+
+def _is_read(policies: PolicyBook, name: str) -> bool:
+    try:
+        policies.read(name)
+    except HdrlError:
+        return False
+    return True
 
 
 def _check_inputs(setting: Setting, machine: Machine, load: Load, generated: Load) -> None:

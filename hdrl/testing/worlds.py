@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
-from hdrl.settings.batch.platform.pstates import NodePower, PStateRules, pstate_rules
+from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
 from hdrl.settings.batch.workload.build import read_only
 from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, StepKind, Workload
 

@@ -185,6 +185,26 @@ def test_a_state_of_something_else_is_refused_and_changes_nothing() -> None:
     assert all(np.array_equal(array, before[name]) for name, array in env.state_dict().items())
 
 
+def test_a_layout_tells_names_types_and_shapes_apart_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, threads = Countdown(3), Countdown(3, n_threads=2)
+    layout = env.state_layout()
+    env.reset(seed=5)
+    env.step(np.zeros(3, dtype=int))
+    assert env.state_layout() == threads.state_layout() == layout
+    others = [
+        {"left": np.zeros((2,), dtype=np.int64)},
+        {"left": np.zeros((3,), dtype=np.int32)},
+        {"left": np.zeros((3,), dtype=[("n", np.int64)])},
+        {"rest": np.zeros((3,), dtype=np.int64)},
+        {},
+    ]
+    found = {layout}
+    for arrays in others:
+        monkeypatch.setattr(env, "_state_arrays", lambda arrays=arrays: arrays)
+        found.add(env.state_layout())
+    assert len(found) == 1 + len(others)
+
+
 def test_copies_are_kept_and_buffers_are_not() -> None:
     copied, shared = Countdown(2), Countdown(2, copy=False)
     for env, is_kept in ((copied, True), (shared, False)):

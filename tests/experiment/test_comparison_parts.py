@@ -5,6 +5,7 @@ import itertools
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +21,16 @@ from hdrl.experiment.compare.verdict import headline, is_better, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.reading import schema_of
+from hdrl.options.sweep import from_here
+from hdrl.platform import read_platform
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.policies.pairs import heuristic_names
+from hdrl.settings.batch.policies.simulation import simulate
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.read import read_workload
 
 BATCH = SETTINGS["batch"]
 
@@ -113,13 +120,54 @@ def test_a_sweep_file_and_changes_to_it(tmp_path: Path, monkeypatch):
             read_sweep("bad.json")
 
 
+def test_f1_to_f4_count_dates_from_the_beginning_of_what_is_simulated():
+    """So comparing.md says: of a window by itself, or of the log."""
+    machine = read_platform("homogeneous:2280")
+    log = read_workload("lublin_gaia_1000", machine, n_jobs=400)
+    log = dataclasses.replace(log, jobs=log.jobs.copy())
+    log.jobs["submit_s"] /= 20  # so that many wait
+    dates = log.jobs["submit_s"][300:]
+    known = heuristic_names()
+    assert len(known) == 51
+    relative = [name for name in known if "_relative" in name]
+    assert len(known) - len(relative) == 39
+
+    def window(warm_up: int | str) -> Workload:
+        asked = sweep(Path(), range=[0.75, 1.0], windows={"length": 100, "warm_up": warm_up})
+        (case,) = test_cases(asked, [log])
+        jobs = case.items(SETTINGS["batch"], machine, [log], asked)
+        assert jobs.jobs["submit_s"][case.warm_up :] == pytest.approx(dates - (0 if warm_up == "all" else dates[0]))
+        return jobs
+
+    def starts(policy: str, jobs: Workload) -> Any:
+        return simulate(machine, jobs, policy, energy=False).records["start_s"].copy()
+
+    alone, whole = window(0), window("all")
+    for name in relative:
+        for jobs in (alone, whole):
+            assert np.array_equal(starts(name, jobs), starts(name.replace("_relative", ""), jobs))
+    later = dataclasses.replace(alone, jobs=alone.jobs.copy())
+    later.jobs["submit_s"] += dates[0]
+    assert np.abs(starts("f4+easy", later) - dates[0] - starts("f4+easy", alone)).max() > 1.0, "another order"
+
+
 def test_a_sweep_is_the_same_wherever_its_files_are(tmp_path: Path):
     asked = {
-        "candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@m/n.json~gate"],
+        "candidates": ["mine=m/*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@m/n.json~gate", "saf+easy@n.json/all"],
         "workloads": ["log.swf", "lublin_gaia_1000"],
     }
     one = sweep(tmp_path / "in", **asked)
-    assert one.portable()["candidates"] == ["mine=*.pt", "my.py+easy", "sjf+easy", "a=sjf+easy@n.json~gate"]
+    assert one.portable()["candidates"] == [
+        "mine=*.pt",
+        "my.py+easy",
+        "sjf+easy",
+        "a=sjf+easy@n.json~gate",
+        "saf+easy@n.json/all",
+    ]
+    assert from_here("candidates", one.candidates)[3:] == [
+        f"a=sjf+easy@{Path.cwd()}/m/n.json~gate",
+        f"saf+easy@{Path.cwd()}/n.json/all",
+    ]
     for name in ("out", "far/away"):
         (tmp_path / name).mkdir(parents=True)
         write_sweep(tmp_path / name, one)

@@ -13,8 +13,10 @@ from hdrl.errors import OptionsError, UnknownName
 from hdrl.experiment.compare.cases import test_cases, train_cases
 from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.held_out import by_protocol, run_held_out
+from hdrl.experiment.compare.summary import deciding_rows
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
+from hdrl.metrics.statistics import holm
 from hdrl.report.comparison import read_compared
 from hdrl.report.page.comparison import findings_of_comparison
 from hdrl.setting import find_setting
@@ -67,6 +69,11 @@ def test_the_best_with_the_same_predictions_is_an_opponent_too(log: Path, tmp_pa
     assert findings_of_comparison(read_compared(tmp_path / "out", None)).question.startswith(
         "Does any of 2 candidates "
     )
+    # What has a row is a claim: the opponent that was let in counts, those among which it was chosen do not.
+    tested = deciding_rows(result.rows, result.metric)
+    assert {row.candidate for row in tested} == {"sjf+easy@geo", "saf+easy", rival.name}
+    assert [row.p_holm for row in tested] == pytest.approx(holm([row.p for row in tested]))
+    assert max(row.p_holm / row.p for row in tested) == pytest.approx(3.0)
     again = read_comparison(tmp_path / "out")
     assert [one.verdicts for one in again.rivals] == [rival.verdicts]
     plain = run_comparison(sweep(log, candidates=["sjf+easy"]), out=tmp_path / "plain", n_workers=1)

@@ -1,5 +1,7 @@
 """hdrl-launch with agents that learn: what people type, and what they see."""
 
+import copy
+import dataclasses
 import json
 import os
 import re
@@ -14,7 +16,10 @@ from click.testing import CliRunner, Result
 
 pytest.importorskip("torch", reason="agents that learn need torch")
 
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.launcher.launch import launch
+from hdrl.learn.checkpoint import load_checkpoint, save_checkpoint
+from hdrl.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = ROOT / "examples" / "learning.json"
@@ -52,7 +57,7 @@ def test_a_built_in_agent_by_name(tmp_path: Path, order: str):
     assert "trained in 60 iterations, 480 decisions, 480 episodes" in result.stdout
     assert f"model in {tmp_path / 'out' / 'model.pt'}\n" in result.stdout
     assert "iteration 60 of 60: return -5.25" in result.stderr
-    assert re.search(r"steps/s [\d,]+$", result.stderr, re.MULTILINE)
+    assert re.search(r"steps/s [\d,.]+$", result.stderr, re.MULTILINE)
     assert makespan(tmp_path / "out") == pytest.approx(BEST_MAKESPAN_S, abs=1e-6)
 
 
@@ -77,6 +82,41 @@ def test_resume_goes_on(tmp_path: Path):
     assert "already says which agent" in refused("--resume", tmp_path / "out", EXPERIMENT)
     assert "expected that of a training" in refused("--resume", tmp_path / "none")
     assert "was trained with seed" in refused("--resume", tmp_path / "out", "--seed", 3)
+
+
+def test_a_checkpoint_of_another_version_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    good("reinforce", EXPERIMENT, *QUIETLY, "-nr", 3, "--out", tmp_path / "out", "--quiet")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    ours = NativeVectorEnv.state_layout
+    with monkeypatch.context() as another_version:
+        another_version.setattr(NativeVectorEnv, "state_layout", lambda env: f"z{ours(env)}")
+        told = refused("--resume", tmp_path / "out", "-nr", 5)
+    assert re.fullmatch(
+        r".*checkpoint\.pt: was written by another version of hdrl: it keeps its episodes in the layout [0-9a-f]{12}"
+        r" \(hdrl [0-9.]+\), expected z[0-9a-f]{11} \(hdrl [0-9.]+\);"
+        r" train anew, or go on with the version that wrote it",
+        told,
+    )
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    good("--resume", tmp_path / "out", "-nr", 5, "--quiet")
+
+
+def test_a_checkpoint_that_names_no_layout_goes_on_if_it_fits(tmp_path: Path):
+    good("ppo", EXPERIMENT, *QUIETLY, "--set", "learning.iterations=2", "--out", tmp_path / "out", "--quiet")
+    path = tmp_path / "out" / "checkpoint.pt"
+    checkpoint = load_checkpoint(path)
+    unnamed = {name: note for name, note in checkpoint.notes.items() if name != "state_layout"}
+    lacking = copy.deepcopy(checkpoint.training)
+    del lacking["learner"]["interaction"]["envs"]["observations"]
+    save_checkpoint(path, dataclasses.replace(checkpoint, notes=unnamed, training=lacking))
+    more = ("--resume", tmp_path / "out", "--set", "learning.iterations=3")
+    told = refused(*more)
+    assert f"checkpoint.pt: was written by another version of hdrl (which calls itself {VERSION}, too), or is" in told
+    assert told.endswith("'observations' is missing; train anew, or go on with the version that wrote it")
+    save_checkpoint(path, dataclasses.replace(checkpoint, notes=unnamed, training=lacking, hdrl_version="0.0.1"))
+    assert f"was written by another version of hdrl (hdrl 0.0.1, expected {VERSION}), or is damaged: " in refused(*more)
+    save_checkpoint(path, dataclasses.replace(checkpoint, notes=unnamed))
+    good(*more, "--quiet")
 
 
 def test_a_training_keeps_its_jobs(tmp_path: Path):

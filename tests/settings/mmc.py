@@ -196,10 +196,14 @@ class Policies(PlainPolicies):
     def groups(self) -> Mapping[str, Sequence[str]]:
         return {"heuristics": ("fcfs", "lcfs")}
 
+    def additions(self) -> Mapping[str, str]:
+        return {"!": "said aloud"}
+
     def read(self, text: str) -> str:
-        if text not in POLICIES:
+        name = text.removesuffix("!")
+        if name not in POLICIES:
             raise UnknownName("policy", text, POLICIES)
-        return text
+        return name
 
     def of_module(self, module: Any, path: Any, suffix: str) -> Any:
         return getattr(module, "pick", None)
@@ -234,6 +238,9 @@ class Mmc(PlainSetting):
         if kind != "servers" or not number.isdigit() or int(number) < 1:
             raise OptionsError(f"{options.where}: platform is {options.platform!r}, expected servers:<number>")
         return Servers(int(number))
+
+    def shipped_machines(self) -> Mapping[str, str]:
+        return {"servers:2": "two of them"}
 
     def load(self, options: Any, machine: Any) -> Queue:
         return _queue(options, options.workload, machine)

@@ -47,6 +47,21 @@ def test_it_is_a_setting() -> None:
     check_setting(find_setting(str(FILE)), platform="servers:3", workload="poisson:0.7", n_items=40)
 
 
+def test_what_can_be_named_is_listed() -> None:
+    policies = [line.split(maxsplit=1) for line in hdrl("list", "policies", "--setting", FILE).stdout.splitlines()]
+    assert policies == [["heuristics", "group of 2"], ["fcfs"], ["lcfs"], ["shortest"], ["...!", "said aloud"]]
+    assert hdrl("list", "platforms", "--setting", FILE).stdout == "servers:2  two of them\n"
+    refused = CliRunner().invoke(cli, ["list", "workloads", "--setting", str(FILE)])
+    assert (refused.exit_code, refused.stderr) == (2, "cli: error: setting mmc ships no workloads\n")
+
+
+def test_an_addition_that_no_policy_takes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = find_setting(str(FILE))
+    monkeypatch.setattr(type(setting.policies), "additions", lambda self: {"?": "asked"})
+    with pytest.raises(AssertionError, match=r"additions\(\) has '\?', which may follow the name of no policy"):
+        check_setting(setting, platform="servers:3", workload="poisson:0.7", n_items=40)
+
+
 @pytest.mark.parametrize(("n_servers", "load"), [(1, 0.5), (2, 0.7), (4, 0.8)])
 def test_erlang_is_right(tmp_path: Path, n_servers: int, load: float) -> None:
     options = write_options(tmp_path, platform=f"servers:{n_servers}", workload=f"poisson:{load}", nb_jobs=30_000)

@@ -11,7 +11,7 @@ from typing import Any
 from hdrl.errors import OptionsError, ReadError, UnknownName, nearest, suggest
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.hashing import sha256_of_file
-from hdrl.options.sweep import Sweep
+from hdrl.options.sweep import Sweep, without_place
 from hdrl.pyfiles import SUFFIX_MARKS
 from hdrl.setting import PolicyBook, Setting, find_setting
 
@@ -86,7 +86,7 @@ class Candidate:
     def identity(self) -> dict[str, Any]:
         """Return what makes it what it is, without places."""
         return {
-            "policy": self.policy or None,
+            "policy": without_place(self.policy) or None,
             "files": [Path(file).name for file in self.files],
             "suffix": self.suffix or None,
             "sha256": list(self.sha256),
@@ -114,7 +114,7 @@ def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[
         If a pattern fits nothing, or two candidates have the same name.
     """
     found: dict[str, Candidate] = {}
-    policies = find_setting(sweep.setting_name).policies
+    policies = find_setting(sweep.setting_name, sweep.folder).policies
     for text in sweep.candidates if written is None else written:
         for candidate in _read(sweep, policies, text):
             before = found.setdefault(candidate.name, candidate)
@@ -133,20 +133,20 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
     if base:
         return _files(sweep, label, base, suffix)
     if label:
-        return [_policy(sweep, policies, label, policies.read(what))]
+        return [_policy(sweep, policies, label, policies.read(sweep.placed_policy(what)))]
     known = policies.groups()
     if what in known:
         return [_policy(sweep, policies, name, name) for name in known[what]]
     if PATTERN & set(what):
         return [_policy(sweep, policies, name, name) for name in _matching(sweep, policies, what)]
     try:
-        name = policies.read(what)
+        name = policies.read(sweep.placed_policy(what))
     except UnknownName:
         # It may have been meant as a group, of which settings' messages about policies know nothing.
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise
         raise UnknownName("policy, and no group of policies,", what, known) from None
-    return [_policy(sweep, policies, name, name)]
+    return [_policy(sweep, policies, without_place(name), name)]
 
 
 def _split(text: str) -> tuple[str, str]:

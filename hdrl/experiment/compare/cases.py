@@ -214,7 +214,7 @@ def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
     windows = sweep.windows
     if windows is None or windows.length == "all" or windows.warm_up == "all":
         raise OptionsError(f"{sweep.where}: loads need windows of a length, with a number of jobs as warm_up")
-    name = f"{find_setting(sweep.setting_name).generator}@{load:g}"
+    name = f"{find_setting(sweep.setting_name, sweep.folder).generator}@{load:g}"
     return [
         Case(
             name,

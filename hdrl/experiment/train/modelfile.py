@@ -132,6 +132,7 @@ class _Notes(BaseModel):
     api: Literal["learning", "hdeeprm"] = "learning"
     agent_sha256: str | None = None
     trained_on: _TrainedOn = _TrainedOn()
+    state_layout: str = ""
 
 
 class _Environment(BaseModel):

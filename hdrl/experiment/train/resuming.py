@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError, ReadError
+from hdrl.errors import LearningError, OptionsError, ReadError
 from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.experiment.run.inputs import RESUME_FILE, parse_options
 from hdrl.experiment.train.modelfile import read_checkpoint
 from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
+from hdrl.version import VERSION
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
@@ -23,6 +25,11 @@ MAY_CHANGE = frozenset(
     )
 )
 """Options that may differ when a training is resumed: how long it takes, where, and how it reports its progress."""
+
+LAYOUT = "state_layout"
+"""Under which name a checkpoint notes how the environments of its version keep their episodes (`layout_of`)."""
+
+_WHAT_TO_DO = "train anew, or go on with the version that wrote it"
 
 
 def write_resume_file(folder: Path, options: OptionsFile) -> None:
@@ -116,6 +123,72 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
             f"{folder}: the jobs of {jobs['workload']} have changed since the training began;"
             " a resumed training keeps its jobs"
         )
+
+
+def layout_of(envs: Any) -> str:
+    """Return how environments keep their episodes, as a hash; empty if they do not say.
+
+    Parameters
+    ----------
+    envs
+        A vector environment.
+    """
+    told = getattr(envs, "state_layout", None)
+    return str(told()) if callable(told) else ""
+
+
+def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
+    """Refuse to go on from a checkpoint of another version, whose episodes cannot be continued here.
+
+    Parameters
+    ----------
+    checkpoint
+        The checkpoint; older ones do not say how they keep episodes.
+    layout
+        What `layout_of` says of the same environments now.
+    path
+        Where it is, for messages.
+
+    Raises
+    ------
+    ReadError
+        If it keeps episodes in another way.
+    """
+    found = checkpoint.notes.get(LAYOUT) or layout
+    if found != layout:
+        was, now = f"{found[:12]} (hdrl {checkpoint.hdrl_version})", f"{layout[:12] or 'none'} (hdrl {VERSION})"
+        raise ReadError(
+            path,
+            f"was written by another version of hdrl: it keeps its episodes in the layout {was}, expected {now}; "
+            f"{_WHAT_TO_DO}",
+        )
+
+
+@contextlib.contextmanager
+def taking_over(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
+    """Say of whatever a checkpoint lacks while its training is taken over that it is of another version.
+
+    Parameters
+    ----------
+    checkpoint
+        The checkpoint. Its options, jobs and agent have been found to be those of the training.
+    path
+        Where it is, for messages.
+
+    Raises
+    ------
+    ReadError
+        If it does not fit.
+    """
+    try:
+        yield
+    except (OptionsError, LearningError, KeyError) as error:
+        why = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
+        found = checkpoint.hdrl_version
+        was = f"hdrl {found}, expected {VERSION}" if found != VERSION else f"which calls itself {VERSION}, too"
+        raise ReadError(
+            path, f"was written by another version of hdrl ({was}), or is damaged: {why}; {_WHAT_TO_DO}"
+        ) from None
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

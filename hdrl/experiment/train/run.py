@@ -39,7 +39,14 @@ from hdrl.experiment.train.modelfile import (
     write_hdeeprm_model,
 )
 from hdrl.experiment.train.modeluse import load_model, played, switch_of
-from hdrl.experiment.train.resuming import check_same_training, read_resumed
+from hdrl.experiment.train.resuming import (
+    LAYOUT,
+    check_same_layout,
+    check_same_training,
+    layout_of,
+    read_resumed,
+    taking_over,
+)
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
@@ -261,6 +268,7 @@ class TrainingRun:
         if distributed is None and on != "local":
             raise OptionsError(f"{options.where}: --on {on} is for several workers, expected learning.distributed")
         envs = self.world.batch("train", options.learning.n_envs)
+        self._layout = layout_of(envs)
         made = make_agent(
             self.choice,
             settings_of(options, self.choice),
@@ -340,7 +348,9 @@ class TrainingRun:
             if checkpoint.environment:
                 setting = find_setting(self.options.setting_name, self.options.folder)
                 check_same_meaning(spec_of(checkpoint, path, setting), self.world.spec, path)
-            self.training.resume(checkpoint.agent, checkpoint.training)
+            check_same_layout(checkpoint, self._layout, path)
+            with taking_over(checkpoint, path):
+                self.training.resume(checkpoint.agent, checkpoint.training)
         except BaseException:
             self.folder.release()
             raise
@@ -348,7 +358,7 @@ class TrainingRun:
     def _save_checkpoint(self, state: Mapping[str, Any]) -> None:
         from hdrl.learn.checkpoint import save_checkpoint
 
-        notes = {**self._notes(), "options": self.options.portable()}
+        notes = {**self._notes(), "options": self.options.portable(), LAYOUT: self._layout}
         checkpoint = checkpoint_of_choice(
             self.choice, self.trainer.agent, self.world.spec.as_json(), notes, state, self._specialists
         )

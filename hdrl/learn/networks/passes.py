@@ -9,7 +9,9 @@ from hdrl.compiled.dense import backward_of, forward_of, pad, unpad
 from hdrl.compiled.jit import entry_in, jit
 
 BLOCK = 256
-"""Rows that pass the layers together: 1.2 times as fast as 128, and their units still take only 70 kB."""
+"""Rows that pass the layers together; their units take only 70 kB. Through 7-32-16-8-1 and back, in turn on one core,
+16,384 rows take 0.97 times as long with 128 and 1.10 times with 512. Both ways together are an eighth of a training, so
+that no other size would save 5 % of it; and sums of gradients go by this size, so that another gives other bytes."""
 
 _entry = entry_in(
     cache_folder("hdrl-layers", [Path(__file__)]),

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName, suggest
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
+from hdrl.settings.batch.platform.pstates import pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.fit import check_fits

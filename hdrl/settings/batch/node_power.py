@@ -1,36 +1,146 @@
-"""What it takes to switch nodes, as options and descriptions of platforms give it."""
+"""What it takes to switch nodes: as platforms keep it, and as options and descriptions of platforms give it.
+
+The defaults of the latter are those of the former.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from hdrl.errors import PlatformError
 from hdrl.options.block import Block
 from hdrl.options.numbers import Positive
 
 Fraction = Annotated[float, Field(ge=0, le=100)]
 
 
+def _check_powers(block: NodePower | SuspendPower, where: str, names: Iterable[str]) -> None:
+    """Refuse times that are not above 0 and powers below 0."""
+    for name in names:
+        value = getattr(block, name)
+        if not (0 <= value < math.inf) or (name.endswith("_s") and value == 0):
+            expected = "seconds above 0" if name.endswith("_s") else "a fraction of the peak, at least 0"
+            raise PlatformError(f"{name} of {where} is {value!r}, expected {expected}")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendPower:
+    """What it takes to suspend nodes to memory and to resume them: seconds, and power as fractions of a core's peak.
+
+    Attributes
+    ----------
+    suspend_s, resume_s
+        How long suspending and resuming take, in seconds, above 0.
+    suspend_power, resume_power, suspended_power
+        What a core of a node draws meanwhile, and while the node is suspended.
+    """
+
+    suspend_s: float = 5.0
+    resume_s: float = 10.0
+    suspend_power: float = 0.5
+    resume_power: float = 0.6
+    suspended_power: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises
+        ------
+        PlatformError
+            If a time is not above 0, or a power below 0.
+        """
+        _check_powers(self, "node_power.suspend", self.__slots__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePower:
+    """What it takes to switch nodes off and on: seconds, and power as fractions of a core's peak.
+
+    Attributes
+    ----------
+    boot_s, shutdown_s
+        How long booting and shutting down take, in seconds, above 0.
+    boot_power, shutdown_power, off_power
+        What a core of a node draws meanwhile, and while the node is off.
+    idle_power
+        What a core without a job draws while its node is on, in place of the fractions of P2 and P3.
+    suspend
+        What it takes to suspend nodes, a second sleep state; ``None``: they can be switched off alone.
+    """
+
+    boot_s: float = 150.0
+    shutdown_s: float = 30.0
+    boot_power: float = 0.65
+    shutdown_power: float = 0.55
+    off_power: float = 0.05
+    idle_power: float = 0.5
+    suspend: SuspendPower | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises
+        ------
+        PlatformError
+            If a time is not above 0, or a power below 0.
+        """
+        _check_powers(self, "node_power", [name for name in self.__slots__ if name != "suspend"])
+
+    @classmethod
+    def read(cls, numbers: Mapping[str, Any]) -> Self:
+        """Return what options, or a stored platform, tell by name.
+
+        Parameters
+        ----------
+        numbers
+            The numbers by the names of the attributes, those of ``suspend`` likewise.
+        """
+        suspend = numbers.get("suspend")
+        return cls(**{**numbers, "suspend": None if suspend is None else SuspendPower(**suspend)})
+
+    def stored(self) -> dict[str, Any]:
+        """Return the same by name; without ``suspend`` where there is none."""
+        told = asdict(self)
+        if self.suspend is None:
+            del told["suspend"]
+        return told
+
+
+_SUSPEND, _OFF = SuspendPower(), NodePower()
+
+
 class SuspendOptions(Block):
     """What it takes to suspend nodes to memory and to resume them; powers as in `NodePowerOptions`."""
 
-    suspend_s: Annotated[float, Field(gt=0, le=1e6)] = Field(default=5.0, description="How long it takes.")
-    resume_s: Annotated[float, Field(gt=0, le=1e6)] = Field(default=10.0, description="How long the way back takes.")
-    suspend_power: Fraction = Field(default=0.5, description="What cores draw while their node is being suspended.")
-    resume_power: Fraction = Field(default=0.6, description="What they draw while it is being resumed.")
-    suspended_power: Fraction = Field(default=0.1, description="What they draw while it is suspended.")
+    suspend_s: Positive = Field(default=_SUSPEND.suspend_s, description="How long it takes.")
+    resume_s: Positive = Field(default=_SUSPEND.resume_s, description="How long the way back takes.")
+    suspend_power: Fraction = Field(
+        default=_SUSPEND.suspend_power, description="What cores draw while their node is being suspended."
+    )
+    resume_power: Fraction = Field(
+        default=_SUSPEND.resume_power, description="What they draw while it is being resumed."
+    )
+    suspended_power: Fraction = Field(
+        default=_SUSPEND.suspended_power, description="What they draw while it is suspended."
+    )
 
 
 class NodePowerOptions(Block):
     """What it takes to switch nodes off and on; powers are fractions of what a core draws at its peak."""
 
-    boot_s: Positive = Field(default=150.0, description="How long a node boots.")
-    shutdown_s: Positive = Field(default=30.0, description="How long it shuts down.")
-    boot_power: Fraction = Field(default=0.65, description="What its cores draw while it boots.")
-    shutdown_power: Fraction = Field(default=0.55, description="What they draw while it shuts down.")
-    off_power: Fraction = Field(default=0.05, description="What they draw while it is off.")
-    idle_power: Fraction = Field(default=0.5, description="What cores without a job draw while their node is on.")
+    boot_s: Positive = Field(default=_OFF.boot_s, description="How long a node boots.")
+    shutdown_s: Positive = Field(default=_OFF.shutdown_s, description="How long it shuts down.")
+    boot_power: Fraction = Field(default=_OFF.boot_power, description="What its cores draw while it boots.")
+    shutdown_power: Fraction = Field(default=_OFF.shutdown_power, description="What they draw while it shuts down.")
+    off_power: Fraction = Field(default=_OFF.off_power, description="What they draw while it is off.")
+    idle_power: Fraction = Field(
+        default=_OFF.idle_power, description="What cores without a job draw while their node is on."
+    )
     suspend: SuspendOptions | None = Field(
         default=None, description="What it takes to suspend nodes, the second sleep state; null: they cannot be."
     )

@@ -41,6 +41,12 @@ class BatchPolicies:
             **{f"heuristics@{name}": heuristic_names(f"@{name}") for name in predicting},
         }
 
+    def additions(self) -> Mapping[str, str]:
+        """Return what predicts, what holds jobs back and what switches nodes off."""
+        from hdrl.settings.batch.policies.pairs import ADDITIONS
+
+        return ADDITIONS
+
     def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
         """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none."""
         from hdrl.settings.batch.policies import VOID

@@ -81,6 +81,18 @@ class BatchSetting:
 
         return read(folder, name)
 
+    def shipped_machines(self) -> Mapping[str, str]:
+        """Return the shipped platforms, and how many cores they have."""
+        from hdrl.settings.batch.platform.reader import read_platform, shipped_platforms
+
+        return {name: f"{read_platform(name).n_cores:,} cores" for name in shipped_platforms()}
+
+    def shipped_loads(self) -> Mapping[str, str]:
+        """Return the shipped workloads."""
+        from hdrl.settings.batch.workload.read import shipped_workloads
+
+        return dict.fromkeys(shipped_workloads(), "")
+
     def machine(self, options: Any) -> Platform:
         """Read a platform."""
         from hdrl.settings.batch.inputs import platform_of
@@ -183,6 +195,7 @@ class BatchSetting:
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
         """Return what readers must know of predictions without users, and of shipped policies that know a log."""
+        from hdrl.options.sweep import without_place
         from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
@@ -190,12 +203,12 @@ class BatchSetting:
         known = [
             (
                 "trained on",
-                f"{name} was trained on the first {share:.0%} of {load.name}: windows from {sweep.range[0]:.0%} on "
-                "may hold jobs that it knows",
+                f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
+                f"{sweep.range[0]:.0%} on may hold jobs that it knows",
             )
             for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads
-            if (share := logs_known_to(name).get(load.name, 0.0)) > sweep.range[0]
+            if (share := logs_known_to(sweep.placed_policy(name)).get(load.name, 0.0)) > sweep.range[0]
         ]
         predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
         if not predicting:
@@ -203,7 +216,8 @@ class BatchSetting:
         return known + [
             (
                 "users",
-                f"{name} names no users: {predicting[0]} predicts run times by requests and sizes alone there",
+                f"{name} names no users: {without_place(predicting[0])} predicts run times by requests and sizes alone "
+                "there",
             )
             for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
         ]

@@ -19,7 +19,7 @@ from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
 from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
 from hdrl.settings.gpu.load import GpuLoad, check_runs_on
-from hdrl.settings.gpu.machine import Cluster, read_cluster
+from hdrl.settings.gpu.machine import Cluster, read_cluster, shipped_clusters
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.settings.gpu.policybook import GpuPolicies
@@ -59,6 +59,10 @@ class GpuSetting(PlainSetting):
         from hdrl.settings.gpu.protocols import PROTOCOLS
 
         return PROTOCOLS
+
+    def shipped_machines(self) -> Mapping[str, str]:
+        """Return the shipped clusters."""
+        return dict.fromkeys(shipped_clusters(), "")
 
     def machine(self, options: GpuOptions | GpuSweep) -> Cluster:
         """Read the cluster."""

@@ -20,7 +20,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.workload.history import LEVELS, USER_LEVEL
+from hdrl.settings.batch.workload.history import LEVELS
 
 SUMS_DTYPE = record_dtype(
     [
@@ -56,8 +56,6 @@ SHORT_S = 10.0
 
 ROOM_DECAY = 0.99
 """What a job that comes leaves of how many found no room before it: some hundred jobs count."""
-
-_USER_DECAY = DECAYS[USER_LEVEL]
 
 
 @jit

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import PlatformError
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.model import (
     NO_CURVES,
     Cluster,
@@ -27,8 +28,8 @@ from hdrl.settings.batch.platform.pstates import (
     IDLE,
     SERVING,
     STOPPED_FLOPS,
-    NodePower,
     PStateRules,
+    sleeping_rungs,
 )
 from hdrl.settings.batch.platform.quantities import GBIT_PER_S
 from hdrl.settings.batch.registries import IRMASIM, MODEL_V2
@@ -118,7 +119,7 @@ def pstate_ladder(
     shares = [factors[pstate] for pstate in order]
     if power is not None:
         shares[FREE] = shares[IDLE] = power.idle_power
-    asleep = [] if power is None else power.rungs
+    asleep = [] if power is None else sleeping_rungs(power)
     unused = ((STOPPED_FLOPS, shares[IDLE]),) * 3
     for rungs in [*asleep, *[unused] * (n_sleep_states - len(asleep))]:
         speeds = np.append(speeds, [flops for flops, _ in rungs])
@@ -160,7 +161,7 @@ def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Li
     n_cores = int(cores.sum())
 
     kinds, kind_of_processor = _distinct(processors)
-    n_of_kind = [0 if power is None else len(power.rungs) for _, power in kinds]
+    n_of_kind = [0 if power is None else len(sleeping_rungs(power)) for _, power in kinds]
     n_sleep_states = max(n_of_kind)
     ladders = [pstate_ladder(kind, rules, power, n_sleep_states) for kind, power in kinds]
     speeds = np.array([speed for speed, _ in ladders])

@@ -15,6 +15,7 @@ from typing import TypeVar
 from hdrl.errors import PlatformError, suggest
 from hdrl.files import read_json
 from hdrl.options.problems import place
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.description import (
     CURVE_KEYS,
     POWER_KEYS,
@@ -25,7 +26,6 @@ from hdrl.settings.batch.platform.description import (
     validated,
 )
 from hdrl.settings.batch.platform.model import FittedCurve, NodeType, ProcessorType, SpeedCurve, SplitPower
-from hdrl.settings.batch.platform.pstates import NodePower
 from hdrl.settings.batch.platform.quantities import gbit_per_s
 
 P = TypeVar("P", SplitPower, SpeedCurve)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.hashing import sha256_of
-from hdrl.settings.batch.platform.pstates import NodePower, PStateRules
+from hdrl.settings.batch.node_power import NodePower
+from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.sleep import SleepState, read_states, uses_of
 
 IntArray = NDArray[np.int32]

@@ -26,12 +26,10 @@ takes as long as the way does. Nodes of other types may have other numbers; the 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
 
-from hdrl.errors import PlatformError, UnknownName
+from hdrl.errors import UnknownName
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.registries import COMPATIBILITY_MODES, CONTENTION_MODELS, HDEEPRM, IRMASIM, ContentionModel
 
 SERVING = 0
@@ -61,109 +59,21 @@ def contention_model(name: str) -> ContentionModel:
     return CONTENTION_MODELS[name]
 
 
-def _check_powers(block: NodePower | SuspendPower, where: str, names: Iterable[str]) -> None:
-    """Refuse times that are not above 0 and powers below 0."""
-    for name in names:
-        value = getattr(block, name)
-        if not (0 <= value < math.inf) or (name.endswith("_s") and value == 0):
-            expected = "seconds above 0" if name.endswith("_s") else "a fraction of the peak, at least 0"
-            raise PlatformError(f"{name} of {where} is {value!r}, expected {expected}")
+def sleeping_rungs(power: NodePower) -> list[tuple[tuple[float, float], ...]]:
+    """Return flop/s and share of the peak power in each sleep state, on the way to it, and on the way back.
 
-
-@dataclass(frozen=True, slots=True)
-class SuspendPower:
-    """What it takes to suspend nodes to memory and to resume them: seconds, and power as fractions of a core's peak.
-
-    Attributes
+    Parameters
     ----------
-    suspend_s, resume_s
-        How long suspending and resuming take, in seconds, above 0.
-    suspend_power, resume_power, suspended_power
-        What a core of a node draws meanwhile, and while the node is suspended.
+    power
+        What it takes to switch a node.
     """
-
-    suspend_s: float = 5.0
-    resume_s: float = 10.0
-    suspend_power: float = 0.5
-    resume_power: float = 0.6
-    suspended_power: float = 0.1
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises
-        ------
-        PlatformError
-            If a time is not above 0, or a power below 0.
-        """
-        _check_powers(self, "node_power.suspend", self.__slots__)
-
-
-@dataclass(frozen=True, slots=True)
-class NodePower:
-    """What it takes to switch nodes off and on: seconds, and power as fractions of a core's peak.
-
-    Attributes
-    ----------
-    boot_s, shutdown_s
-        How long booting and shutting down take, in seconds, above 0.
-    boot_power, shutdown_power, off_power
-        What a core of a node draws meanwhile, and while the node is off.
-    idle_power
-        What a core without a job draws while its node is on, in place of the fractions of P2 and P3.
-    suspend
-        What it takes to suspend nodes, a second sleep state; ``None``: they can be switched off alone.
-    """
-
-    boot_s: float = 150.0
-    shutdown_s: float = 30.0
-    boot_power: float = 0.65
-    shutdown_power: float = 0.55
-    off_power: float = 0.05
-    idle_power: float = 0.5
-    suspend: SuspendPower | None = None
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises
-        ------
-        PlatformError
-            If a time is not above 0, or a power below 0.
-        """
-        _check_powers(self, "node_power", [name for name in self.__slots__ if name != "suspend"])
-
-    @property
-    def rungs(self) -> list[tuple[tuple[float, float], ...]]:
-        """Of each sleep state, flop/s and share of the peak power there, on the way to it, and on the way back."""
-        ways = [(self.off_power, self.shutdown_power, self.shutdown_s, self.boot_power, self.boot_s)]
-        if self.suspend is not None:
-            there = self.suspend
-            ways.append(
-                (there.suspended_power, there.suspend_power, there.suspend_s, there.resume_power, there.resume_s)
-            )
-        return [
-            ((STOPPED_FLOPS, asleep), (1.0 / down_s, down), (1.0 / up_s, up)) for asleep, down, down_s, up, up_s in ways
-        ]
-
-    @classmethod
-    def read(cls, numbers: Mapping[str, Any]) -> Self:
-        """Return what options, or a stored platform, tell by name.
-
-        Parameters
-        ----------
-        numbers
-            The numbers by the names of the attributes, those of ``suspend`` likewise.
-        """
-        suspend = numbers.get("suspend")
-        return cls(**{**numbers, "suspend": None if suspend is None else SuspendPower(**suspend)})
-
-    def stored(self) -> dict[str, Any]:
-        """Return the same by name; without ``suspend`` where there is none."""
-        told = asdict(self)
-        if self.suspend is None:
-            del told["suspend"]
-        return told
+    ways = [(power.off_power, power.shutdown_power, power.shutdown_s, power.boot_power, power.boot_s)]
+    if power.suspend is not None:
+        there = power.suspend
+        ways.append((there.suspended_power, there.suspend_power, there.suspend_s, there.resume_power, there.resume_s))
+    return [
+        ((STOPPED_FLOPS, asleep), (1.0 / down_s, down), (1.0 / up_s, up)) for asleep, down, down_s, up, up_s in ways
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ import numpy as np
 
 from hdrl.errors import HdrlError, PlatformError
 from hdrl.files import atomic_write, read_text
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.build import frozen
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
 from hdrl.settings.batch.platform.model import IntArray, Platform
 from hdrl.settings.batch.platform.network import MASTER_HOST, SPLITDUPLEX, SimgridHost, SimgridNetwork
 from hdrl.settings.batch.platform.network_reader import parse_network, require_master
-from hdrl.settings.batch.platform.pstates import NodePower, PStateRules
+from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.registries import ContentionModel
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'

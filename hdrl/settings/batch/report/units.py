@@ -10,8 +10,9 @@ import numpy as np
 from hdrl.errors import HdrlError
 from hdrl.figures.figure import Span
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
+from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.platform.pstates import NodePower, pstate_rules
+from hdrl.settings.batch.platform.pstates import pstate_rules
 from hdrl.settings.batch.platform.reader import file_and_name, read_platform
 from hdrl.settings.batch.report.runs import RunData
 

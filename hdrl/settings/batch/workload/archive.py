@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import FetchError, MissingExtra, OptionsError, OutputError, ReadError, UnknownName
+from hdrl.errors import FetchError, OptionsError, OutputError, ReadError, UnknownName
 from hdrl.files import UNPACKED_VARIABLE, atomic_write_bytes, max_unpacked_bytes, read_json, user_folder, write_json
-from hdrl.settings.batch.workload.download import Progress, discard, download, partial_file
+from hdrl.hashing import sha256_of_file
+from hdrl.settings.batch.workload.download import Progress, discard, download, partial_file, require_requests
 from hdrl.settings.batch.workload.swf import read_swf
 
 ARCHIVE_URL = "https://www.cs.huji.ac.il/labs/parallel/workload"
@@ -177,13 +178,13 @@ def fetch_log(
     UnknownName
         If there is no such log.
     MissingExtra
-        If pooch is not installed.
+        If requests is not installed.
     FetchError
         If it cannot be had, or is not what it should be.
     OutputError
         If it cannot be written.
     """
-    _pooch()
+    require_requests()
     log = find_archive_log(name)
     url = f"{_checked_url(base_url)}/{log.path}"
     target = (Path(folder) if folder is not None else fetch_folder()) / log.file
@@ -280,20 +281,11 @@ def _check_is_log(what: str, path: Path) -> str:
     return log.header.get("Acknowledge", "")
 
 
-def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError:
-        raise MissingExtra("pooch", "fetch") from None
-    return pooch
-
-
 def _sha256(path: Path) -> str:
     try:
-        digest: str = _pooch().file_hash(str(path), alg="sha256")
+        return sha256_of_file(path)
     except OSError as error:
         raise ReadError(path, f"cannot be read ({error.strerror})") from None
-    return digest
 
 
 def _checked_url(base_url: str) -> str:

@@ -108,7 +108,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     Raises
     ------
     MissingExtra
-        If requests, which comes with pooch, is not installed.
+        If requests is not installed.
     FetchError
         If the server cannot be reached, has no such file, or too large a one, or the connection ends early.
     OutputError
@@ -124,13 +124,26 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
         raise FetchError(f"{url}: the server sends a part of the file, expected all of it")
 
 
+def require_requests() -> None:
+    """Find out before anything else whether what fetches is there.
+
+    Raises
+    ------
+    MissingExtra
+        If requests is not installed.
+    """
+    try:
+        import requests  # noqa: F401 (importing is how it finds out)
+    except ImportError:
+        raise MissingExtra("requests", "fetch") from None
+
+
 def _get(url: str, path: Path, file: BinaryIO, version: _Version | None, max_bytes: int, progress: Progress) -> bool:
     """Ask once; return whether the answer was one to this question."""
-    try:
-        import requests
-        from urllib3.exceptions import HTTPError
-    except ImportError:
-        raise MissingExtra("pooch", "fetch") from None
+    require_requests()
+    import requests
+    from urllib3.exceptions import HTTPError
+
     n_bytes = os.fstat(file.fileno()).st_size if version is not None else 0
     size_bytes: int | None = None
     headers = {"Accept-Encoding": "identity"}  # the file as it is

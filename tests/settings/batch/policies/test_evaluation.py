@@ -151,6 +151,46 @@ def test_a_network_learns_from_logs_and_orders_jobs(tmp_path: Path):
     assert not logs_known_to("sjf+easy@geo")
 
 
+def test_a_network_is_looked_for_where_the_sweep_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As models and Python files are; what is written tells no places, and is run again from anywhere."""
+    asked = {
+        "platform": "homogeneous:1",
+        "workloads": ["log.swf"],
+        "candidates": ["sjf+easy@nets/my.json", "mine=sjf+easy@nets/my.json/all~gate"],
+        "baseline": "saf+easy@nets/my.json",
+        **{"windows": {"length": 40}, "energy": False, "resamples": 100},
+    }
+    run = CliRunner().invoke
+
+    def judged(sweep: Path | str, out: Path) -> dict[str, bytes]:
+        done = run(cli, ["compare", str(sweep), "-j", "1", "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        clocked = ("timing.json", "resume.json", "manifest.json")
+        return {path.name: path.read_bytes() for path in out.iterdir() if path.name not in clocked}
+
+    for place in ("asks", "far/away"):
+        folder = tmp_path / place
+        (folder / "nets").mkdir(parents=True)
+        (folder / "nets" / "my.json").write_bytes(SHIPPED.read_bytes())
+        write_swf(swf(100), folder / "log.swf")
+        (folder / "sweep.json").write_text(json.dumps(asked))
+    (tmp_path / "cwd" / "nets").mkdir(parents=True)
+    (tmp_path / "cwd" / "nets" / "my.json").write_text("{}")  # is not meant
+    monkeypatch.chdir(tmp_path / "cwd")
+    first = judged("../asks/sweep.json", tmp_path / "a")
+    assert judged(tmp_path / "far" / "away" / "sweep.json", tmp_path / "b") == first
+    monkeypatch.chdir(tmp_path / "asks")
+    assert judged("sweep.json", tmp_path / "c") == first
+    monkeypatch.chdir(tmp_path / "cwd")
+    assert judged(tmp_path / "a" / "sweep.json", tmp_path / "d") == first, "its folder says where files are"
+    assert {"sjf+easy@my.json", "mine", "saf+easy@my.json"} == {
+        row.split(b",")[0].decode() for row in first["results.csv"].splitlines()[1:]
+    }
+    assert b"nets/" not in b"".join(first.values())
+    done = run(cli, ["compare", "--resume", "--out", str(tmp_path / "c")])
+    assert done.exit_code == 0, done.output
+
+
 def test_what_is_no_network_is_one_line(tmp_path: Path):
     shipped = json.loads(SHIPPED.read_text())
     numbers = shipped["numbers"]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.errors import DecisionError, HdrlError, OptionsError, PlatformError, SimulationError
 from hdrl.launcher.main import cli
-from hdrl.platform import NodePower, read_platform, write_simgrid
+from hdrl.platform import NodePower, SuspendPower, read_platform, write_simgrid
 from hdrl.policies import read_pair, simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.node_power import NodePowerOptions, SuspendOptions
@@ -332,6 +332,12 @@ def test_the_policy_of_the_page_runs():
         trace = simulate(world.platform, world.workload, names["policy"])
         assert (trace.records["run_s"] > 0).all()
         assert trace.time_in_state_s["sleeping"] > 0
+
+
+def test_options_and_platforms_have_the_same_defaults():
+    assert NodePower.read(NodePowerOptions().model_dump()) == NodePower()
+    suspending = NodePowerOptions.model_validate({"suspend": {}})
+    assert NodePower.read(suspending.model_dump()) == NodePower(suspend=SuspendPower())
 
 
 def test_the_page_tells_every_key_and_what_was_claimed():

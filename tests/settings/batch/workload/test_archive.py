@@ -22,7 +22,7 @@ from hdrl.launcher.main import cli
 from hdrl.settings.batch.workload import archive, archive_logs, fetch_folder, fetch_log, read_workload
 from hdrl.settings.batch.workload.download import partial_file
 
-pytest.importorskip("pooch", reason="fetching needs pooch")
+pytest.importorskip("requests", reason="fetching needs requests")
 
 FILE = "KTH-SP2-1996-2.1-cln.swf.gz"
 PATH = f"/l_kth_sp2/{FILE}"
@@ -386,9 +386,9 @@ def test_names():
         fetch_log("KTH-SP2", base_url="ftp://here")
 
 
-def test_without_pooch(site, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(MissingExtra, match=r"this needs pooch: pip install 'hdrl\[fetch\]'"):
+def test_without_requests(site, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "requests", None)
+    with pytest.raises(MissingExtra, match=r"this needs requests: pip install 'hdrl\[fetch\]'"):
         fetch(site)
     assert site.asked == []
     assert not folder.exists()

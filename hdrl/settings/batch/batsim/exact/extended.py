@@ -23,7 +23,6 @@ ZERO: Extended = (0.0, 0.0)
 EXTENDED_BITS = 64
 """Significant bits of such a number."""
 
-_DOUBLE_BITS = 53
 _LARGEST_SUM = 1.8e19
 """Units in the last place of the smallest addend that 64 bits hold, a little less than 2**64."""
 
