@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import io
 import json
@@ -12,7 +11,7 @@ import os
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -311,49 +310,6 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
         with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             yield text
-
-
-@contextlib.contextmanager
-def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
-    """Write a CSV file so that it appears whole or not at all; floats have as many digits as they need.
-
-    Parameters
-    ----------
-    path
-        As `atomic_write` takes it.
-    columns
-        The first row.
-
-    Yields
-    ------
-    callable
-        Writes one more row.
-    """
-    with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        yield writer.writerow
-
-
-def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows below the first one of a CSV file, as text.
-
-    Parameters
-    ----------
-    path
-        The file.
-    columns
-        What its first row must be.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no such table.
-    """
-    header, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
-    if header != list(columns) or any(len(row) != len(columns) for row in rows):
-        raise ReadError(path, f"is no table of {', '.join(columns)}")
-    return rows
 
 
 def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:
