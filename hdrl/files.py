@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -100,9 +101,9 @@ _GZIP_BEGINS = b"\x1f\x8b"
 
 
 class _Bounded(io.RawIOBase):
-    """What is in a compressed file, up to a bound."""
+    """What is in a compressed file, or comes from a pipe or a device, up to a bound."""
 
-    def __init__(self, path: Path, content: gzip.GzipFile) -> None:
+    def __init__(self, path: Path, content: Any) -> None:
         self._path = path
         self._bound = self._left = max_unpacked_bytes()
         self._content = content
@@ -115,7 +116,8 @@ class _Bounded(io.RawIOBase):
         self._left -= n_bytes
         if self._left < 0:
             most = f"{self._bound // 2**20:,} MiB"
-            raise ReadError(self._path, f"holds more than {most} when decompressed; set {UNPACKED_VARIABLE} to read it")
+            what = " when decompressed" if isinstance(self._content, gzip.GzipFile) else ""
+            raise ReadError(self._path, f"holds more than {most}{what}; set {UNPACKED_VARIABLE} to read it")
         return n_bytes
 
 
@@ -141,7 +143,11 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     try:
         with path.open("rb") as file:
             if (path.suffix != ".gz" or by_content) and file.peek(2)[:2] != _GZIP_BEGINS:
-                yield file
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    yield file
+                else:  # a device may have no end
+                    with io.BufferedReader(_Bounded(path, file), _CHUNK_BYTES) as stream:
+                        yield stream
                 return
             with (
                 gzip.GzipFile(fileobj=file) as content,
