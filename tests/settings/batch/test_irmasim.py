@@ -541,7 +541,7 @@ def test_each_manager_is_a_policy(tmp_path: Path, manager: dict[str, Any] | None
         ({"type": []}, "workload_manager.type is a list"),
         (
             {"type": "HBackfill", "job_selection": ["first"]},
-            "workload_manager.job_selection is a list, expected a word",
+            "workload_manager.job_selection is a list",
         ),
         ({"type": "Heuristic", "resource_selection": {}}, "workload_manager.resource_selection is an object"),
         ({**LEARNS, "agent": {"name": {}}}, "workload_manager.agent.name is an object"),
