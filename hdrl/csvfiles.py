@@ -77,8 +77,8 @@ def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
     return rows
 
 
-def read_records(path: str | Path) -> list[dict[str, str | None]]:
-    """Return the rows of a CSV file by the names in its first row; where a row is short, ``None``.
+def read_records(path: str | Path) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file, texts by the names in its first row; where a row is short, ``None``.
 
     Raises
     ------

@@ -112,7 +112,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        n_bytes = self._content.readinto(buffer)
+        n_bytes: int = self._content.readinto(buffer)
         self._left -= n_bytes
         if self._left < 0:
             most = f"{self._bound // 2**20:,} MiB"
