@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import io
 import json
 import math
 import os
 import re
+import stat
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -101,9 +101,9 @@ _GZIP_BEGINS = b"\x1f\x8b"
 
 
 class _Bounded(io.RawIOBase):
-    """What is in a compressed file, up to a bound."""
+    """What is in a compressed file, or comes from a pipe or a device, up to a bound."""
 
-    def __init__(self, path: Path, content: gzip.GzipFile) -> None:
+    def __init__(self, path: Path, content: Any) -> None:
         self._path = path
         self._bound = self._left = max_unpacked_bytes()
         self._content = content
@@ -112,11 +112,12 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        n_bytes = self._content.readinto(buffer)
+        n_bytes: int = self._content.readinto(buffer)
         self._left -= n_bytes
         if self._left < 0:
             most = f"{self._bound // 2**20:,} MiB"
-            raise ReadError(self._path, f"holds more than {most} when decompressed; set {UNPACKED_VARIABLE} to read it")
+            what = " when decompressed" if isinstance(self._content, gzip.GzipFile) else ""
+            raise ReadError(self._path, f"holds more than {most}{what}; set {UNPACKED_VARIABLE} to read it")
         return n_bytes
 
 
@@ -142,7 +143,11 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
     try:
         with path.open("rb") as file:
             if (path.suffix != ".gz" or by_content) and file.peek(2)[:2] != _GZIP_BEGINS:
-                yield file
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    yield file
+                else:  # a device may have no end
+                    with io.BufferedReader(_Bounded(path, file), _CHUNK_BYTES) as stream:
+                        yield stream
                 return
             with (
                 gzip.GzipFile(fileobj=file) as content,
@@ -311,49 +316,6 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
             binary = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
         with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             yield text
-
-
-@contextlib.contextmanager
-def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
-    """Write a CSV file so that it appears whole or not at all; floats have as many digits as they need.
-
-    Parameters
-    ----------
-    path
-        As `atomic_write` takes it.
-    columns
-        The first row.
-
-    Yields
-    ------
-    callable
-        Writes one more row.
-    """
-    with atomic_write(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        yield writer.writerow
-
-
-def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows below the first one of a CSV file, as text.
-
-    Parameters
-    ----------
-    path
-        The file.
-    columns
-        What its first row must be.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no such table.
-    """
-    header, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
-    if header != list(columns) or any(len(row) != len(columns) for row in rows):
-        raise ReadError(path, f"is no table of {', '.join(columns)}")
-    return rows
 
 
 def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:

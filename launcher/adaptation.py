@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +152,8 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
     """Run live jobs as ADVISOR says: a model file, or fixed-010 and its like."""
     from hdrl.settings.adaptation.live.env import LiveAdaptationEnv
 
-    decide = _advisor(advisor)
     env = LiveAdaptationEnv(_plan(plan))
+    decide = _advisor(advisor, env)
     for seed in range(seeds):
         observation, _ = env.reset(seed=seed)
         actions: list[int] = []
@@ -173,11 +174,11 @@ def _check_new(out: Path, what: str) -> None:
         raise OutputError(f"{out}: {why}, expected NEW.json")
 
 
-def _advisor(text: str) -> Any:
+def _advisor(text: str, env: Any) -> Any:
     """Return what decides: from an observation and the number of the decision to an action."""
     from hdrl.errors import OptionsError
 
-    if text.startswith("fixed-") and text.removeprefix("fixed-").isdigit():
+    if re.fullmatch("fixed-[0-9]+", text):
         digits = text.removeprefix("fixed-")
         if len(digits) != _N_DECISIONS:
             raise OptionsError(f"{text} has {len(digits)} actions, expected {_N_DECISIONS}")
@@ -187,8 +188,11 @@ def _advisor(text: str) -> Any:
     import torch
 
     from hdrl.agents import load_agent
+    from hdrl.learn.spaces import check_same_spaces
 
     agent = load_agent(text)
+    spaces = env.observation_space, env.action_space
+    check_same_spaces((agent.observation_space, agent.action_space), spaces, text)
 
     def decide(observation: Any, number: int) -> int:
         del number

@@ -242,7 +242,7 @@ def _whole(option: str, text: str) -> int:
 def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

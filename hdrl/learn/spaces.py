@@ -117,7 +117,7 @@ def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
                 np.broadcast_to(np.array(data[name], dtype=np.float64), shape).astype(dtype) for name in ("low", "high")
             )
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
-    except (KeyError, TypeError, ValueError, OverflowError, AssertionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AssertionError, SyntaxError) as error:
         told = " ".join(str(error).split())
         raise LearningError(f"no description of a space: {told[:160]}") from None
 

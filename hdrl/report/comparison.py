@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
+from hdrl.csvfiles import read_records
 from hdrl.errors import ReadError, UnknownName
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
@@ -21,7 +20,6 @@ from hdrl.experiment.compare.summary import ALL, SummaryRow
 from hdrl.experiment.compare.verdict import is_better
 from hdrl.figures.folders import PROVENANCE_FILE, read_object
 from hdrl.figures.numbers import listed
-from hdrl.files import read_text
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.problems import problem_of
 from hdrl.report.runs import setting_of
@@ -144,10 +142,10 @@ class Compared:
             return {}
         values: dict[str, dict[tuple[str, str], list[float]]] = {}
         try:
-            for row in csv.DictReader(io.StringIO(read_text(path))):
+            for row in read_records(path):
                 window = (row["workload"], row["window"])
                 values.setdefault(row["candidate"], {}).setdefault(window, []).append(float(row[self.metric] or "nan"))
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ReadError(path, f"is no table of a comparison ({error})") from None
         order = list(dict.fromkeys(window for mine in values.values() for window in mine))
         return {

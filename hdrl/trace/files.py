@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError
-from hdrl.files import atomic_table, read_table
+from hdrl.csvfiles import atomic_table, read_table
+from hdrl.errors import ReadError, quoted
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Trace
 
 TASKS_FILE, STAYS_FILE = "tasks.csv", "stays.csv"
@@ -87,28 +88,81 @@ def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArr
     ReadError
         If a file is missing or of another form.
     """
-    tasks = np.array(
-        [tuple(map(float, row[1:])) for row in _rows(folder / TASKS_FILE, _TASK_COLUMNS)], dtype=_FLOATS
-    ).astype(TASK_DTYPE)
-    rows = _rows(folder / STAYS_FILE, _STAY_COLUMNS)
-    held = [[int(unit) for unit in row[4].split()] for row in rows]
+    tasks_path, stays_path = folder / TASKS_FILE, folder / STAYS_FILE
+    task_rows = [row[1:] for row in numbers_of(tasks_path, read_table(tasks_path, _TASK_COLUMNS))]
+    tasks = table_of(tasks_path, task_rows, TASK_DTYPE, may_be_none=("deadline_s", "requested_s"))
+    rows = read_table(stays_path, _STAY_COLUMNS)
+    held = [_units(row[-1], stays_path) for row in rows]
+    numbers = numbers_of(stays_path, [row[:-1] for row in rows])
+    if not all(0 <= row[0] < len(tasks) and all(map(math.isfinite, row[1:])) for row in numbers):
+        raise ReadError(stays_path, f"holds dates that are none, or tasks that are none of {len(tasks)}")
     stays = np.zeros(len(rows), dtype=STAY_DTYPE)
     stays["n_units"] = [len(units) for units in held]
     stays["first_unit"] = np.cumsum(stays["n_units"]) - stays["n_units"]
     for place, name in enumerate(("task", "start_s", "end_s", "pace")):
-        stays[name] = [float(row[place]) for row in rows]
+        stays[name] = [row[place] for row in numbers]
     return tasks, stays, np.array([unit for units in held for unit in units], dtype=np.int32)
 
 
-_FLOATS = np.dtype([(name, np.float64) for name in TASK_DTYPE.names or ()])
+def numbers_of(path: Path, rows: Iterable[Sequence[str]]) -> list[list[float]]:
+    """Return the numbers in rows of texts.
 
+    Parameters
+    ----------
+    path, rows
+        The file, for messages, and its rows.
 
-def _rows(path: Path, columns: tuple[str, ...]) -> list[list[str]]:
-    """Return the rows of a table, all but whose last columns must hold numbers."""
-    rows = read_table(path, columns)
+    Raises
+    ------
+    ReadError
+        If a text is no number.
+    """
     try:
-        for row in rows:
-            [float(text) for text in row[:-1]]
+        return [[float(text) for text in row] for row in rows]
     except ValueError:
-        raise ReadError(path, f"is no table of {', '.join(columns)}") from None
-    return rows
+        raise ReadError(path, "has texts in columns of numbers") from None
+
+
+def _units(text: str, path: Path) -> list[int]:
+    """Return the numbers of units in a cell."""
+    words = text.split()
+    # Longer numbers are none of an array of int32; very long ones Python does not read at all.
+    if not all(word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS for word in words):
+        raise ReadError(path, f"units are {quoted(text)}, expected numbers of units from 0 on")
+    return [int(word) for word in words]
+
+
+_MOST_DIGITS = 9
+
+
+def table_of(
+    path: Path, rows: Iterable[Sequence[float]], dtype: np.dtype[np.void], *, may_be_none: Sequence[str] = ()
+) -> NDArray[np.void]:
+    """Return rows of numbers as an array.
+
+    Parameters
+    ----------
+    path, rows
+        The file, for messages, and its rows.
+    dtype
+        What the array is of.
+    may_be_none
+        Columns that may hold NaN and infinities.
+
+    Raises
+    ------
+    ReadError
+        If a column cannot hold a number.
+    """
+    names = dtype.names or ()
+    table = np.array([tuple(row) for row in rows], dtype=[(name, np.float64) for name in names])
+    for name in names:
+        column, kind = table[name], dtype[name]
+        if kind.kind == "i":
+            is_right = (column >= np.iinfo(kind).min) & (column < float(np.iinfo(kind).max) + 1.0)
+        else:
+            is_right = np.isfinite(column) | (name in may_be_none)
+        if not is_right.all():
+            row = int(np.argmin(is_right))
+            raise ReadError(path, f"{name} of row {row} is {column[row]:g}, which is beyond what it can be")
+    return np.asarray(table.astype(dtype))

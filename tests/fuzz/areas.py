@@ -2,160 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import random
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from hdrl.launcher.main import cli
-from hdrl.platform import read_platform, write_simgrid
 
 from .judge import Finding, judged
 from .mutations import mutations_of
+from .samples import AGENTS, write_good_files
 
-ROOT = Path(__file__).parents[2]
-
-SWF = """\
-; Version: 2.2
-; UnixStartTime: 0
-; MaxProcs: 4
-1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1
-2 5 0 20 1 -1 -1 1 30 -1 1 2 1 1 1 -1 -1 -1
-3 6 0 30 4 -1 -1 4 40 -1 1 1 1 1 1 -1 -1 -1
-4 9 2 5 3 5 -1 3 5 2000 0 1 1 2 1 -1 -1 -1
-"""
-JOBS = {
-    "nb_res": 4,
-    "jobs": [
-        {"id": "1", "subtime": 0, "walltime": 20, "res": 2, "profile": "work"},
-        {"id": "2", "subtime": 3.5, "res": 1, "profile": "both"},
-    ],
-    "profiles": {
-        "work": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
-        "wait": {"type": "delay", "delay": 4},
-        "both": {"type": "composed", "repeat": 2, "seq": ["work", "wait"]},
-    },
+RESULTS = {
+    "run": "run GOOD/batch.json",
+    "training": "run GOOD/training.json",
+    "comparison": "compare GOOD/sweep.json -j 1",
+    "gpu_run": "run GOOD/gpu_adapting.json",
+    "pipelines_run": "run GOOD/pipelines.json",
+    "adapting_run": "run GOOD/adapting.json",
+    "gpu_comparison": "compare GOOD/gpu_sweep.json -j 1",
 }
-BATCH = {
-    "seed": 3,
-    "runs": 1,
-    "platform_file_path": "learning",
-    "workload_file_path": "jobs.swf",
-    "nb_jobs": 4,
-    "workload": {"memory": "none", "bandwidth": "none", "oversized": "drop"},
-    "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "first-high_gflops"}, "env": {"objective": "makespan"}},
-}
-TRAINING = {
-    "seed": 3,
-    "platform_file_path": "homogeneous:4",
-    "workload_file_path": "jobs.swf",
-    "learning": {
-        "algorithm": "ppo",
-        "environment": "job_pick",
-        "n_envs": 2,
-        "iterations": 1,
-        "episodes": {"n_jobs": 2},
-        "settings": {"n_steps": 4},
-    },
-}
-GPU = {
-    "setting": "gpu",
-    "platform": "drl-gpu",
-    "workload": "poisson",
-    "nb_jobs": 6,
-    "agent": {"type": "CLASSIC", "policy": "fifo"},
-}
-GPU_ADAPTING = {
-    **GPU,
-    "load": {"adapting": {"values": "values.json"}},
-    "agent": {"type": "CLASSIC", "policy": "fifo+promise"},
-}
-VALUES = {
-    "jobs": [
-        {
-            "name": "small",
-            "rows": [
-                {
-                    "actions": [action],
-                    "decisions": [0.3],
-                    "shares": [0, 0.3, 1],
-                    "draws": [[0.1, 0.2, 0.6 + action]] * 2,
-                }
-                for action in range(2)
-            ],
-        }
-    ]
-}
-PIPELINES = {
-    "setting": "pipelines",
-    "platform": "1cpu+1gpu",
-    "workload": "generated",
-    "nb_jobs": 20,
-    "load": {"model": {"utilization": 0.6}},
-    "agent": {"type": "CLASSIC", "policy": "edf"},
-}
-PIPELINE_SET = {
-    "pipelines": [
-        {
-            "name": "lanes",
-            "kernels": [{"name": "a", "cpu_us": 5000, "gpu_us": 600}, {"name": "b", "cpu_us": 500, "gpu_us": 610}],
-            "edges": [[0, 1]],
-            "groups": [{"kernels": [0, 1], "cpu_us": 5200, "gpu_us": 1000}],
-            "periods_us": [34000, 68000],
-        }
-    ]
-}
-PIPELINES_OF_FILE = {**PIPELINES, "workload": "set.json", "load": {"horizon_ms": 200}}
-GPU_SWEEP = {
-    "setting": "gpu",
-    "platform": "drl-gpu",
-    "loads": [0.5],
-    "windows": {"length": 5, "count": 2},
-    "candidates": ["fifo", "sjf+fgd"],
-    "baseline": "fifo",
-}
-SWEEP = {
-    "platform": "homogeneous:4",
-    "workloads": ["jobs.swf"],
-    "candidates": ["fcfs+easy", "sjf+easy"],
-    "baseline": "fcfs+easy",
-    "windows": {"length": 2, "count": 2},
-    "seeds": 1,
-    "seed": 1,
-    "metrics": ["mean_wait_s"],
-}
-AGENTS = [
-    *(
-        "",
-        "policy = 3",
-        "def policy(): return []",
-        "def policy(view, more): return []",
-        "async def policy(view): return []",
-    ),
-    *("def policy(view): return None", "def policy(view): return [7]", "def policy(view):\n    raise SystemExit(0)"),
-    *("import nosuchmodule", "def policy(view:", "exec('1/0')", "class Agent: pass"),
-    *(
-        "def priority(job): return 1",
-        "def priority(job, now_s): return 'x'",
-        "def priority(job, now_s): return float('nan')",
-    ),
-    *(
-        "def policy(view):\n    while view.no_such: pass",
-        "def policy(view):\n    return view.waiting",
-        "policy = print",
-    ),
-    *("from hdrl.policies import Easy\npolicy = Easy(3)", "SETTING = 5", "\x00", "def policy(view):\n    yield 1"),
-    *("from hdrl.simulation import Start\ndef policy(view): return [Start(99, [0])]", "import os; os._exit(0)"),
-    *(
-        "from hdrl.simulation import CallAt\ndef policy(view): return [CallAt(float('nan'))]",
-        "import sys; sys.exit('x' * 9999)",
-    ),
-    *("import sys\nsys.stdout.close()", "class Agent:\n    def __init__(self, *a): raise ValueError(chr(27))"),
-]
+"""Folders of results that are damaged, and what makes them."""
 
 
 class Places:
@@ -171,45 +41,27 @@ class Places:
         self.good = folder / "good"
         self.bad = folder / "bad"
         self.good.mkdir(parents=True)
-        (self.good / "jobs.swf").write_text(SWF)
-        files = {
-            **{"jobs": JOBS, "batch": BATCH, "training": TRAINING, "sweep": SWEEP},
-            **{"gpu": GPU, "gpu_sweep": GPU_SWEEP, "gpu_adapting": GPU_ADAPTING, "values": VALUES},
-            **{"pipelines": PIPELINES, "set": PIPELINE_SET, "of_file": PIPELINES_OF_FILE},
-        }
-        for name, content in files.items():
-            (self.good / f"{name}.json").write_text(json.dumps(content))
-        shutil.copy(ROOT / "platforms" / "learning.json", self.good / "platform.json")
-        shutil.copy(ROOT / "hdrl" / "settings" / "gpu" / "data" / "drl-gpu.json", self.good / "cluster.json")
-        write_simgrid(read_platform("learning"), self.good / "platform.xml")
+        write_good_files(self.good)
 
-    @cached_property
-    def run(self) -> Path:
-        """A run folder."""
-        return self._made("run", "run", str(self.good / "batch.json"))
+    def result(self, name: str) -> Path:
+        """Return a folder of results, made when it is first asked for.
 
-    @cached_property
-    def training(self) -> Path:
-        """The folder of a training."""
-        return self._made("training", "run", str(self.good / "training.json"))
-
-    @cached_property
-    def comparison(self) -> Path:
-        """The folder of a comparison."""
-        return self._made("comparison", "compare", str(self.good / "sweep.json"), "-j", "1")
-
-    @cached_property
-    def model(self) -> Path:
-        """A folder with a model file."""
-        folder = self.good / "model"
-        folder.mkdir()
-        shutil.copy(self.training / "model.pt", folder)
-        return folder
-
-    def _made(self, name: str, *command: str) -> Path:
-        out = self.good / name
-        result = CliRunner().invoke(cli, [*command, "--out", str(out)], prog_name="hdrl")
-        assert result.exit_code == 0, result.stderr
+        Parameters
+        ----------
+        name
+            One of `RESULTS`, or ``model``: a folder with a model file alone.
+        """
+        out = self.good / f"{name}_results"
+        if out.exists():
+            return out
+        if name == "model":
+            model = self.result("training") / "model.pt"
+            out.mkdir()
+            shutil.copy(model, out)
+            return out
+        command = [word.replace("GOOD", str(self.good)) for word in RESULTS[name].split()]
+        ended = CliRunner().invoke(cli, [*command, "--out", str(out)], prog_name="hdrl")
+        assert ended.exit_code == 0, ended.stderr
         return out
 
     def damaged(self, name: str, draw: random.Random) -> Path:
@@ -252,12 +104,17 @@ def _file(name: str, *command: str, out: bool = True) -> Case:
     return run
 
 
-def _part(name: str, *command: str) -> Case:
-    """Return the case of a command whose arguments are in order, but a file that they name is damaged."""
+def _part(names: str, command: str) -> Case:
+    """Return the case of a command whose arguments are in order, but a file that they name is damaged.
+
+    ``BAD`` stands for the folder of all files, of which one of the names is damaged, ``NAME`` for that one.
+    """
 
     def run(places: Places, draw: random.Random) -> Finding | None:
+        name = draw.choice(names.split())
         folder = places.damaged(name, draw)
-        return judged([word.replace("BAD", str(folder)) for word in command], folder / "out")
+        words = [word.replace("BAD", str(folder)).replace("NAME", name) for word in shlex.split(command)]
+        return judged(words, folder / "out")
 
     return run
 
@@ -266,7 +123,7 @@ def _folder(good: str, commands: Sequence[str]) -> Case:
     """Return the case of commands that get a damaged result folder: ``BAD``; ``GOOD`` are the good files."""
 
     def run(places: Places, draw: random.Random) -> Finding | None:
-        folder = places.damaged_folder(getattr(places, good), draw)
+        folder = places.damaged_folder(places.result(good), draw)
         words = draw.choice(commands).split()
         return judged([word.replace("BAD", str(folder)).replace("GOOD", str(places.good)) for word in words])
 
@@ -287,37 +144,57 @@ def _agent(places: Places, draw: random.Random) -> Finding | None:
 
 
 _WHERE = "-p homogeneous:4 -w GOOD/jobs.swf --windows 2 -j 1"
+_OUT = "--out BAD/out"
+_PICTURE = "-s BAD/it.svg"
+_RESULTS = ("metrics BAD", "clean --dry-run BAD", "report BAD -o BAD/p.html", "runs BAD")
+_TRACES = "drl.csv sia.csv helios.csv openb.csv pai.csv google_2011.csv google_2019.csv philly.json"
+_PREDICTED = "-p homogeneous:4 -w BAD/jobs.swf --windows 2 -j 1"
 
 AREAS: dict[str, tuple[Case, int]] = {
     "options of a run": (_file("batch.json", "run"), 40),
     "options of a training": (_file("training.json", "run"), 20),
     "options of GPU clusters": (_file("gpu.json", "run"), 30),
     "options of pipelines": (_file("pipelines.json", "run"), 30),
+    "options of jobs that adapt": (_file("adapting.json", "run"), 30),
+    "options of IRMaSim": (_part("irmasim.json irmasim_learning.json", f"run BAD/NAME {_OUT}"), 30),
     "options check": (_file("batch.json", "options", "check", out=False), 40),
     "sweep": (_file("sweep.json", "compare", "-j", "1"), 20),
     "sweep of GPU clusters": (_file("gpu_sweep.json", "compare", "-j", "1"), 20),
-    "set of pipelines": (_part("set.json", "run", "BAD/of_file.json", "--out", "BAD/out"), 30),
+    "set of pipelines": (_part("set.json", f"run BAD/of_file.json {_OUT}"), 30),
+    "graphs and periods": (_part("lanes.graph periods.txt", f"run BAD/of_periods.json {_OUT}"), 30),
+    "machine of pipelines": (
+        _part("machine.json", f"run BAD/pipelines.json --set platform=BAD/machine.json {_OUT}"),
+        20,
+    ),
     "GPU cluster": (
-        _part("cluster.json", "run", "BAD/gpu.json", "--set", "platform=BAD/cluster.json", "--out", "BAD/out"),
+        _part("cluster.json nodes.csv", f"run BAD/gpu.json --set platform=BAD/NAME {_OUT}"),
+        40,
+    ),
+    "GPU traces": (
+        _part(_TRACES, f"run BAD/gpu.json --set workload=BAD/NAME --set 'load.unrunnable=leave out' {_OUT}"),
+        60,
+    ),
+    "throughputs": (_part("throughputs.json", f"run BAD/gavel.json {_OUT}"), 20),
+    "values of jobs": (_part("values.json", f"run BAD/gpu_adapting.json {_OUT}"), 30),
+    "table of adaptations": (
+        _part("table.json", f"run BAD/adapting.json --set workload=BAD/table.json --set platform=made {_OUT}"),
         30,
     ),
-    "values of jobs": (_part("values.json", "run", "BAD/gpu_adapting.json", "--out", "BAD/out"), 30),
+    "values of a table": (_part("table.json", "adaptation values BAD/out.json BAD/table.json"), 20),
     "platform in JSON": (_file("platform.json", "platform", "show", out=False), 60),
     "platform in XML": (_file("platform.xml", "platform", "show", out=False), 60),
+    "platform of IRMaSim": (_file("nodes.json", "platform", "show", out=False), 30),
     "log": (_file("jobs.swf", "workload", "stat", out=False), 60),
     "jobs in JSON": (_file("jobs.json", "workload", "stat", out=False), 60),
+    "jobs of IRMaSim": (_part("ops.json ops.csv", f"run BAD/irmasim.json --set workload_file=NAME {_OUT}"), 30),
+    "predictor": (_part("predictor.json", f"compare fcfs+easy sjf+easy@BAD/predictor.json {_PREDICTED} {_OUT}"), 10),
     "agents": (_agent, 40),
     "run folder": (
         _folder(
             "run",
             [
-                *(
-                    "metrics BAD",
-                    "clean --dry-run BAD",
-                    "workload export-swf BAD BAD/o.swf",
-                    "report BAD -o BAD/p.html",
-                ),
-                *("plot gantt BAD -s BAD/it.svg", "plot queue_size BAD -s BAD/it.svg"),
+                *(*_RESULTS, "workload export-swf BAD BAD/o.swf"),
+                *(f"plot gantt BAD {_PICTURE}", f"plot queue_size BAD {_PICTURE}"),
             ],
         ),
         20,
@@ -327,7 +204,7 @@ AREAS: dict[str, tuple[Case, int]] = {
             "training",
             [
                 *("run --resume BAD", "run --resume BAD", "run --resume BAD", "report BAD -o BAD/p.html"),
-                *("plot rewards BAD -s BAD/it.svg", "plot losses BAD -s BAD/it.svg"),
+                *(f"plot rewards BAD {_PICTURE}", f"plot losses BAD {_PICTURE}"),
             ],
         ),
         20,
@@ -336,11 +213,18 @@ AREAS: dict[str, tuple[Case, int]] = {
         _folder(
             "comparison",
             [
-                *("compare --resume --out BAD -j 1", "report BAD -o BAD/p.html", "plot comparison BAD -s BAD/it.svg"),
+                *("compare --resume --out BAD -j 1", "report BAD -o BAD/p.html", f"plot comparison BAD {_PICTURE}"),
                 "clean --dry-run BAD",
             ],
         ),
         20,
+    ),
+    "run folder of GPU clusters": (_folder("gpu_run", [*_RESULTS, f"plot gantt BAD {_PICTURE}"]), 15),
+    "run folder of pipelines": (_folder("pipelines_run", [*_RESULTS, f"plot misses BAD {_PICTURE}"]), 15),
+    "run folder of jobs that adapt": (_folder("adapting_run", [*_RESULTS, f"plot anytime BAD {_PICTURE}"]), 15),
+    "comparison folder of GPU clusters": (
+        _folder("gpu_comparison", ["compare --resume --out BAD -j 1", "report BAD -o BAD/p.html"]),
+        10,
     ),
     "model file": (
         _folder(
@@ -348,6 +232,8 @@ AREAS: dict[str, tuple[Case, int]] = {
             [
                 f"compare BAD/model.pt fcfs+easy {_WHERE} --out BAD/out",
                 "run GOOD/training.json -im BAD/model.pt --out BAD/out",
+                "model import BAD/model.pt GOOD/training.json -o BAD/other.pt",
+                "model average BAD/model.pt GOOD/training_results/model.pt -o BAD/other.pt",
             ],
         ),
         20,

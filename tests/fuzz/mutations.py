@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import random
 import re
@@ -28,9 +29,15 @@ ODD_VALUES: list[Any] = [
         "\ud800",
     ),
     *("\x1b[31m\n\r", "💥", "first", "learning", "__class__", "0-5", "1:2:3"),
+    *("9" * 5000, "1_0", "²", "٣", "\u202enosj", "a/\x00b", "../" * 1500),
     *([], {}, [[]], [None], {"": {}}, [1, 2, 3], {"type": "nothing"}, list(range(200))),
 ]
 """What stands where it should not: wrong types, bounds of numbers, names, paths, control characters."""
+
+ODD_JSON = ["[" * 20_000 + "]" * 20_000, '{"a":' * 20_000 + "1" + "}" * 20_000, "9" * 5000, "1e400", "NaN", "-Infinity"]
+"""What `json.dumps` does not write: deep nesting, numbers that are none, numbers that no number can hold."""
+
+_ODD_JSON_MARK = "what stands for odd JSON"
 
 ODD_CELLS = [
     "",
@@ -49,6 +56,17 @@ ODD_CELLS = [
     "-",
     '"',
     "\ud7ff",
+    "\r",
+    "9" * 5000,
+    "1e999999",
+    "1_0",
+    "²",
+    "٣",
+    "x" * 200_000,
+    "9999-99-99 99:99:99",
+    "0000-00-00 00:00:00",
+    "[" * 5000,
+    "\u202e",
 ]
 
 
@@ -113,8 +131,10 @@ def mutated_json(content: bytes, draw: random.Random) -> bytes:
         if not places:
             break
         holder, key = draw.choice(places)
-        kind = draw.randrange(8)
-        if kind <= 4:
+        kind = draw.randrange(9)
+        if kind == 8:
+            holder[key] = _ODD_JSON_MARK
+        elif kind <= 4:
             holder[key] = copy.deepcopy(draw.choice(ODD_VALUES))
         elif kind == 5:
             del holder[key]
@@ -122,7 +142,18 @@ def mutated_json(content: bytes, draw: random.Random) -> bytes:
             holder[draw.choice(["", "x", "seed", key + "s", key[:-1]])] = holder.pop(key)
         else:
             holder[key] = copy.deepcopy(draw.choice(places)[0])
-    return json.dumps(value).encode("utf-8", "surrogatepass")
+    return json.dumps(value).replace(f'"{_ODD_JSON_MARK}"', draw.choice(ODD_JSON)).encode("utf-8", "surrogatepass")
+
+
+def packed(content: bytes, draw: random.Random) -> bytes:
+    """Return what gzip makes of a file: whole, cut off, damaged, or of more than may be unpacked."""
+    kind = draw.randrange(4)
+    if kind == 0:
+        return gzip.compress(b" " * (MAX_UNPACKED_MIB * 2**20) + content, compresslevel=1, mtime=0)
+    data = gzip.compress(content, mtime=0)
+    if kind == 1:
+        return data[: draw.randrange(len(data))]
+    return mutated_bytes(data, draw) if kind == 2 else data
 
 
 def mutated_xml(content: bytes, draw: random.Random) -> bytes:
@@ -143,12 +174,16 @@ def mutated_xml(content: bytes, draw: random.Random) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+MAX_UNPACKED_MIB = 8
+"""What ``HDRL_MAX_UNPACKED_MIB`` is meanwhile."""
+
+
 def mutations_of(name: str) -> list[Callable[[bytes, random.Random], bytes]]:
     """Return the ways in which a file of that name is damaged."""
     if name.endswith(".json"):
-        return [mutated_json, mutated_json, mutated_json, mutated_bytes]
+        return [*[mutated_json] * 6, mutated_bytes, packed]
     if name.endswith(".xml"):
-        return [mutated_xml, mutated_xml, mutated_bytes]
+        return [*[mutated_xml] * 4, mutated_bytes, packed]
     if name.endswith((".csv", ".swf", ".log", ".trace", ".graph", ".txt")):
-        return [mutated_lines, mutated_lines, mutated_bytes]
+        return [*[mutated_lines] * 5, mutated_bytes, packed]
     return [mutated_bytes]

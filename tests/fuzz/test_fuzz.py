@@ -16,6 +16,7 @@ import pytest
 
 from .areas import AREAS, Places
 from .judge import Finding
+from .mutations import MAX_UNPACKED_MIB
 from .signals import INTERRUPTED, interrupted
 
 SECONDS = float(os.environ.get("HDRL_FUZZ_SECONDS", "0"))
@@ -27,6 +28,11 @@ N_AREAS = len(AREAS) + len(INTERRUPTED)
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
     return Places(tmp_path_factory.mktemp("fuzz"))
+
+
+@pytest.fixture(autouse=True)
+def _little_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", str(MAX_UNPACKED_MIB))
 
 
 def numbers(n: int) -> Iterator[int]:

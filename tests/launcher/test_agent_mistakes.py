@@ -24,6 +24,8 @@ MISTAKES = {
     "raise StopIteration": "mine.py:2: StopIteration: no message",
     "raise ValueError('a\\nb' * 5000)": "mine.py:2: ValueError: a ba ba b",
     "yield 1 / 0": "mine.py:2: ZeroDivisionError",
+    "from hdrl.simulation import CallAt; return [CallAt('x')]": "mine.py: a call at 'x': expected a date in seconds",
+    "from hdrl.simulation import CallAt; return [CallAt(10**400)]": "mine.py: ",
 }
 
 
@@ -58,6 +60,22 @@ def test_a_comparison_tells_what_a_policy_did_instead(small_world: Path, tmp_pat
     where = ["-p", "homogeneous:4", "-w", str(tmp_path / "jobs.swf"), "--windows", "1", "-j", workers]
     result = CliRunner().invoke(cli, ["compare", str(path), *where, "--out", str(tmp_path / "out")], prog_name="hdrl")
     assert told(result, "hdrl", path).startswith(MISTAKES[text])
+
+
+def test_a_priority_that_no_number_can_hold(small_world: Path, tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_text("def priority(job, now_s):\n    return 10**5000\n")
+    result = CliRunner().invoke(launch, [str(path), str(small_world), "--out", str(tmp_path / "out")])
+    assert "is a number of more than 100 digits, expected a number" in told(result, "launch", path)
+
+
+def test_what_refuses_to_be_looked_at_is_no_agent(small_world: Path, tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "class Shy:\n    def __getattribute__(self, name):\n        raise ValueError(name)\n\n\npolicy = Shy()\n"
+    )
+    result = CliRunner().invoke(launch, [str(path), str(small_world), "--out", str(tmp_path / "out")])
+    assert told(result, "launch", path).startswith("mine.py")
 
 
 def test_a_policy_may_be_made_of_text(small_world: Path, tmp_path: Path):

@@ -24,6 +24,12 @@ NOBODY = "~nosuchuser/x"
         (launch, ["OPTIONS", "--set", f"workload_file_path={NOBODY}.swf"]),
         (launch, ["OPTIONS", "--setting", f"{NOBODY}.py"]),
         (cli, ["compare", "fcfs", "-p", f"{NOBODY}.json", "-w", f"{NOBODY}.swf"]),
+        (cli, ["compare", "fcfs", "-p", "homogeneous:²", "--loads", "0.5"]),
+        (cli, ["compare", "fcfs", "-p", f"homogeneous:{'9' * 5000}", "--loads", "0.5"]),
+        (cli, ["compare", "[" * 100_000, "-p", "homogeneous:4", "--loads", "0.5"]),
+        (cli, ["compare", "models/**.pt", "-p", "homogeneous:4", "--loads", "0.5"]),
+        (cli, ["compare", "fcfs", "-p", "homogeneous:4", "--loads", "0.5", "--set", f"windows={'[' * 100_000}"]),
+        (cli, ["run", "OPTIONS", "--setting", "pipelines", "--set", f"platform={'9' * 5000}cpu"]),
     ],
 )
 def test_a_name_that_cannot_be_is_one_line(small_world: Path, stand_in, command: click.Command, words: list[str]):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hdrl.csvfiles import read_records, read_table
 from hdrl.errors import OptionsError, OutputError, ReadError
 from hdrl.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
 from hdrl.settings.batch.workload.swf import read_swf
@@ -165,3 +166,31 @@ def test_a_binary_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         write_half()
     assert path.read_bytes() == b"\x00\xff"
     assert [file.name for file in tmp_path.iterdir()] == ["a.bin"]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ("1," + "x" * 200_000, "t.csv:2: is no CSV: field larger than field limit"),
+        ("1,2\r3", "t.csv: is no table of a, b"),
+        ("1,2,3", "t.csv: is no table of a, b"),
+    ],
+)
+def test_a_row_that_is_none_is_told_with_the_file(tmp_path: Path, row: str, text: str):
+    path = tmp_path / "t.csv"
+    path.write_bytes(f"a,b\n{row}\n".encode())
+    with pytest.raises(ReadError, match=text):
+        read_table(path, ["a", "b"])
+
+
+def test_a_short_row_lacks_a_value(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1\n\n2,3,4\n")
+    assert read_records(path) == [{"a": "1", "b": None}, {"a": "2", "b": "3"}]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+def test_a_device_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HDRL_MAX_UNPACKED_MIB", "1")
+    with pytest.raises(ReadError, match="/dev/zero: holds more than 1 MiB; set HDRL_MAX_UNPACKED_MIB"):
+        read_text("/dev/zero")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, ReadError, UnknownName, nearest, suggest
+from hdrl.errors import OptionsError, ReadError, UnknownName, nearest, quoted, suggest
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.hashing import sha256_of_file
 from hdrl.options.sweep import Sweep, without_place
@@ -164,12 +164,16 @@ def _policy(sweep: Sweep, policies: PolicyBook, label: str, name: str) -> Candid
     return Candidate(label, policy=name, sha256=_hashes(map(Path, policies.files(name))), n_seeds=n_seeds)
 
 
+_LONGEST_PATTERN = 1000
+
+
 def _matching(sweep: Sweep, policies: PolicyBook, pattern: str) -> list[str]:
-    names = [name for name in policies.names() if fnmatch.fnmatchcase(name, pattern)]
+    # A pattern that is very long is none, and takes long to be compiled.
+    is_pattern = len(pattern) <= _LONGEST_PATTERN
+    names = [name for name in policies.names() if is_pattern and fnmatch.fnmatchcase(name, pattern)]
     if not names:
-        raise OptionsError(
-            f"{sweep.where}: no policy fits {pattern!r}; {suggest(pattern, [*policies.groups(), *policies.names()])}"
-        )
+        known = [*policies.groups(), *policies.names()]
+        raise OptionsError(f"{sweep.where}: no policy fits {quoted(pattern)}; {suggest(pattern, known)}")
     return names
 
 
@@ -219,7 +223,10 @@ def _paths(sweep: Sweep, text: str) -> list[Path]:
     root, pattern = (
         (Path(path.anchor), str(path.relative_to(path.anchor))) if path.is_absolute() else (Path(), str(path))
     )
-    found = sorted(root.glob(pattern))
+    try:
+        found = sorted(root.glob(pattern))
+    except (ValueError, NotImplementedError) as error:  # a ** beside other letters
+        raise ReadError(text, f"is no pattern ({error})") from None
     if not found:
         raise ReadError(text, "no such file")
     return found

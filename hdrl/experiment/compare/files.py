@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import math
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, field_validator
 
+from hdrl.csvfiles import read_records
 from hdrl.errors import MissingExtra, ReadError, readable
 from hdrl.experiment.compare.cautions import Caution
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner
@@ -164,17 +164,14 @@ def failures_in(folder: str | Path) -> list[Failure]:
     """
     path = Path(folder) / RESULTS_FILE
     try:
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_records(path)
         n_points = Counter(row["candidate"] for row in rows)
         failed = [row for row in rows if row["problem"]]
         n_failed = Counter(row["candidate"] for row in failed)
         first = {
             row["candidate"]: f"window {row['window']} of {row['workload']}: {row['problem']}" for row in failed[::-1]
         }
-    except OSError as error:
-        raise ReadError(path, error.strerror or "cannot be read") from None
-    except (KeyError, UnicodeDecodeError, csv.Error):
+    except KeyError:
         raise ReadError(path, "is no table of results of a comparison") from None
     return [Failure(name, n, n_points[name], first[name]) for name, n in n_failed.items()]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.csvfiles import atomic_table, read_records
 from hdrl.distributed import run_tasks
 from hdrl.errors import OutputError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
@@ -19,7 +19,7 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
-from hdrl.files import atomic_table, read_json, read_text, write_json
+from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, Machine, ReproduceProtocol, find_setting
@@ -320,7 +320,7 @@ def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, flo
     """
     if not names:
         return {}
-    rows = [list(csv.DictReader(read_text(folder / TRAINING_FILE).splitlines()))[-1] for folder in folders]
+    rows = [read_records(folder / TRAINING_FILE)[-1] for folder in folders]
     for name in names:
         if name not in rows[0]:
             raise UnknownName("column of training.csv", name, rows[0])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hdrl.csvfiles import atomic_table, csv_rows
 from hdrl.errors import ReadError
-from hdrl.files import atomic_table, read_text
+from hdrl.files import read_text
 
 COLUMNS = ("row", "column", "value", "tolerance")
 
@@ -70,11 +70,12 @@ def read_reference(path: Path, relative_tolerance: float) -> dict[Place, Referen
     ReadError
         If it cannot be read, lacks a column, names a place twice, or holds something else than numbers.
     """
-    reader = csv.DictReader(io.StringIO(read_text(path)), strict=True)
-    if not set(COLUMNS[:3]) <= set(reader.fieldnames or ()):
+    (_, names), *rows = list(csv_rows(path, read_text(path))) or [(1, [])]
+    if not set(COLUMNS[:3]) <= set(names):
         raise ReadError(path, f"must have the columns {', '.join(COLUMNS[:3])}", line=1)
     result: dict[Place, Reference] = {}
-    for number, line in enumerate(reader, start=2):
+    for number, row in (one for one in rows if one[1]):
+        line = dict(itertools.zip_longest(names, row[: len(names)], fillvalue=""))
         place = (line["row"], line["column"])
         if place in result:
             raise ReadError(path, f"{place[0]!r}, {place[1]!r} is there twice", line=number)

@@ -14,7 +14,6 @@ How a file is read and run: `hdrl.settings.batch.policies.pyfile`.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,7 +156,7 @@ def _agent_classes(module: ModuleType) -> list[type[Any]]:
     found = [
         value
         for value in vars(module).values()
-        if inspect.isclass(value) and value.__module__ == module.__name__ and _kind_of(value) is not None
+        if issubclass(type(value), type) and value.__module__ == module.__name__ and _kind_of(value) is not None
     ]
     # A class that another one of the file derives from is a helper.
     return [cls for cls in found if not any(cls in other.__mro__[1:] for other in found)]

@@ -277,7 +277,7 @@ def _layers(weights: Mapping[str, Tensor], parts: Sequence[str], path: Path) -> 
 
 
 def _place(name: str) -> list[int]:
-    return [int(text) for text in name.split(".") if text.isdecimal()]
+    return [int(text) for text in name.split(".") if text.isdecimal() and len(text) < 10]
 
 
 def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:

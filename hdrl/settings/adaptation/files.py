@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.csvfiles import atomic_table, read_table
 from hdrl.errors import ReadError
 from hdrl.figures.figure import Run
 from hdrl.figures.tables import TableRun, read_table_run
-from hdrl.files import atomic_table, read_table
 from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE
-from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
+from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, numbers_of, table_of, write_tables
 from hdrl.trace.model import OutcomeTrace
 
 JOBS_FILE = "adaptations.csv"
@@ -112,13 +112,9 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     run = read_table_run(folder, name, unit_word="device")
     path = folder / JOBS_FILE
     rows = read_table(path, COLUMNS)
-    try:
-        values = [(int(row[3]), *map(float, row[5:])) for row in rows]
-    except ValueError:
-        raise ReadError(path, "has texts in columns of numbers") from None
-    outcomes = np.zeros(len(rows), OUTCOME_DTYPE)
-    for place, column in enumerate(OUTCOME_DTYPE.names or ()):
-        outcomes[column] = [row[place] for row in values]
+    if len(rows) != len(run.data.tasks):
+        raise ReadError(path, f"holds {len(rows)} jobs, expected {len(run.data.tasks)}, as many as {TASKS_FILE}")
+    outcomes = table_of(path, numbers_of(path, [(row[3], *row[5:]) for row in rows]), OUTCOME_DTYPE)
     data = run.data
     more = AdaptationRun(
         *(data.name, data.policy, data.n_units, data.tasks, data.stays, data.stay_units),
@@ -136,19 +132,15 @@ def _sequences(path: Path) -> dict[str, Sequences]:
     by_table: dict[str, list[list[str]]] = {}
     for row in read_table(path, SEQUENCE_COLUMNS):
         by_table.setdefault(row[0], []).append(row)
-    try:
-        return {
-            name: Sequences(
-                tuple(row[1] for row in rows),
-                *(
-                    np.array([float(row[SEQUENCE_COLUMNS.index(column)]) for row in rows])
-                    for column in _SEQUENCE_NUMBERS
-                ),
-            )
-            for name, rows in by_table.items()
-        }
-    except ValueError:
-        raise ReadError(path, "has texts in columns of numbers") from None
+    return {name: _sequences_of(path, rows) for name, rows in by_table.items()}
+
+
+def _sequences_of(path: Path, rows: Sequence[Sequence[str]]) -> Sequences:
+    places = [SEQUENCE_COLUMNS.index(column) for column in _SEQUENCE_NUMBERS]
+    numbers = np.array(numbers_of(path, [[row[place] for place in places] for row in rows]))
+    if not np.isfinite(numbers).all():
+        raise ReadError(path, f"{', '.join(_SEQUENCE_NUMBERS)} hold what is no finite number")
+    return Sequences(tuple(row[1] for row in rows), *numbers.T)
 
 
 _SEQUENCE_NUMBERS = ("rank", "test", "test_std")

@@ -134,12 +134,16 @@ def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer,
     return tuple(block[:end]), (new, *block[heart + 1 : end]), tuple(block[end:])
 
 
+def _is_size(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 5 and 0 < int(text) <= 65536
+
+
 def _read_layer(text: str, where: str) -> Layer:
     """Read a layer: ``conv 3 32 3``."""
     kind, *sizes = text.split() or [""]
     if kind not in LAYERS:
         raise OptionsError(f"{where}: {UnknownName('layer', kind, LAYERS)}")
-    if len(sizes) != LAYERS[kind] or not all(size.isdigit() and 0 < int(size) <= 65536 for size in sizes):
+    if len(sizes) != LAYERS[kind] or not all(map(_is_size, sizes)):
         raise OptionsError(f"{where}: layer {quoted(text)}, expected {kind} and {LAYERS[kind]} whole numbers above 0")
     if kind.startswith("conv") and int(sizes[2]) % 2 == 0:
         raise OptionsError(f"{where}: layer {quoted(text)} has an even kernel, which cannot be an identity")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +20,9 @@ from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids
 
 SEED_DEVICE = "gv100"
 """The device of tables that name none: those of ChamiLamelas' advisor."""
+
+LONGEST_S = 1e12
+"""The longest budget of a table, in seconds."""
 
 MOST_SEQUENCES = 4096
 """Sequences of a table at most."""
@@ -309,9 +311,9 @@ def _array(values: Any, path: Path, what: str) -> Floats:
 
 
 def _budget_s(data: Mapping[str, Any], rows: list[dict[str, Any]], path: Path) -> float:
-    told = {row.get("totaltime_s", data.get("budget_s")) for row in rows}
-    (budget_s,) = told if len(told) == 1 else (None,)
-    if not isinstance(budget_s, (int, float)) or isinstance(budget_s, bool) or not 0 < budget_s < math.inf:
+    told = [row.get("totaltime_s", data.get("budget_s")) for row in rows]
+    budget_s = told[0] if all(one == told[0] for one in told) else None
+    if not isinstance(budget_s, (int, float)) or isinstance(budget_s, bool) or not 0 < budget_s <= LONGEST_S:
         raise ReadError(path, "has no budget: expected budget_s above 0, or the same totaltime_s in all rows")
     return float(budget_s)
 

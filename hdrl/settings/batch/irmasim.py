@@ -25,14 +25,13 @@ Contention is that of the platform, ``modelV1`` (of ``modelV1_1``, too) or ``mod
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hdrl.csvfiles import read_records
 from hdrl.errors import HdrlError, OptionsError, suggest
-from hdrl.files import expanded, read_json, read_text
+from hdrl.files import expanded, read_json
 from hdrl.options.problems import shown
 from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1
 
@@ -157,17 +156,18 @@ def _block(data: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the environment and the agent that a workload manager amounts to."""
     kind = manager["type"]
-    if kind not in MANAGERS:
+    if not isinstance(kind, str) or kind not in MANAGERS:
         why = ELSEWHERE.get(str(kind), f"which is not simulated here; {suggest(str(kind), MANAGERS)}")
         raise OptionsError(f"workload_manager.type is {shown(kind)}, {why}")
-    resources = manager.get("resource_selection", "first")
+    resources = _word(manager, "resource_selection", "first")
     if kind == "Policy":
         return _learner(manager)
     if kind == "Duplex":
         policy = _chosen(manager, "scheduling_option", DUPLEX)
     elif kind in BY_ORDER:
-        order = manager.get("job_selection", "first")
-        resources = manager.get("resource_selection", manager.get("node_selection", "first"))  # as older versions say
+        order = _word(manager, "job_selection", "first")
+        # Older versions say node_selection.
+        resources = _word(manager, "resource_selection", _word(manager, "node_selection", "first"))
         policy = f"fcfs+{kind.lower()}_{OTHER_ORDERS.get(order, order)}-node_{resources}"
     elif kind == "BackfillFit":
         fit = f"{_chosen(manager, 'metric', FIT_METRICS)}_{_chosen(manager, 'fit_criteria', FIT_CRITERIA)}"
@@ -177,9 +177,17 @@ def _decider(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     elif kind == "EnergyHeuristic":
         policy = _by_energy(manager)
     else:
-        jobs = {"Heuristic": manager.get("job_selection", "first"), "Backfill": "fcfs+easy"}.get(kind)
+        jobs = {"Heuristic": _word(manager, "job_selection", "first"), "Backfill": "fcfs+easy"}.get(kind)
         policy = "first-first" if jobs is None else f"{jobs}-node_{resources}"
     return {}, {"type": "CLASSIC", "policy_pair": policy}
+
+
+def _word(manager: Mapping[str, Any], key: str, default: str) -> str:
+    """Return the word that a key has."""
+    word = manager.get(key, default)
+    if not isinstance(word, str):
+        raise OptionsError(f"workload_manager.{key} is {shown(word)}, expected a word such as {default!r}")
+    return word
 
 
 def _chosen(manager: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str:
@@ -193,7 +201,7 @@ def _chosen(manager: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str
 def _by_energy(manager: Mapping[str, Any]) -> str:
     """Return the policy that goes by energies."""
     metric = _chosen(manager, "metric", ENERGY_METRICS)
-    job, node = (manager.get(f"{what}_selection", "lowest") for what in ("job", "resource"))
+    job, node = (_word(manager, f"{what}_selection", "lowest") for what in ("job", "resource"))
     return f"{metric}_{job}+skip-node_{'energy' if metric == 'timetasks' else metric}_{node}"
 
 
@@ -202,9 +210,9 @@ def _learner(manager: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     env = {"observation": "minimal", **_block(manager, "environment")}
     agent = _block(manager, "agent")
     name, phase = agent.pop("name", "ActorCritic"), agent.pop("phase", "train")
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise OptionsError(f"workload_manager.agent.name is {shown(name)}; {suggest(str(name), ALGORITHMS)}")
-    if phase not in PHASES:
+    if not isinstance(phase, str) or phase not in PHASES:
         raise OptionsError(f"workload_manager.agent.phase is {shown(phase)}; {suggest(str(phase), PHASES)}")
     actions = {"void": False, **_block(env, "actions")}
     env["actions"] = actions
@@ -252,13 +260,17 @@ def _window(data: Mapping[str, Any]) -> dict[str, Any]:
     return chosen if origin == 0 else {**chosen, "workload": {"start": origin}}
 
 
+_MOST_DIGITS = 18
+"""Digits of the largest number that is read from text."""
+
+
 def _count(data: Mapping[str, Any], key: str, default: int, *, may_be_drawn: bool = False) -> Any:
     """Return a number that IRMaSim takes as text, too."""
     value = data.get(key, default)
     if may_be_drawn and value == RANDOM:
         return RANDOM
     text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         or_drawn = " or 'random'" if may_be_drawn else ", since this agent does not learn" if value == RANDOM else ""
         raise OptionsError(f"{key} is {shown(value)}, expected a number{or_drawn}")
     return int(text)
@@ -267,7 +279,7 @@ def _count(data: Mapping[str, Any], key: str, default: int, *, may_be_drawn: boo
 def _n_jobs(path: Path) -> int:
     """Return how many jobs a workload has."""
     if path.name.lower().endswith(CSV_SUFFIXES):
-        n_jobs = len(list(csv.DictReader(io.StringIO(read_text(path)))))
+        n_jobs = len(read_records(path))
     else:
         content = read_json(path)
         jobs = content.get("jobs") if isinstance(content, Mapping) else None

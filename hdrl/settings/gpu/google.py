@@ -43,9 +43,13 @@ def _tasks(source: Source, events: Iterator[Event]) -> Iterator[Row]:
     )
 
 
+_MOST_CORES = 1e6
+"""Cores are shares of a machine: a task that asks for more is a mistake."""
+
+
 def _gpus_of(source: Source, cpu: float) -> int:
-    if cpu < 0:
-        raise Faulty("tasks that ask for less than no core")
+    if not 0 <= cpu <= _MOST_CORES:
+        raise Faulty(f"tasks that ask for less than no core, or for more than {_MOST_CORES:g}")
     return max(1, round(cpu * source.gpus_per_machine))
 
 
@@ -95,8 +99,8 @@ def _cores_2019(line: dict[str, str]) -> float:
     if "resource_request.cpus" in line:
         return number(line["resource_request.cpus"] or "0", "cores")
     try:
-        return float(ast.literal_eval(line["resource_request"])["cpus"])
-    except (ValueError, SyntaxError, KeyError, TypeError):
+        return number(str(ast.literal_eval(line["resource_request"])["cpus"]), "cores")
+    except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
         raise Faulty("tasks without cores") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Mapping
@@ -15,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from hdrl.csvfiles import csv_rows
 from hdrl.errors import PlatformError, ReadError, quoted, suggest
-from hdrl.files import expanded, read_json
+from hdrl.files import expanded, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
 
@@ -224,25 +224,20 @@ _OPENB = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]
 
 
 def _from_openb(path: Path) -> Cluster:
-    try:
-        with path.open(newline="", encoding="utf-8") as source:
-            header, *lines = list(csv.reader(source))
-    except OSError as error:
-        raise ReadError(path, error.strerror or "cannot be read") from None
-    except (ValueError, UnicodeDecodeError):
-        raise ReadError(path, f"is no CSV file with the columns {','.join(_OPENB)}") from None
+    (_, header), *lines = list(csv_rows(path, read_text(path))) or [(1, [])]
     if header != _OPENB:
-        raise ReadError(path, f"the columns are {','.join(header)}, expected {','.join(_OPENB)}", line=1)
+        raise ReadError(path, f"the columns are {quoted(','.join(header))}, expected {','.join(_OPENB)}", line=1)
     names: list[str] = []
     rows = []
-    for number, line in enumerate(lines, start=2):
+    for number, line in lines:
         try:
             _, cpu, memory, count, model = line
             sizes = int(count), int(cpu), int(memory)
-            if min(sizes) < 0:
+            if min(sizes) < 0 or sizes[0] > MAX_GPUS or max(sizes) > PLENTY:
                 raise ValueError
         except ValueError:
-            raise ReadError(path, f"is {','.join(line)!r}, expected name, three whole numbers, model", number) from None
+            text = f"is {quoted(','.join(line))}, expected name, three whole numbers (at most {MAX_GPUS} GPUs), model"
+            raise ReadError(path, text, number) from None
         if model not in names:
             names.append(model)
         rows.append((names.index(model), *sizes))

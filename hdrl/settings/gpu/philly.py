@@ -28,7 +28,10 @@ def date_s(text: str | None) -> float:
     found = re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", text or "")
     if found is None:
         raise Faulty("jobs without a date")
-    return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
+    try:
+        return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
+    except ValueError:  # the 31st of February
+        raise Faulty("jobs with a date that no calendar has") from None
 
 
 def _sia(line: dict[str, str]) -> Row:
@@ -76,6 +79,8 @@ def _philly(source: Source) -> Iterator[Row]:
             raise ValueError("no list of objects")
     except ValueError as error:
         raise ReadError(source.path, f"is no Philly job log: {error}") from None
+    except (RecursionError, MemoryError):
+        raise ReadError(source.path, "is nested too deeply, or does not fit into the memory") from None
     for one in jobs:
         try:
             yield _philly_job(one)
@@ -102,7 +107,7 @@ def _philly_job(one: dict[str, Any]) -> Row:
         "arrival_s": date_s(one["submitted_time"]),
         "duration_s": duration_s,
         "n_gpus": gpus(str(size)),
-        "user": one.get("vc") or one.get("user"),
+        "user": str(one.get("vc") or one.get("user") or ""),
     }
 
 

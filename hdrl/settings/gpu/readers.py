@@ -11,7 +11,7 @@ from hdrl.files import open_bytes
 from hdrl.hashing import sha256_of_file
 from hdrl.settings.gpu import alibaba, google, philly
 from hdrl.settings.gpu.load import GpuLoad, Speeds
-from hdrl.settings.gpu.source import Format, Row, Source, load_of, told
+from hdrl.settings.gpu.source import TOO_LARGE, Format, Row, Source, load_of, told
 
 FORMATS: Mapping[str, Format] = MappingProxyType({**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS})
 """All formats by name."""
@@ -76,6 +76,12 @@ def _unknown(first_line: str) -> str:
     return f"is like {nearest!r}, but has no column {', '.join(map(repr, lacking))}"
 
 
+LARGEST = 1e12
+"""Sizes, dates and times of a job beyond this are mistakes, as in options."""
+
+_NUMBERS = ("arrival_s", "duration_s", "n_gpus", "cpu_milli", "memory_mib", "priority")
+
+
 def _makes_sense(source: Source, row: Row) -> bool:
     if row["arrival_s"] < 0:
         source.drop("jobs that arrive before date 0")
@@ -83,6 +89,8 @@ def _makes_sense(source: Source, row: Row) -> bool:
         source.drop("jobs that end before they start")
     elif row["duration_s"] == 0:
         source.drop("jobs that take no time")
+    elif not all(abs(row.get(name, 0)) <= LARGEST for name in _NUMBERS):
+        source.drop(TOO_LARGE)
     else:
         return True
     return False

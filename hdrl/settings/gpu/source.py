@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hdrl.csvfiles import csv_rows
 from hdrl.errors import ReadError
 from hdrl.settings.gpu.load import GpuLoad, Speeds, new_jobs
 
@@ -73,14 +72,14 @@ class Source:
         ReadError
             If columns are missing, or a line has another number of them.
         """
-        lines = csv.reader(io.StringIO(self.text))
+        lines = csv_rows(self.path, self.text)
         names: Sequence[str] = columns
         if has_header:
-            names = next(lines, [])
+            _, names = next(lines, (1, []))
             missing = [name for name in columns if name not in names]
             if missing:
                 raise ReadError(self.path, f"has no column {missing[0]!r}, expected {','.join(columns)}", line=1)
-        for number, line in enumerate(lines, start=2 if has_header else 1):
+        for number, line in lines:
             if not line:
                 continue
             if len(line) != len(names):
@@ -180,7 +179,11 @@ def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Calla
             yield job(line)
         except Faulty as fault:
             source.drop(str(fault))
+        except OverflowError:  # a product of what is large
+            source.drop(TOO_LARGE)
 
+
+TOO_LARGE = "jobs whose numbers are beyond all bounds"
 
 DATED = frozenset({"philly-sia", "philly", "helios"})
 """Formats whose dates are those of the calendar."""

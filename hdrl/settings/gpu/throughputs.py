@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, WorkloadError, quoted, suggest
 from hdrl.files import open_bytes
-from hdrl.settings.gpu.machine import Cluster
+from hdrl.options.problems import shown
+from hdrl.settings.gpu.machine import MAX_GPUS, Cluster
 
 Profile: TypeAlias = tuple[str, int]
 """A kind of job and a number of GPUs."""
 
 SPREAD = "_unconsolidated"
 """How the name of a type ends in the table of gangs that lie on more nodes than they would need."""
+
+MAX_RATE = 1e12
+"""The most steps per second that a table may tell of."""
 
 ALONE = "null"
 """The key of a job that has its GPUs for itself."""
@@ -147,6 +151,8 @@ def read_throughputs(path: Path) -> Throughputs:
             data = json.loads(file.read())
     except ValueError as error:
         raise ReadError(path, f"is no JSON: {error}") from None
+    except (RecursionError, MemoryError):
+        raise ReadError(path, "is nested too deeply, or does not fit into the memory") from None
     alone: dict[str, dict[Profile, float]] = {}
     spread: dict[str, dict[Profile, float]] = {}
     pairs: dict[str, dict[tuple[Profile, Profile], tuple[float, float]]] = {}
@@ -185,15 +191,17 @@ def _items(value: Any, where: str) -> Any:
 def _profile(text: str) -> Profile:
     try:
         kind, size = ast.literal_eval(text)
+        if not 1 <= size <= MAX_GPUS:
+            raise ValueError
         return str(kind), int(size)
-    except (TypeError, ValueError, SyntaxError):
+    except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
         raise _Odd(f"{quoted(text)} is no kind of job with its GPUs") from None
 
 
 def _rate(value: Any, where: str) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf"):
-        raise _Odd(f"{where} is {quoted(value)}, not a throughput from 0 on")
+    if not is_number or not 0 <= value <= MAX_RATE:
+        raise _Odd(f"{where} is {shown(value)}, not a throughput from 0 to {MAX_RATE:g}")
     return float(value)
 
 

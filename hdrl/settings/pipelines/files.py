@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hdrl.csvfiles import atomic_table, read_table
 from hdrl.errors import ReadError
-from hdrl.files import atomic_table, atomic_write, read_table
+from hdrl.files import atomic_write
 from hdrl.settings.pipelines.machine import KINDS
 from hdrl.settings.pipelines.trace import PipelineTrace
 from hdrl.trace.files import TraceFile, write_tables

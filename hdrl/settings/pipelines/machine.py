@@ -21,7 +21,7 @@ CPU, GPU = range(len(KINDS))
 MAX_UNITS = 1024
 """The most units that a machine may have."""
 
-_ECU = re.compile(r"(?:(\d+)x)?\(?((?:\d+(?:cpu|gpu))(?:\+\d+(?:cpu|gpu))*)\)?")
+_ECU = re.compile(r"(?:(\d{1,9})x)?\(?((?:\d{1,9}(?:cpu|gpu))(?:\+\d{1,9}(?:cpu|gpu))*)\)?")
 _PART = re.compile(r"(\d+)(cpu|gpu)")
 
 

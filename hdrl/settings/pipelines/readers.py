@@ -6,12 +6,13 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
 from hdrl.files import read_json, read_text, write_json
+from hdrl.options.problems import shown
 from hdrl.settings.pipelines.pipeline import NEVER, Group, Kernel, Pipeline
 
 TIME_UNITS: Mapping[str, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -101,13 +102,13 @@ def _kernel(path: Path, number: int, line: str, unit: str, n_kernels: int) -> Ke
 
 def _group(path: Path, number: int, line: str, unit: str) -> Group:
     members, _, times = line.rpartition(":")
-    if not re.fullmatch(r"\d+(\s*,\s*\d+)*", members.strip()):
+    if not re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", members.strip()):
         raise ReadError(path, f"holds {line!r}, expected a fused group (0,1,2:cpu,gpu)", number)
     return Group(tuple(sorted(int(one) for one in members.split(","))), *_times_us(path, number, times, unit))
 
 
 def _two_numbers(path: Path, number: int, line: str, what: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)\s+(\d+)", line)
+    match = re.fullmatch(r"(\d{1,9})\s+(\d{1,9})", line)
     if match is None:
         raise ReadError(path, f"holds {line!r}, expected {what}", number)
     return int(match[1]), int(match[2])
@@ -126,7 +127,7 @@ def _times_us(path: Path, number: int, text: str, unit: str) -> tuple[int, int]:
 def _time_us(path: Path, number: int, text: str, unit: str) -> int:
     try:
         value = Decimal(text) * TIME_UNITS[unit]
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one that is beyond all bounds
         raise ReadError(path, f"holds {text!r}, expected a time in {unit}", number) from None
     if not value.is_finite() or value <= 0:
         raise ReadError(path, f"holds a time of {text} {unit}, expected more than 0", number)
@@ -229,7 +230,7 @@ def _name(value: Mapping[str, Any], default: str) -> str:
 def _integers(given: Any, key: str) -> tuple[int, ...]:
     value = given[key]
     if not isinstance(value, list) or not value or any(type(one) is not int or one < 0 for one in value):
-        raise ValueError(f"{key} is {value!r}, expected a list of whole numbers from 0 on")
+        raise ValueError(f"{key} is {shown(value)}, expected a list of whole numbers from 0 on")
     return tuple(value)
 
 
@@ -240,18 +241,24 @@ def _pipeline_of(value: Any) -> Pipeline:
     n = len(value["kernels"])
     kernels = tuple(Kernel(_name(one, str(k)), *times[k]) for k, one in enumerate(value["kernels"]))
     groups = tuple(Group(_integers(one, "kernels"), *times[n + g]) for g, one in enumerate(value.get("groups", [])))
-    edges = tuple((int(u), int(v)) for u, v in value.get("edges", []))
+    edges = tuple(_edge(one) for one in value.get("edges", []))
     numbers = {key: value[key] for key in ("phase_us", "tolerance_us", "deadline_us", "ecu") if key in value}
     for key, number in numbers.items():
         if type(number) is not int:
-            raise ValueError(f"{key} is {number!r}, expected a whole number")
+            raise ValueError(f"{key} is {shown(number)}, expected a whole number")
     return Pipeline(_name(value, ""), kernels, edges, groups, **numbers)
+
+
+def _edge(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2 or any(type(one) is not int for one in value):
+        raise ValueError(f"an edge is {shown(value)}, expected two numbers of kernels")
+    return value[0], value[1]
 
 
 def _time_pair(value: Any) -> tuple[int, int]:
     pair = value.get("cpu_us", NEVER), value.get("gpu_us", NEVER)
     if any(type(one) is not int for one in pair):
-        raise ValueError(f"times {pair}, expected whole microseconds")
+        raise ValueError(f"times {', '.join(map(shown, pair))}, expected whole microseconds")
     return pair
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from hdrl.errors import ReadError
 from hdrl.figures.figure import ItemNumber, Run, Schedule
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told_text
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
+from hdrl.settings.pipelines.machine import MAX_UNITS
 from hdrl.settings.pipelines.trace import PipelineTrace
 
 IntArray = NDArray[np.int64]
@@ -113,21 +114,23 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     """
     instances, runs = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    policy = told(provenance, "agent", "policy")
-    units = {int(row["unit"]): row["label"] for row in runs}
-    names = {int(row["pipeline"]): row["name"] for row in instances}
+    policy = told_text(provenance, "agent", "policy")
+    run_instance = _integers(runs, "instance", folder, len(instances))
+    run_unit, pipeline = _integers(runs, "unit", folder, MAX_UNITS), _integers(instances, "pipeline", folder, _MOST)
+    units = dict(zip(run_unit.tolist(), (row["label"] for row in runs), strict=True))
+    names = dict(zip(pipeline.tolist(), (row["name"] for row in instances), strict=True))
     data = PipelineRun(
         name=name or folder.resolve().name,
         policy=policy,
         units=tuple(units.get(number, f"unit {number}") for number in range(max(units, default=-1) + 1)),
         pipelines=tuple(names.get(number, f"pipeline {number}") for number in range(max(names, default=-1) + 1)),
-        pipeline=_integers(instances, "pipeline", folder),
+        pipeline=pipeline,
         release_us=_integers(instances, "release_us", folder),
         deadline_us=_integers(instances, "deadline_us", folder),
         end_us=_integers(instances, "end_us", folder),
         is_missed=_integers(instances, "missed", folder) > 0,
-        run_instance=_integers(runs, "instance", folder),
-        run_unit=_integers(runs, "unit", folder),
+        run_instance=run_instance,
+        run_unit=run_unit,
         run_start_us=_integers(runs, "start_us", folder),
         run_end_us=_integers(runs, "end_us", folder),
         run_kernels=tuple(row["kernels"] for row in runs),
@@ -136,8 +139,8 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         name=data.name,
         folder=folder,
         policy=policy,
-        workload=told(provenance, "workload", "name"),
-        platform=told(provenance, "platform", "name"),
+        workload=told_text(provenance, "workload", "name"),
+        platform=told_text(provenance, "platform", "name"),
         metrics=read_numbers(folder),
         options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,
@@ -172,9 +175,21 @@ def schedule_of(run: PipelineRun) -> Schedule:
     )
 
 
-def _integers(rows: list[dict[str, str]], column: str, folder: Path) -> IntArray:
+_MOST = 100_000
+"""A folder that speaks of more pipelines is damaged."""
+
+_LARGEST = 2**53
+
+
+def _integers(rows: list[dict[str, str]], column: str, folder: Path, n: int | None = None) -> IntArray:
+    """Return a column of whole numbers, from 0 to less than ``n`` if that is given."""
     try:
-        return np.array([int(row[column]) for row in rows], dtype=np.int64)
+        numbers = [int(row[column]) for row in rows]
+        least, most = (-_LARGEST, _LARGEST) if n is None else (0, n - 1)
+        if numbers and not least <= min(numbers) <= max(numbers) <= most:
+            raise ValueError
+        return np.array(numbers, dtype=np.int64)
     except ValueError:
         file = INSTANCES_FILE if "name" in (rows or [{}])[0] else RUNS_FILE
-        raise ReadError(folder / file, f"{column} holds something else than whole numbers") from None
+        expected = "whole numbers" if n is None else f"whole numbers from 0 to {n - 1}"
+        raise ReadError(folder / file, f"{column} holds something else than {expected}") from None

@@ -217,3 +217,17 @@ def test_what_tables_do_not_say_is_refused(tmp_path: Path, table: Table) -> None
     with pytest.raises(ReadError, match="is no table of adaptations"):
         read_table(write_table(tmp_path / "other.json", {}))
     assert [read_policy(name) for name in NAMES] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"budget_s": 10**400}, "has no budget"),
+        ({"budget_s": [1]}, "has no budget"),
+        ({"layers": ["linear ² 4"]}, "expected linear and 2 whole numbers above 0"),
+        ({"layers": [f"linear {'9' * 5000} 4"]}, "expected linear and 2 whole numbers above 0"),
+    ],
+)
+def test_numbers_that_no_table_has_are_told(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(HdrlError, match=message):
+        read_table(write_table(tmp_path / "made.json", table_json(**changed)))

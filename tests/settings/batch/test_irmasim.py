@@ -354,6 +354,12 @@ def without(key: str) -> dict[str, Any]:
     return content
 
 
+def with_value(key: str, value: object) -> dict[str, Any]:
+    content = copy.deepcopy({"platform": TWO, **TYPES})
+    content["processor"]["p"][key] = value
+    return content
+
+
 @pytest.mark.parametrize(
     ("content", "name", "says"),
     [
@@ -366,6 +372,8 @@ def without(key: str) -> dict[str, Any]:
             "model_name is 'modelV1_2'; did you mean 'modelV1_1'",
         ),
         ({"platform": {"a": {}}, **TYPES}, "", "platform.a.clusters is missing, expected a list"),
+        (with_value("static_power", 10**400), "#one", "static_power is a number of more than 100 digits"),
+        (with_value("c", 10**400), "#one", "c is a number of more than 100 digits"),
         (without("dd"), "#one", "dd is missing, b, c, da, db, dc, dd belong together"),
         (without("min_power"), "#one", "min_power is missing, static_power, dynamic_power, min_power belong together"),
     ],
@@ -525,6 +533,29 @@ def test_each_manager_is_a_policy(tmp_path: Path, manager: dict[str, Any] | None
     read = options(tmp_path, manager)
     assert (read.agent_type, read.policy(), read.contention) == ("CLASSIC", policy, "modelV1")
     assert read.platform_file_path == "p.json#one"
+
+
+@pytest.mark.parametrize(
+    ("manager", "says"),
+    [
+        ({"type": []}, "workload_manager.type is a list"),
+        (
+            {"type": "HBackfill", "job_selection": ["first"]},
+            "workload_manager.job_selection is a list",
+        ),
+        ({"type": "Heuristic", "resource_selection": {}}, "workload_manager.resource_selection is an object"),
+        ({**LEARNS, "agent": {"name": {}}}, "workload_manager.agent.name is an object"),
+        ({**LEARNS, "agent": {"phase": []}}, "workload_manager.agent.phase is a list"),
+    ],
+)
+def test_words_that_are_none_are_told(tmp_path: Path, manager: dict[str, Any], says: str):
+    with pytest.raises(OptionsError, match=says):
+        options(tmp_path, manager)
+
+
+def test_counts_have_a_bound(tmp_path: Path):
+    with pytest.raises(OptionsError, match="nbtrajectories is '999"):
+        options(tmp_path, LEARNS, nbtrajectories="9" * 5000)
 
 
 def test_its_agent_learns(tmp_path: Path):

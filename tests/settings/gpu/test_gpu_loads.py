@@ -122,6 +122,63 @@ def test_faults_are_counted_by_reason(tmp_path: Path) -> None:
     )
 
 
+DRL = "arrival_time,runtime,gpus,priority\n"
+SIA = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+PAI_TASK = "j1,tf,{},Terminated,100.0,160.0,600.0,29.3,{},T4\n"
+BORG = "time,type,collection_id,priority,instance_index,resource_request\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"{SIA}9999-99-99 99:99:99,1,1,1,a\n", "1 jobs with a date that no calendar has"),
+        (f"{DRL}1,5,1e300,1\n", "1 jobs whose numbers are beyond all bounds"),
+        (f"{DRL}1,1e300,1,1\n", "1 jobs whose numbers are beyond all bounds"),
+        (PAI_TASK.format("1e300", "1e308"), "1 jobs whose numbers are beyond all bounds"),
+        (f"{BORG}0,SUBMIT,1,100,0,\"{{'cpus': 1e308}}\"\n", "1 tasks that ask for less than no core, or for more"),
+        (f"{BORG}0,SUBMIT,1,100,0,{'[' * 5000}\n", "1 tasks without cores"),
+    ],
+)
+def test_numbers_that_no_job_has_leave_it_out(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(WorkloadError, match=reason):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "is nested too deeply"),
+        (f"{DRL}1,5,1,{'x' * 200_000}\n", r"trace.csv:2: is no CSV: field larger than field limit"),
+        (f"{DRL}1,5,1\r,1\n", r"trace.csv:2: has 3 columns, expected 4"),
+    ],
+)
+def test_damaged_traces_are_told_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ReadError, match=message):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "is nested too deeply"),
+        ('{"a": {"(1, 1e999)": {"null": 1}}}', "is no kind of job with its GPUs"),
+        ('{"a": {"' + "(" * 90 + '": {"null": 1}}}', "is no kind of job with its GPUs"),
+        ('{"a": {"(1, 1)": {"null": 1' + "0" * 400 + "}}}", "a number of more than 100 digits, not a throughput"),
+    ],
+)
+def test_damaged_throughputs_are_told_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(ReadError, match=message):
+        read_throughputs(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("line", ["a,1,1,99999999999999999999,T4", "a,1,1,8," + "x" * 200_000, "a,1,1,²,T4"])
+def test_damaged_lists_of_nodes_are_told_in_a_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "n.csv").write_text(f"sn,cpu_milli,memory_mib,gpu,model\n{line}\n")
+    with pytest.raises(ReadError, match=r"n\.csv:2: "):
+        read_cluster(str(tmp_path / "n.csv"))
+
+
 def test_wrong_files_are_told_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match="no known format"):
         read(tmp_path, "a,b\n1,2\n")

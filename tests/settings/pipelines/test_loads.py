@@ -43,6 +43,7 @@ def test_machines_by_their_names():
         ("2x(1000cpu)", "has more than 1024 units"),
         ("0x1cpu", "0 ECUs, expected 1 to 1024"),
         ("none.json", "none.json: no such file"),
+        pytest.param(f"{'9' * 5000}cpu", "expected a form such as '1cpu", id="digits"),
     ],
 )
 def test_wrong_machines(text: str, message: str):
@@ -128,6 +129,9 @@ def test_a_graph(tmp_path: Path):
     ("before", "after", "message"),
     [
         ("2 1\n", "two one\n", ":1: holds 'two one', expected numbers of kernels and edges"),
+        pytest.param("2 1\n", f"{'9' * 5000} 1\n", "expected numbers of kernels and edges", id="digits"),
+        pytest.param("0,1:", f"{'9' * 5000},1:", "expected a fused group", id="digits of a group"),
+        ("a:1,2", "a:1,1e999999", ":2: holds '1e999999', expected a time in s"),
         ("2 1\n", "9 1\n", ":1: 9 kernels and 1 edges are announced, but 4 lines follow"),
         ("a:1,2", "a:1,x", ":2: holds 'x', expected a time in s"),
         ("a:1,2", "a:1,-2", ":2: holds a time of -2 s, expected more than 0"),
@@ -179,6 +183,11 @@ def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found
         ('{"pipelines": [{"kernels": [{"cpu_us": 0}], "periods_us": [1]}]}', "takes 0 us on a cpu, expected 1 to"),
         ('{"pipelines": [{"kernel": [], "periods_us": [1]}]}', "no key 'kernel'; did you mean 'kernels'?"),
         ('{"pipelines": [3]}', "pipeline 0 is of another form"),
+        (
+            '{"pipelines": [{"kernels": [{"cpu_us": 1}], "edges": [[0, 1e308]], "periods_us": [1]}]}',
+            "an edge is a list",
+        ),
+        ('{"pipelines": [{"kernels": [{"cpu_us": 0.5}], "periods_us": [1]}]}', "times 0.5, "),
         (
             '{"pipelines": [{"kernels": [{"cpu_us": 1}], "periods_us": -3}]}',
             "periods_us is -3, expected a list of whole",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from hdrl.files import read_json
 from hdrl.hashing import sha256_of
 from hdrl.settings.adaptation.machine import COUNTED, FLOPS_PER_S, Device
 from hdrl.settings.adaptation.models import BLOCK_KINDS, Model, describe
+from hdrl.settings.adaptation.table import LONGEST_S
 
 BACKWARD = 2.0
 """Floating-point operations of a backward pass, as a multiple of those of the forward pass."""
@@ -152,7 +152,7 @@ class Measured:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= LONGEST_S
 
 
 class Wall:

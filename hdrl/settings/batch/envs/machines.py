@@ -211,7 +211,7 @@ def _processors_of(workload: WorkloadLike | None) -> int:
 def number_in_header(header: Mapping[str, str], name: str) -> int | None:
     """Return the number that the header of a log says, ``None`` if it says none above 0."""
     text = header.get(name, "").strip()
-    return int(text) if text.isdigit() and int(text) > 0 else None
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None
 
 
 def _read(workload: WorkloadLike | None, machine: Platform, choices: dict[str, Any]) -> Workload:

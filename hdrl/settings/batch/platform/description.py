@@ -51,7 +51,11 @@ def _told(problem: str) -> PydanticCustomError:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    # Larger numbers are told when their own keys are checked.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+_LARGEST = 1e100
 
 
 PROCESSOR_KEYS = {
@@ -129,8 +133,8 @@ class ProcessorEntry(Block):
         static, dynamic, cores = (told.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
             told["power"] = static + cores * dynamic
-        if _is_number(told.get("c")):
-            told.setdefault("mem_bw", told["c"] / MB_PER_GB)
+        if told.get("c") is not None:  # what is no number is told under its own key
+            told.setdefault("mem_bw", told["c"] / MB_PER_GB if _is_number(told["c"]) else ENDLESS_GBPS)
         if any(key in told for key in FIT_KEYS):
             told |= _fitted({key: told.pop(key) for key in FIT_KEYS if key in told}, cores, told.get("mem_bw"))
         return told

@@ -39,7 +39,7 @@ def homogeneous_platform(name: str, rules: PStateRules | None = None) -> Platfor
         If the number is none, or out of range.
     """
     number = name.removeprefix(PREFIX)
-    if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MAX_CORES):
+    if not (number.isascii() and number.isdigit() and len(number) < 10 and 1 <= int(number) <= MAX_CORES):
         raise PlatformError(
             f"platform {name!r}: expected a number of cores from 1 to {MAX_CORES} after {PREFIX!r}, for instance "
             f"{PREFIX}256"

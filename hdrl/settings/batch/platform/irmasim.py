@@ -120,7 +120,7 @@ def _with_share(node: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e100
 
 
 def _check_whole(

@@ -25,6 +25,10 @@ class SleepState(NamedTuple):
         return self.down, self.up
 
 
+def _is_number(text: str) -> bool:
+    return text.strip().isdecimal() and len(text.strip()) < 10
+
+
 def read_states(text: str) -> tuple[SleepState, ...]:
     """Return the sleep states of a host, in the order of its ``sleep_pstates``.
 
@@ -35,7 +39,7 @@ def read_states(text: str) -> tuple[SleepState, ...]:
         makes that there are none, and so does what cannot be read.
     """
     parts = [part.split(":") for part in text.split(",")]
-    if not all(len(part) == len(SleepState._fields) and all(n.strip().isdecimal() for n in part) for part in parts):
+    if not all(len(part) == len(SleepState._fields) and all(map(_is_number, part)) for part in parts):
         return ()
     states = tuple(SleepState(*map(int, part)) for part in parts)
     off, down, up = ({state[k] for state in states} for k in range(len(SleepState._fields)))

@@ -12,6 +12,7 @@ and returns an array.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.errors import DecisionError
+from hdrl.options.problems import shown
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, read_choices
 from hdrl.settings.batch.simulation.answer import job_name
@@ -152,7 +154,7 @@ def _checked(values: Any, view: View, jobs: NDArray[np.int64], name: str) -> NDA
         numbers = np.asarray(values, dtype=np.float64)
         if isinstance(values, list) and None in values:  # numpy takes None for NaN
             raise TypeError
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise DecisionError(
             f"{name}: t={view.now_s:g} s: {_first_odd(values, view, jobs)}, expected a number"
         ) from None
@@ -169,5 +171,10 @@ def _first_odd(values: Any, view: View, jobs: NDArray[np.int64]) -> str:
     """Say which of some values is no number."""
     if not isinstance(values, list):
         return f"the priorities are {values!r}"
-    bad = next((place for place, value in enumerate(values) if not isinstance(value, int | float | np.number)), 0)
-    return f"the priority of job {job_name(view.workload, int(jobs[bad]))!r} is {values[bad]!r}"
+    bad = next((place for place, value in enumerate(values) if not _is_number(value)), 0)
+    found = shown(values[bad]) if isinstance(values[bad], int) else repr(values[bad])
+    return f"the priority of job {job_name(view.workload, int(jobs[bad]))!r} is {found}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | np.number) or (isinstance(value, int) and abs(value) <= sys.float_info.max)

@@ -68,7 +68,7 @@ def _ordered(names: set[str]) -> list[str]:
     """Sort names by the first number in them, others last."""
 
     def place(name: str) -> tuple[bool, float, str]:
-        digits = "".join(letter for letter in name.partition("-")[0] if letter.isdigit())
+        digits = "".join(letter for letter in name.partition("-")[0] if letter.isdecimal())
         return name.endswith(OTHERS), float(digits or "inf"), name
 
     return sorted(names, key=place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.fields import grown
 from hdrl.compiled.lend import Lent
-from hdrl.errors import DecisionError
+from hdrl.errors import DecisionError, quoted
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
@@ -302,9 +303,12 @@ class Answer:
                 )
 
     def _add_call(self, decision: CallAt) -> None:
-        if not float(self.state.scalars["message_s"][0]) < decision.time_s < math.inf:
+        time_s = decision.time_s
+        if not isinstance(time_s, int | float | np.integer | np.floating):
+            raise DecisionError(f"a call at {quoted(time_s)}: expected a date in seconds")
+        if not float(self.state.scalars["message_s"][0]) < time_s <= sys.float_info.max:
             raise self.error(codes.ERROR_CALL_IN_PAST, -1, -1)
-        self._add_op(codes.CALL, value=decision.time_s)
+        self._add_op(codes.CALL, value=time_s)
 
     def _add_annotation(self, decision: Annotate) -> None:
         self._check_job(decision.job)

@@ -20,8 +20,6 @@ platform's mean speed.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.csvfiles import read_records
 from hdrl.errors import OptionsError, ReadError
-from hdrl.files import read_text
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_profiles import is_number
@@ -67,10 +65,10 @@ def read_irmasim_csv(path: Path) -> dict[str, Any]:
     ReadError
         If it cannot be read, or has no jobs.
     """
-    rows = list(csv.DictReader(io.StringIO(read_text(path))))
+    rows = read_records(path)
     if not rows:
         raise ReadError(path, "holds no jobs, expected a line with the names of columns and a line for each job")
-    return {"jobs": [{key: _value(text) for key, text in row.items() if key is not None} for row in rows]}
+    return {"jobs": [{key: _value(text) for key, text in row.items()} for row in rows]}
 
 
 def _value(text: str | None) -> object:

@@ -1,0 +1,291 @@
+"""Good files to start from, of every kind that hdrl reads, and Python files with mistakes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hdrl.platform import read_platform, write_simgrid
+
+ROOT = Path(__file__).parents[2]
+
+SWF = """\
+; Version: 2.2
+; UnixStartTime: 0
+; MaxProcs: 4
+1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1
+2 5 0 20 1 -1 -1 1 30 -1 1 2 1 1 1 -1 -1 -1
+3 6 0 30 4 -1 -1 4 40 -1 1 1 1 1 1 -1 -1 -1
+4 9 2 5 3 5 -1 3 5 2000 0 1 1 2 1 -1 -1 -1
+"""
+JOBS = {
+    "nb_res": 4,
+    "jobs": [
+        {"id": "1", "subtime": 0, "walltime": 20, "res": 2, "profile": "work"},
+        {"id": "2", "subtime": 3.5, "res": 1, "profile": "both"},
+    ],
+    "profiles": {
+        "work": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
+        "wait": {"type": "delay", "delay": 4},
+        "both": {"type": "composed", "repeat": 2, "seq": ["work", "wait"]},
+    },
+}
+BATCH = {
+    "seed": 3,
+    "runs": 1,
+    "platform_file_path": "learning",
+    "workload_file_path": "jobs.swf",
+    "nb_jobs": 4,
+    "workload": {"memory": "none", "bandwidth": "none", "oversized": "drop"},
+    "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "first-high_gflops"}, "env": {"objective": "makespan"}},
+}
+TRAINING = {
+    "seed": 3,
+    "platform_file_path": "homogeneous:4",
+    "workload_file_path": "jobs.swf",
+    "learning": {
+        "algorithm": "ppo",
+        "environment": "job_pick",
+        "n_envs": 2,
+        "iterations": 1,
+        "episodes": {"n_jobs": 2},
+        "settings": {"n_steps": 4},
+    },
+}
+GPU = {
+    "setting": "gpu",
+    "platform": "drl-gpu",
+    "workload": "poisson",
+    "nb_jobs": 6,
+    "agent": {"type": "CLASSIC", "policy": "fifo"},
+}
+GPU_ADAPTING = {
+    **GPU,
+    "load": {"adapting": {"values": "values.json"}},
+    "agent": {"type": "CLASSIC", "policy": "fifo+promise"},
+}
+VALUES = {
+    "jobs": [
+        {
+            "name": "small",
+            "rows": [
+                {
+                    "actions": [action],
+                    "decisions": [0.3],
+                    "shares": [0, 0.3, 1],
+                    "draws": [[0.1, 0.2, 0.6 + action]] * 2,
+                }
+                for action in range(2)
+            ],
+        }
+    ]
+}
+PIPELINES = {
+    "setting": "pipelines",
+    "platform": "1cpu+1gpu",
+    "workload": "generated",
+    "nb_jobs": 20,
+    "load": {"model": {"utilization": 0.6}},
+    "agent": {"type": "CLASSIC", "policy": "edf"},
+}
+PIPELINE_SET = {
+    "pipelines": [
+        {
+            "name": "lanes",
+            "kernels": [{"name": "a", "cpu_us": 5000, "gpu_us": 600}, {"name": "b", "cpu_us": 500, "gpu_us": 610}],
+            "edges": [[0, 1]],
+            "groups": [{"kernels": [0, 1], "cpu_us": 5200, "gpu_us": 1000}],
+            "periods_us": [34000, 68000],
+        }
+    ]
+}
+PIPELINES_OF_FILE = {**PIPELINES, "workload": "set.json", "load": {"horizon_ms": 200}}
+GAVEL = {**GPU, "workload": "gavel", "load": {"throughputs": "throughputs.json"}}
+PIPELINES_OF_PERIODS = {**PIPELINES, "workload": "periods.txt", "load": {"horizon_ms": 200, "times_in": "ms"}}
+GPU_SWEEP = {
+    "setting": "gpu",
+    "platform": "drl-gpu",
+    "loads": [0.5],
+    "windows": {"length": 5, "count": 2},
+    "candidates": ["fifo", "sjf+fgd"],
+    "baseline": "fifo",
+}
+SWEEP = {
+    "platform": "homogeneous:4",
+    "workloads": ["jobs.swf"],
+    "candidates": ["fcfs+easy", "sjf+easy"],
+    "baseline": "fcfs+easy",
+    "windows": {"length": 2, "count": 2},
+    "seeds": 1,
+    "seed": 1,
+    "metrics": ["mean_wait_s"],
+}
+DRL_CSV = "arrival_time,runtime,gpus,priority\n1,50,1,1\n2,60,2,0.5\n3,5,8,1\n"
+SIA_CSV = """\
+timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66,1,66.0,a
+2017-10-09 07:02:55,90,4,360.0,b
+"""
+HELIOS_CSV = """\
+job_id,user,gpu_num,state,submit_time,duration
+a,u,8,COMPLETED,2020-04-01 00:00:10+08:00,50
+b,v,1,FAILED,2020-04-01 00:00:00,5
+"""
+OPENB_CSV = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+p1,4000,1024,1,500,,LS,Succeeded,0,100,3
+p2,6000,2048,2,1000,T4,BE,Succeeded,5,60,
+"""
+PAI_CSV = """\
+j1,tf,1,Terminated,100.0,160.0,600.0,29.3,25.0,T4
+j2,w,4,Terminated,90,100,600,29,50,MISC
+"""
+GOOGLE_2011_CSV = """\
+0,,7,0,,0,u,2,9,0.25,0.1,0,0
+5000000,,7,0,m,1,u,2,9,0.25,0.1,0,0
+9000000,,7,0,m,4,u,2,9,0.25,0.1,0,0
+"""
+GOOGLE_2019_CSV = """\
+time,type,collection_id,priority,instance_index,resource_request
+0,SUBMIT,1,100,0,"{'cpus': 0.5, 'memory': 0.1}"
+1000000,SCHEDULE,1,100,0,"{'cpus': 0.5, 'memory': 0.1}"
+3000000,FINISH,1,100,0,"{'cpus': 0.5, 'memory': 0.1}"
+"""
+NODES_CSV = "sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,8,A100\nb,96000,393216,4,T4\n"
+PHILLY = [
+    {
+        "status": "Pass",
+        "vc": "x",
+        "jobid": "j",
+        "submitted_time": "2017-10-01 00:00:30",
+        "user": "u",
+        "attempts": [
+            {
+                "start_time": "2017-10-01 00:01:00",
+                "end_time": "2017-10-01 00:02:00",
+                "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}],
+            }
+        ],
+    }
+]
+THROUGHPUTS = {
+    kind: {"('ResNet-18 (batch size 16)', 1)": {"null": 2.0, "('ResNet-18 (batch size 16)', 1)": [1.0, 1.0]}}
+    for kind in ("A100", "V100", "T4", "RTX4090", "v100", "p100", "k80")
+}
+ADAPTING = {
+    "setting": "adaptation",
+    "platform": "counted",
+    "workload": "digits_*",
+    "nb_jobs": 20,
+    "agent": {"policy": "thompson"},
+}
+ADAPTING_TABLE = {
+    "model": "convnet2",
+    "scenario": "made",
+    "device": "made",
+    "budget_s": 100.0,
+    "rungs": [0.5],
+    "others": {"linear-decay": [[0.7, 0.7]]},
+    "rows": [
+        {"actions": list(actions), "timeleft_s": [60.0], "before": [[0.2]], "draws": [[0.5, 0.6]], "curves": [[0.3]]}
+        for actions in itertools.product(range(4))
+    ],
+}
+MACHINE = {"name": "car", "ecus": [{"cpu": 1, "gpu": 1}, {"cpu": 2}]}
+GRAPH = "3 2\na:5,0.6\nb:0.5,0.61\nc:1,2\n0 1\n1 2\n0,1:5.2,1\n"
+PERIODS = "lanes.graph=[34,68]\n"
+IRMASIM = {
+    "seed": 1,
+    "platform_file": "nodes.json",
+    "platform_name": "two",
+    "workload_file": "ops.json",
+    "workload_manager": {"type": "Minimal", "job_selection": "first", "resource_selection": "high_gflops"},
+    "compatibility": "irmasim",
+}
+IRMASIM_LEARNING = {
+    **IRMASIM,
+    "workload_manager": {
+        "type": "Policy",
+        "environment": {"objective": "makespan", "actions": {"selection": [{"first": ["high_gflops", "low_power"]}]}},
+        "agent": {"name": "ActorCritic", "gamma": 0.9, "lr": 0.1, "hidden": 4, "phase": "train"},
+    },
+    "trajectory_length": "3",
+    "trajectory_origin": "random",
+    "learning": {"iterations": 1, "tensorboard": False},
+}
+_PROCESSOR = {
+    **{"cores": 4, "clock_rate": 3.4, "dpflops_per_cycle": 1, "static_power": 6.1, "dynamic_power": 5.6},
+    **{"min_power": 0.05, "b": -1.85e-05, "c": 32000, "da": 1.75, "db": 2000, "dc": 50000, "dd": 6000},
+}
+IRMASIM_NODES = {
+    "platform": {"two": {"clusters": [{"nodes": [{"type": "n", "number": 2}]}], "model_name": "modelV1"}},
+    "node": {"n": {"processors": [{"type": "p"}]}},
+    "processor": {"p": _PROCESSOR},
+}
+IRMASIM_JOBS = {
+    "jobs": [{"subtime": 0.01 * n, "res": 1, "profile": "A"} for n in range(4)],
+    "profiles": {"A": {"req_ops": 21_000_000_000, "req_time": 5, "mem": 1000, "mem_vol": 1000000}},
+}
+IRMASIM_CSV = "id,subtime,req_ops,ipc,req_time,mem,mem_vol,ntasks\n1,0,1e10,1,5,10,100,2\n2,0.5,2e10,1,9,10,100,1\n"
+AGENTS = [
+    *(
+        "",
+        "policy = 3",
+        "def policy(): return []",
+        "def policy(view, more): return []",
+        "async def policy(view): return []",
+    ),
+    *("def policy(view): return None", "def policy(view): return [7]", "def policy(view):\n    raise SystemExit(0)"),
+    *("import nosuchmodule", "def policy(view:", "exec('1/0')", "class Agent: pass"),
+    *(
+        "def priority(job): return 1",
+        "def priority(job, now_s): return 'x'",
+        "def priority(job, now_s): return float('nan')",
+    ),
+    *(
+        "def policy(view):\n    while view.no_such: pass",
+        "def policy(view):\n    return view.waiting",
+        "policy = print",
+    ),
+    *("from hdrl.policies import Easy\npolicy = Easy(3)", "SETTING = 5", "\x00", "def policy(view):\n    yield 1"),
+    *("from hdrl.simulation import Start\ndef policy(view): return [Start(99, [0])]", "import os; os._exit(0)"),
+    *(
+        "from hdrl.simulation import CallAt\ndef policy(view): return [CallAt(float('nan'))]",
+        "import sys; sys.exit('x' * 9999)",
+    ),
+    *("import sys\nsys.stdout.close()", "class Agent:\n    def __init__(self, *a): raise ValueError(chr(27))"),
+]
+
+
+def write_good_files(folder: Path) -> None:
+    """Write all good files into a folder.
+
+    Parameters
+    ----------
+    folder
+        The folder, which exists.
+    """
+    texts = {
+        **{"jobs.swf": SWF, "nodes.csv": NODES_CSV, "drl.csv": DRL_CSV, "sia.csv": SIA_CSV, "helios.csv": HELIOS_CSV},
+        **{"openb.csv": OPENB_CSV, "pai.csv": PAI_CSV, "google_2011.csv": GOOGLE_2011_CSV},
+        **{"google_2019.csv": GOOGLE_2019_CSV, "ops.csv": IRMASIM_CSV, "lanes.graph": GRAPH, "periods.txt": PERIODS},
+    }
+    values: dict[str, Any] = {
+        **{"jobs": JOBS, "batch": BATCH, "training": TRAINING, "sweep": SWEEP},
+        **{"gpu": GPU, "gpu_sweep": GPU_SWEEP, "gpu_adapting": GPU_ADAPTING, "values": VALUES, "philly": PHILLY},
+        **{"gavel": GAVEL, "throughputs": THROUGHPUTS, "adapting": ADAPTING, "table": ADAPTING_TABLE},
+        **{"pipelines": PIPELINES, "set": PIPELINE_SET, "of_file": PIPELINES_OF_FILE, "machine": MACHINE},
+        **{"of_periods": PIPELINES_OF_PERIODS, "irmasim": IRMASIM, "irmasim_learning": IRMASIM_LEARNING},
+        **{"nodes": IRMASIM_NODES, "ops": IRMASIM_JOBS},
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for name, value in values.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    shutil.copy(ROOT / "platforms" / "learning.json", folder / "platform.json")
+    shutil.copy(ROOT / "hdrl" / "settings" / "gpu" / "data" / "drl-gpu.json", folder / "cluster.json")
+    shutil.copy(ROOT / "hdrl" / "settings" / "batch" / "predict" / "data" / "learned.json", folder / "predictor.json")
+    write_simgrid(read_platform("learning"), folder / "platform.xml")
