@@ -229,6 +229,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise ReadError(path, "is no model file, or a truncated one")
+    _check_unpacked(data, path)
     # torch raises whatever its parts do, and no damaged file may show a traceback.
     try:
         return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
@@ -237,3 +238,16 @@ def read_tensors(data: bytes, path: Path) -> Any:
         if type(error).__name__ == "UnpicklingError":  # torch's own words are about how to run it all the same
             why = "it holds more than tensors; of a network, save its state_dict()"
         raise ReadError(path, f"is a damaged or foreign model file ({why})") from None
+
+
+def _check_unpacked(data: bytes, path: Path) -> None:
+    """Refuse what would grow while it is read: ``torch.save`` compresses nothing."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            parts = file.infolist()
+    except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
+        raise ReadError(path, f"is a damaged or foreign model file ({one_line(error)})") from None
+    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+        raise ReadError(path, "is compressed, expected what torch.save writes")
+    if sum(part.file_size for part in parts) > len(data):
+        raise ReadError(path, f"says that it holds more than its {len(data):,} bytes")

@@ -111,6 +111,23 @@ def test_damaged_and_foreign_archives_are_told_in_one_line(model: Path, tmp_path
         one_line(error)
 
 
+def test_a_file_that_would_grow_while_it_is_read_is_refused_unread(model: Path, tmp_path: Path) -> None:
+    grows, overlaps = tmp_path / "grows.pt", tmp_path / "overlaps.pt"
+    with zipfile.ZipFile(model) as file, zipfile.ZipFile(grows, "w", zipfile.ZIP_DEFLATED) as out:
+        for name in file.namelist():
+            out.writestr(name, file.read(name) if "data.pkl" not in name else b"0" * 50_000_000)
+    assert grows.stat().st_size < 1_000_000
+    with pytest.raises(ReadError, match=r"grows.pt: is compressed, expected what torch.save writes"):
+        load_checkpoint(grows)
+
+    data = bytearray(model.read_bytes())
+    place = data.index(b"PK\x01\x02")  # the first entry of the directory
+    data[place + 24 : place + 28] = (1 << 30).to_bytes(4, "little")
+    overlaps.write_bytes(data)
+    with pytest.raises(ReadError, match=r"overlaps.pt: says that it holds more than its [0-9,]+ bytes"):
+        load_checkpoint(overlaps)
+
+
 def test_a_model_that_does_not_fit_is_told_in_one_line(model: Path) -> None:
     checkpoint = load_checkpoint(model)
     with pytest.raises(LearningError, match="does not fit PPO") as error:

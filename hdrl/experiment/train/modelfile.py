@@ -6,6 +6,7 @@ the name of the agent file. A file of HDeepRM (``{"model_state_dict": ...}``, or
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -298,8 +299,13 @@ def _model_of_hdeeprm(path: Path) -> Mapping[str, Any] | None:
     """Return what a model file of HDeepRM holds, ``None`` if it is none."""
     import torch
 
+    from hdrl.learn.checkpoint import read_tensors
+
     try:
-        content = torch.load(path, weights_only=True, map_location="cpu")
+        if zipfile.is_zipfile(path):
+            content = read_tensors(path.read_bytes(), path)
+        else:  # as torch wrote before 1.6
+            content = torch.load(path, weights_only=True, map_location="cpu")
     except Exception:  # noqa: BLE001 - torch raises whatever its parts do; the reader of our files has said what is wrong
         return None
     if not isinstance(content, dict):
