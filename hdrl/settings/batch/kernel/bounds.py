@@ -29,6 +29,7 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.blocks import following, place_before, slot_of
+from hdrl.settings.batch.kernel.cells import begin_cells
 from hdrl.settings.batch.kernel.holes import (
     find_hole,
     first_date_after_s,
@@ -37,33 +38,14 @@ from hdrl.settings.batch.kernel.holes import (
     most_free_before,
     most_free_between,
 )
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S
 from hdrl.settings.batch.kernel.stretches import find_stretches
-
-N_CELLS = 1024
-"""Cells, at most; jobs for which none is left share the last one."""
 
 N_USES = 8
 """Widths of jobs that buckets tell apart, each four times the one before."""
 
-N_WIDTHS = 64
-"""Widths of jobs that cells tell apart, four to each doubling."""
-
-_LENGTHS, _MEMORIES = 64, 4
-
-N_KINDS = N_WIDTHS * _LENGTHS * _MEMORIES
-"""Kinds of jobs that have a cell of their own as long as there are enough."""
-
 _BUCKETS_PER_JOB = 64
 """How many buckets the longest job takes."""
-
-
-@jit
-def _step(value, per_doubling, first, n):
-    """Return in which of ``n`` steps of a logarithmic scale a value is; the lowest ends at 2 to the ``first``."""
-    if value <= 2.0**first:
-        return np.int64(0)
-    return np.int64(min((math.log2(value) - first) * per_doubling + 1.0, n - 1.0))
 
 
 @jit
@@ -72,88 +54,13 @@ def _use(n_cores):
 
 
 @jit
-def _least_share_mib(state):
-    """Return the memory for each core of the node that has least of it: jobs that ask for no more seldom lack any."""
-    share_mib = np.inf
-    for i in range(len(state.nodes)):
-        node = state.nodes[i]
-        first = state.processors[node.first_processor].first_core
-        n_cores = state.processors[node.end_processor - 1].end_core - first
-        share_mib = min(share_mib, node.memory_mib / n_cores)
-    return max(share_mib, 1.0)
-
-
-@jit
 def begin_bounds(state):
     """Find the cell of each job, of which nothing is known, and how long a bucket is to be."""
     s = state.scalars[0]
-    share_mib = _least_share_mib(state)
-    for kind in range(len(state.cell_of_kind)):
-        state.cell_of_kind[kind] = 0
-    for job in range(len(state.jobs)):
-        state.cell_of_kind[_kind(state.jobs[job], share_mib)] = 1
-    s.n_cells = s.n_widths = 0
-    for kind in range(len(state.cell_of_kind)):
-        if state.cell_of_kind[kind] == 0:
-            continue
-        if s.n_cells < len(state.cells):
-            _begin_cell(state.cells[s.n_cells])
-            s.n_cells += 1
-        state.cell_of_kind[kind] = s.n_cells - 1
-        width = kind // (_LENGTHS * _MEMORIES)
-        if s.n_widths == 0 or state.widths[s.n_widths - 1].step != width:
-            state.widths[s.n_widths].step, state.widths[s.n_widths].first_cell = width, s.n_cells - 1
-            state.widths[s.n_widths].n_requested = 1 << 62
-            state.widths[s.n_widths].lack_s = NOT_FOUND
-            s.n_widths += 1
-        state.widths[s.n_widths - 1].end_cell = s.n_cells
-    _describe_cells(state, share_mib)
+    begin_cells(state)
     s.bucket_s = s.longest_s / _BUCKETS_PER_JOB
     # A group of events that are close to each other is no longer than that.
     s.margin_s = (2 * len(state.jobs) + 4) * ROUNDING_S
-
-
-@jit
-def _kind(row, share_mib):
-    """Return of which kind a job is."""
-    kind = _step(np.float64(row.n_requested), 4.0, 0.0, N_WIDTHS) * _LENGTHS
-    kind = (kind + _step(row.requested_time_s, 4.0, 4.0, _LENGTHS)) * _MEMORIES
-    return kind + _step(row.memory_mib / share_mib, 1.0, 0.0, _MEMORIES)
-
-
-@jit
-def _describe_cells(state, share_mib):
-    """Note what the jobs of each cell ask for at least, and how long the longest of all takes."""
-    s = state.scalars[0]
-    slowest = slowest_gflops(state)
-    fastest = fastest_gflops(state) if s.plans_nodes == 1 else slowest
-    s.longest_s = 1.0
-    for job in range(len(state.jobs)):
-        row, reservation = state.jobs[job], state.reservations[job]
-        reservation.cell, reservation.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
-        cell = state.cells[reservation.cell]
-        cell.n_requested = min(cell.n_requested, row.n_requested)
-        cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
-        cell.memory_mib = min(cell.memory_mib, row.memory_mib)
-        cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
-        cell.longest_s = length_at(state, cell.requested_time_s, slowest)
-        reservation.shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
-        reservation.longest_s = length_at(state, row.requested_time_s, slowest)
-        if reservation.longest_s < np.inf:
-            s.longest_s = max(s.longest_s, reservation.longest_s)
-    for w in range(s.n_widths):
-        width = state.widths[w]
-        for i in range(width.first_cell, width.end_cell):
-            width.n_requested = min(width.n_requested, np.int64(state.cells[i].n_requested))
-            state.cells[i].width = w
-
-
-@jit
-def _begin_cell(cell):
-    cell.n_requested, cell.requested_time_s, cell.memory_mib = np.int32(2147483647), np.inf, np.inf
-    cell.no_hole_before_s = -np.inf
-    cell.again_from_s, cell.again_until_s = np.inf, -np.inf
-    cell.found_at, cell.decision, cell.given_at = -1, -1, 0
 
 
 @jit
@@ -211,15 +118,16 @@ def give_back(state, start_s, end_s):
     for w in range(find_stretches(state, start_s, end_s)):
         width = state.widths[w]
         from_s, stretch_s = width.from_s - s.margin_s, width.stretch_s + 2.0 * s.margin_s
-        for i in range(width.first_cell, width.end_cell):
-            cell = state.cells[i]
-            if cell.shortest_s <= stretch_s:
-                cell.given_at = s.n_given_back
-                first_s = max(from_s, start_s - cell.longest_s) if cell.longest_s < np.inf else from_s
-                if first_s < cell.no_hole_before_s:
-                    cell.again_from_s = min(cell.again_from_s, first_s)
-                    cell.again_until_s = max(cell.again_until_s, end_s)
-                    cell.found_at = -1
+        for place in range(width.first_cell, width.first_cell + width.n_waited_for):
+            cell = state.cells[state.waited_for[place]]
+            if cell.shortest_s > stretch_s:
+                break
+            cell.given_at = s.n_given_back
+            first_s = max(from_s, start_s - cell.longest_s) if cell.longest_s < np.inf else from_s
+            if first_s < cell.no_hole_before_s:
+                cell.again_from_s = min(cell.again_from_s, first_s)
+                cell.again_until_s = max(cell.again_until_s, end_s)
+                cell.found_at = -1
     if s.plans_nodes == 0:
         tell_those_behind(state, start_s, end_s)
         return
@@ -359,7 +267,9 @@ def _may_reach_own(state, row, core_key):
     s = state.scalars[0]
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
-        return row.may_slide == 1 and _reaches_own(state, row)
+        if row.may_slide == 1 and not _reaches_own(state, row):
+            row.may_slide = 0
+        return row.may_slide == 1
     date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
     if _is_untouched(state, date_s - row.longest_s - margin_s, date_s, use, row.asked_at) and (
         _is_untouched(state, date_s - margin_s, date_s + row.longest_s + margin_s, 0, row.asked_at)

@@ -40,6 +40,7 @@ from hdrl.settings.batch.kernel.bounds import (
     tell_those_behind,
     where_to_look,
 )
+from hdrl.settings.batch.kernel.cells import join_cell, leave_cell
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
@@ -293,6 +294,8 @@ def _start_or_move(state, job, core_key, limit_s):
         return _start_or_move_waiting(state, job, core_key, limit_s)
     if has_old:
         hide(state, job)
+    else:
+        join_cell(state, job)
     outcome = _start_on_chosen_cores(state, job, core_key)
     if outcome == CHOSEN:
         return CHOSEN
@@ -427,6 +430,7 @@ def _start(state, job, first, n):
     """Start a job, whose reservation is passed over, on locked cores, and put its end into the plan."""
     s = state.scalars[0]
     row = state.reservations[job]
+    leave_cell(state, job)
     if row.reserved_s != _NO_RESERVATION:
         withdraw(state, job)
         row.reserved_s = _NO_RESERVATION

@@ -331,9 +331,13 @@ CELL_DTYPE = record_dtype(
         ("decision", np.int64),
         ("given_at", np.int64),
         ("width", np.int64),
+        ("n_waiting", np.int64),
     ]
 )
-"""A cell: the least that its jobs ask for, and how long that takes on the fastest cores and on the slowest."""
+"""A cell: the least that its jobs ask for, and how long that takes on the fastest cores and on the slowest.
+
+``n_waiting`` is how many of its jobs wait. While none does, nothing is kept up to date of it.
+"""
 
 WIDTH_DTYPE = record_dtype(
     [
@@ -341,13 +345,14 @@ WIDTH_DTYPE = record_dtype(
         ("n_requested", np.int64),
         ("first_cell", np.int64),
         ("end_cell", np.int64),
+        ("n_waited_for", np.int64),
         ("since_s", np.float64),
         ("from_s", np.float64),
         ("stretch_s", np.float64),
         ("lack_s", np.float64),
     ]
 )
-"""Cells of jobs of about as many cores: the fewest, where these cells are, and what `kernel.stretches` finds.
+"""Cells of jobs of about as many cores: the fewest, where these cells are and in how many jobs wait, and what `kernel.stretches` finds.
 
 ``step`` numbers widths on a logarithmic scale; ``since_s`` is since when so many cores are free at the place that is
 looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is. ``lack_s`` is

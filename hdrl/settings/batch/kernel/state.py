@@ -19,7 +19,8 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
-from hdrl.settings.batch.kernel.bounds import N_CELLS, N_KINDS, N_USES, N_WIDTHS
+from hdrl.settings.batch.kernel.bounds import N_USES
+from hdrl.settings.batch.kernel.cells import N_CELLS, N_KINDS, N_WIDTHS
 from hdrl.settings.batch.kernel.dtypes import (
     BLOCK_DTYPE,
     CELL_DTYPE,
@@ -184,6 +185,7 @@ class State(NamedTuple):
     # something that is planned for a stretch of time was given back last, for each width of jobs that can use it
     cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
     widths: Annotated[Rows, own(WIDTH_DTYPE, "n_widths")]
+    waited_for: Annotated[Ints, own(np.int32, "n_cells")]  # cells of each width in which jobs wait, shortest first
     buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
     planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
