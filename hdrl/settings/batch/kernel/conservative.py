@@ -42,9 +42,9 @@ from hdrl.settings.batch.kernel.bounds import (
 )
 from hdrl.settings.batch.kernel.cells import join_cell, leave_cell
 from hdrl.settings.batch.kernel.cluster import lock, unlock
-from hdrl.settings.batch.kernel.holes import find_hole, is_hole, stays_free
+from hdrl.settings.batch.kernel.holes import find_hole, is_hole, slide_s, slides_only, stays_free
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
-from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, show, withdraw
+from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, move_earlier, show, withdraw
 from hdrl.settings.batch.kernel.plan_nodes import (
     memory_binds,
     nodes_have_place,
@@ -320,12 +320,31 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
     elif row.n_requested <= s.n_free_cores:
         note_lack(state, row)
     from_s, until_s, is_all = where_to_look(state, row, core_key, limit_s)
-    if from_s < until_s:
+    if from_s < until_s and slides_only(state, row, from_s):
+        _slide(state, job, from_s, until_s)
+    elif from_s < until_s:
         hide(state, job)
         outcome = _move(state, job, core_key, from_s, until_s, outcome)
     if is_all and row.reserved_s == old_s:
         note_asked(state, row, core_key, limit_s)
     return outcome
+
+
+@jit
+def _slide(state, job, from_s, until_s):
+    """Let a job that can start only so little before its date that it uses part of its own reservation do so."""
+    row = state.reservations[job]
+    date_s = slide_s(state, row, from_s)
+    if date_s == NOT_FOUND or not date_s < until_s:
+        return
+    end_s = date_s + row.longest_s
+    starts_close, ends_close = move_earlier(state, job, date_s, end_s)
+    row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
+    state.scalars[0].n_reserved += 1
+    if starts_close:
+        give_back(state, date_s, date_s)
+    if ends_close:
+        give_back(state, end_s, end_s)
 
 
 @jit

@@ -7,6 +7,8 @@ for memory, what counting finds is looked at node by node (`kernel.plan_nodes`).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hdrl.compiled.jit import jit
@@ -22,7 +24,7 @@ from hdrl.settings.batch.kernel.blocks import (
 )
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
 from hdrl.settings.batch.kernel.plan_nodes import choose_nodes, look_at_nodes_of, nodes_have_place
-from hdrl.settings.batch.kernel.scanning import first_below, first_from
+from hdrl.settings.batch.kernel.scanning import first_below, first_from, last_below
 
 
 @jit
@@ -111,6 +113,61 @@ def _next_date(state, block, i, n):
             slot = first_from(state.slot_free, slot + 1, first + row.n, n - row.free)
         block, i = first_from(state.block_most, block + 1, state.scalars[0].n_blocks, n), 0
     return NOT_FOUND, block, i, np.int64(0)
+
+
+@jit
+def last_lack_s(state, n, from_s, until_s):
+    """Return the last date between two others behind which fewer than ``n`` cores are free, or ``NOT_FOUND``."""
+    block, i, _ = place_before(state, until_s)
+    while True:
+        if i == 0:
+            block = last_below(state.block_least, block, n)
+            if block < 0 or last_date_s(state, block) < from_s:
+                return NOT_FOUND
+            i = state.blocks[state.block_order[block]].n
+        first = slot_of(state, block, 0)
+        slot = last_below(state.slot_free[first : first + i], i, n - state.blocks[state.block_order[block]].free)
+        i = max(slot, 0)
+        if slot >= 0:
+            date_s = state.slot_s[first + slot]
+            if date_s < from_s:
+                return NOT_FOUND
+            later, k = following(state, block, slot)
+            if state.slot_change[first + slot] != 0 and is_settled(state, later, k, date_s):
+                return date_s
+
+
+@jit
+def slides_only(state, row, from_s):
+    """Tell whether any start of a job from a date on uses part of its reservation, which no other event is close to."""
+    s = state.scalars[0]
+    if s.plans_nodes == 1 or from_s < row.reserved_s - row.longest_s - s.margin_s:
+        return False
+    block, i, _ = place_before(state, row.reserved_s - 2.0 * s.margin_s)
+    if state.slot_s[slot_of(state, block, i)] < row.reserved_s:
+        return False
+    while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] == row.reserved_s:
+        block, i = following(state, block, i)
+    return block == s.n_blocks or state.slot_s[slot_of(state, block, i)] > row.reserved_s + s.margin_s
+
+
+@jit
+def slide_s(state, row, from_s):
+    """Return since when, from a date on, as many cores as a job needs have been free right before its reservation.
+
+    It is ``NOT_FOUND`` if they are not, and now at the earliest. Its reservation is such that ``slides_only`` holds.
+    """
+    n, now_s = row.n_requested, state.scalars[0].message_s
+    _, _, free = place_before(state, row.reserved_s)
+    if free < n:
+        return NOT_FOUND
+    lack_s = last_lack_s(state, n, from_s, row.reserved_s)
+    if lack_s != NOT_FOUND:
+        from_s = math.nextafter(lack_s, np.inf)
+    date_s, block, i, free = _first_date(state, from_s, n)
+    if date_s == now_s and free < n:
+        date_s, _, _, _ = _next_date(state, block, i, n)
+    return date_s
 
 
 @jit

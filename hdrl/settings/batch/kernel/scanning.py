@@ -36,3 +36,12 @@ def first_from(values, place, end, limit):
     while place < end and values[place] < limit:
         place += 1
     return place
+
+
+@jit
+def last_below(values, end, limit):
+    """Return the last place of a list, before an end, whose number is below a limit, or -1."""
+    place = end - 1
+    while place >= 0 and values[place] >= limit:
+        place -= 1
+    return place
