@@ -26,7 +26,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, expected_run_s
-from hdrl.settings.batch.kernel.blocks import fold, slot_of, unfold
+from hdrl.settings.batch.kernel.blocks import fold, following, place_after, place_before, slot_of, unfold
 from hdrl.settings.batch.kernel.bounds import (
     begin_asking,
     begin_bounds,
@@ -36,7 +36,7 @@ from hdrl.settings.batch.kernel.bounds import (
     no_hole_before,
     note_asked,
     note_lack,
-    stays,
+    rests,
     tell_those_behind,
     where_to_look,
 )
@@ -85,23 +85,54 @@ def _settle(state, core_key):
     for i in range(s.n_queue):
         state.candidates[i] = state.queue[i]
     freed_s, s.freed_s = s.freed_s, NOT_FOUND
-    reason = _go_through(state, s.n_queue, core_key, freed_s)
+    n, reason = s.n_queue, CHOSEN
+    for i in range(n):
+        job = state.candidates[i]
+        if i == 0:
+            reason = _ask(state, job, core_key, freed_s)
+        elif not rests(state, state.reservations[job], freed_s):
+            _ask(state, job, core_key, freed_s)
     while s.freed_s > s.message_s:
         freed_s, s.freed_s = s.freed_s, NOT_FOUND
-        _go_through(state, _by_date(state), core_key, freed_s)
+        _ask_by_date(state, core_key, freed_s)
     s.freed_s = NOT_FOUND
     return reason
 
 
 @jit
-def _by_date(state):
-    """Gather the jobs with reservations, in the order of their dates; return how many they are."""
-    n = 0
-    for block in range(state.scalars[0].n_blocks):
+def _ask_by_date(state, core_key, freed_s):
+    """Ask the jobs with reservations in the order of their dates: they only ever move to earlier ones."""
+    s = state.scalars[0]
+    block, i = 0, np.int64(0)
+    while block < s.n_blocks:
         first = slot_of(state, block, 0)
-        for slot in range(first, first + state.blocks[state.block_order[block]].n):
-            n += _add_by_date(state, state.slot_event[slot], n)
-    return n
+        end = first + state.blocks[state.block_order[block]].n
+        slot = _next_to_ask(state, first + i, end, freed_s)
+        if slot == end:
+            block, i = block + 1, np.int64(0)
+            continue
+        date_s, n_reserved = state.slot_s[slot], s.n_reserved
+        block, i, _ = place_before(state, date_s)
+        n = 0
+        while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] == date_s:
+            n += _add_by_date(state, state.slot_event[slot_of(state, block, i)], n)
+            block, i = following(state, block, i)
+        for k in range(n):
+            job = state.candidates[k]
+            if not rests(state, state.reservations[job], freed_s):
+                _ask(state, job, core_key, freed_s)
+        if s.n_reserved != n_reserved:
+            block, i, _ = place_after(state, date_s)
+
+
+@jit
+def _next_to_ask(state, slot, end, freed_s):
+    """Return the next place in a block where the reservation of a job begins that may start or move, or the end."""
+    while slot < end and (
+        state.slot_event[slot] < 0 or rests(state, state.reservations[state.slot_event[slot]], freed_s)
+    ):
+        slot += 1
+    return slot
 
 
 @jit
@@ -232,36 +263,31 @@ def _comes_before(row, other):
 
 
 @jit
-def _go_through(state, n, core_key, freed_s):
-    """Let each of the ``n`` candidates start or move to the earliest hole; return why the first did not start.
+def _ask(state, job, core_key, freed_s):
+    """Let a job start or move to the earliest hole; return why it did not start.
 
     What was freed until ``freed_s`` has not been offered to anybody yet; ``scalars.freed_s`` becomes the same for what
     is freed on the way.
     """
     s = state.scalars[0]
-    reason = CHOSEN
-    for i in range(n):
-        job = state.candidates[i]
-        row = state.reservations[job]
-        old_s, old_end_s = row.reserved_s, row.reserved_end_s
-        limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
-        if old_s > s.message_s and limit_s <= s.message_s:
-            continue
-        if old_s > s.message_s + s.margin_s and i > 0 and stays(state, row, limit_s):
-            continue
-        outcome = _start_or_move(state, job, core_key, limit_s)
-        if i == 0:
-            reason = outcome
-        if old_s != _NO_RESERVATION and row.reserved_s != old_s:
-            from_s = _given_from_s(state, job, old_s, old_end_s)
-            give_back(state, from_s, old_end_s)
-            if from_s > old_s:  # what starts at about that date may start a little earlier now
-                tell_those_behind(state, old_s - s.margin_s, old_s + s.margin_s)
-            if _has_freed(state, job, old_s, old_end_s):
-                s.freed_s = max(s.freed_s, old_end_s)
-        if row.reserved_s != _NO_RESERVATION and row.reserved_s != old_s:
-            note_asked(state, row, core_key, row.reserved_s)
-    return reason
+    row = state.reservations[job]
+    old_s, old_end_s = row.reserved_s, row.reserved_end_s
+    limit_s = np.inf if old_s == _NO_RESERVATION else min(old_s, max(freed_s, s.freed_s))
+    if old_s > s.message_s and limit_s <= s.message_s:
+        return CHOSEN
+    outcome = _start_or_move(state, job, core_key, limit_s)
+    if row.reserved_s == old_s:
+        return outcome
+    if old_s != _NO_RESERVATION:
+        from_s = _given_from_s(state, job, old_s, old_end_s)
+        give_back(state, from_s, old_end_s)
+        if from_s > old_s:  # what starts at about that date may start a little earlier now
+            tell_those_behind(state, old_s - s.margin_s, old_s + s.margin_s)
+        if _has_freed(state, job, old_s, old_end_s):
+            s.freed_s = max(s.freed_s, old_end_s)
+    if row.reserved_s != _NO_RESERVATION:
+        note_asked(state, row, core_key, row.reserved_s)
+    return outcome
 
 
 @jit
