@@ -39,7 +39,7 @@ from hdrl.settings.batch.kernel.holes import (
     most_free_between,
 )
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S
-from hdrl.settings.batch.kernel.stretches import find_stretches
+from hdrl.settings.batch.kernel.stretches import find_stretches, width_of
 
 N_USES = 8
 """Widths of jobs that buckets tell apart, each four times the one before."""
@@ -112,11 +112,11 @@ def give_back(state, start_s, end_s):
     s = state.scalars[0]
     s.n_given_back += 1
     start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
-    for w in range(s.n_widths):
-        if start_s <= state.widths[w].lack_s <= end_s:
-            state.widths[w].lack_s = NOT_FOUND
+    for w in range(s.n_waited_widths):
+        if start_s <= width_of(state, w).lack_s <= end_s:
+            width_of(state, w).lack_s = NOT_FOUND
     for w in range(find_stretches(state, start_s, end_s)):
-        width = state.widths[w]
+        width = width_of(state, w)
         from_s, stretch_s = width.from_s - s.margin_s, width.stretch_s + 2.0 * s.margin_s
         for place in range(width.first_cell, width.first_cell + width.n_waited_for):
             cell = state.cells[state.waited_for[place]]

@@ -54,7 +54,7 @@ def begin_cells(state):
         state.cell_of_kind[kind] = 0
     for job in range(len(state.jobs)):
         state.cell_of_kind[_kind(state.jobs[job], share_mib)] = 1
-    s.n_cells = s.n_widths = 0
+    s.n_cells = s.n_widths = s.n_waited_widths = 0
     for kind in range(len(state.cell_of_kind)):
         if state.cell_of_kind[kind] == 0:
             continue
@@ -140,6 +140,8 @@ def join_cell(state, job):
         place -= 1
     state.waited_for[place] = own
     width.n_waited_for += 1
+    if width.n_waited_for == 1:
+        _add_width(state, cell.width)
 
 
 @jit
@@ -157,3 +159,30 @@ def leave_cell(state, job):
         place += 1
     for k in range(place, width.first_cell + width.n_waited_for):
         state.waited_for[k] = state.waited_for[k + 1]
+    if width.n_waited_for == 0:
+        _leave_out_width(state, cell.width)
+
+
+@jit
+def _add_width(state, own):
+    """Let a width be among those for which jobs wait."""
+    s = state.scalars[0]
+    state.widths[own].lack_s = NOT_FOUND
+    place = s.n_waited_widths
+    while place > 0 and state.waited_widths[place - 1] > own:
+        state.waited_widths[place] = state.waited_widths[place - 1]
+        place -= 1
+    state.waited_widths[place] = own
+    s.n_waited_widths += 1
+
+
+@jit
+def _leave_out_width(state, own):
+    """Let a width no more be among those for which jobs wait."""
+    s = state.scalars[0]
+    s.n_waited_widths -= 1
+    place = 0
+    while state.waited_widths[place] != own:
+        place += 1
+    for k in range(place, s.n_waited_widths):
+        state.waited_widths[k] = state.waited_widths[k + 1]

@@ -116,6 +116,7 @@ SCALAR_DTYPE = record_dtype(
         ("n_given_back", np.int64),
         ("n_cells", np.int64),
         ("n_widths", np.int64),
+        ("n_waited_widths", np.int64),
         ("longest_s", np.float64),
         ("bucket_s", np.float64),
         ("margin_s", np.float64),

@@ -185,6 +185,7 @@ class State(NamedTuple):
     # something that is planned for a stretch of time was given back last, for each width of jobs that can use it
     cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
     widths: Annotated[Rows, own(WIDTH_DTYPE, "n_widths")]
+    waited_widths: Annotated[Ints, own(np.int32, "n_widths")]  # widths for which jobs wait, narrowest first
     waited_for: Annotated[Ints, own(np.int32, "n_cells")]  # cells of each width in which jobs wait, shortest first
     buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
