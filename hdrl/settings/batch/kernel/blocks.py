@@ -143,7 +143,7 @@ def apply_event(state, slot, cores, memory_mib):
     if change == 0:
         return
     sign = 1 if change > 0 else -1
-    row = state.reservations[job_of(state.slot_event[slot])]
+    row = state.planned_jobs[job_of(state.slot_event[slot])]
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.planned_nodes[k]
         n_cores = sign * state.planned_cores[k]

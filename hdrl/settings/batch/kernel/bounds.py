@@ -37,6 +37,7 @@ from hdrl.settings.batch.kernel.holes import (
     first_lack_s,
     most_free_before,
     most_free_between,
+    near_s,
 )
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S
 from hdrl.settings.batch.kernel.stretches import find_stretches, width_of
@@ -141,27 +142,32 @@ def give_back(state, start_s, end_s):
 @jit
 def tell_those_behind(state, start_s, end_s):
     """Note which jobs find as many cores as they need right before their dates, of those with dates between two."""
-    block, i, free = place_before(state, start_s)
-    while block < state.scalars[0].n_blocks:
+    s = state.scalars[0]
+    date_s, most = -np.inf, np.int64(0)  # the most cores that are free close before a date
+    block, i, free = place_before(state, start_s - s.margin_s)
+    while block < s.n_blocks:
         slot = slot_of(state, block, i)
-        if state.slot_s[slot] > end_s:
+        at_s = state.slot_s[slot]
+        if at_s > end_s:
             break
-        change = state.slot_change[slot]
-        if change < 0 and state.slot_event[slot] >= 0:
+        if at_s > date_s:
+            most = max(most, free) if at_s <= date_s + s.margin_s else free
+            date_s = at_s
+        if state.slot_change[slot] < 0 and state.slot_event[slot] >= 0:
             row = state.reservations[state.slot_event[slot]]
-            if row.may_slide == 0 and (free + change >= 0 or _reaches_own(state, row)):
+            if row.n_requested <= most:
                 row.may_slide = 1
-        free += change
+        free += state.slot_change[slot]
         block, i = following(state, block, i)
 
 
 @jit
-def rests(state, row, freed_s):
+def rests(state, job, freed_s):
     """Tell whether a job can neither start nor move, if that is known; what was freed until a date is not offered yet.
 
     Where 10,000 wait at once on gaia, jobs are asked 134 million times, of which 4 million lead to a search.
     """
-    s = state.scalars[0]
+    s, row = state.scalars[0], state.reservations[job]
     date_s = row.reserved_s
     limit_s = min(date_s, max(freed_s, s.freed_s))
     if date_s <= s.message_s + s.margin_s:
@@ -174,7 +180,8 @@ def rests(state, row, freed_s):
     if row.n_requested > s.n_free_cores:
         return True
     lack_s = state.widths[cell.width].lack_s
-    return s.message_s < lack_s < s.message_s + row.shortest_s - ROUNDING_S and near_s(state, row) > s.message_s
+    lacks = s.message_s < lack_s < s.message_s + state.planned_jobs[job].shortest_s - ROUNDING_S
+    return lacks and near_s(state, job) > s.message_s
 
 
 @jit
@@ -185,10 +192,11 @@ def forget_lacks(state):
 
 
 @jit
-def note_lack(state, row):
+def note_lack(state, job):
     """Note until when as many cores as jobs about as wide as one ask for are free."""
-    width = state.widths[state.cells[row.cell].width]
-    width.lack_s = first_lack_s(state, width.n_requested, state.scalars[0].message_s + row.shortest_s)
+    width = state.widths[state.cells[state.reservations[job].cell].width]
+    until_s = state.scalars[0].message_s + state.planned_jobs[job].shortest_s
+    width.lack_s = first_lack_s(state, width.n_requested, until_s)
 
 
 @jit
@@ -202,13 +210,7 @@ def _buckets(state, start_s, end_s):
 
 
 @jit
-def near_s(state, row):
-    """Return from when on a start of a job with a reservation would reach into that reservation."""
-    return row.reserved_s - row.longest_s - state.scalars[0].margin_s
-
-
-@jit
-def where_to_look(state, row, core_key, limit_s):
+def where_to_look(state, job, core_key, limit_s):
     """Return where a job whose date has not come is to look for a hole that begins before a limit.
 
     Returns
@@ -217,11 +219,11 @@ def where_to_look(state, row, core_key, limit_s):
         The dates between which there may be one (no earlier than the second: nowhere), and whether there is none before
         the limit if there is none between them, as far as it is not known already.
     """
-    s = state.scalars[0]
-    reaches = _may_reach_own(state, row, core_key)
+    s, row = state.scalars[0], state.reservations[job]
+    reaches = _may_reach_own(state, job, core_key)
     if not reaches and row.no_hole_before_s >= limit_s and _is_unchanged(state, row, core_key):
         return limit_s, limit_s, False
-    near_to_s = near_s(state, row)
+    near_to_s = near_s(state, job)
     is_all = not reaches or limit_s == row.reserved_s
     if not reaches or limit_s <= near_to_s:
         # By nodes, what is near may be a hole only because its own reservation is passed over.
@@ -229,7 +231,7 @@ def where_to_look(state, row, core_key, limit_s):
         return no_hole_before(state, row, core_key, until_s), until_s, is_all
     from_s = no_hole_before(state, row, core_key, near_to_s)
     if from_s >= near_to_s and s.plans_nodes == 1 and not _reaches_own(state, row):
-        from_s = first_free_s(state, row.n_requested, row.shortest_s, near_to_s, limit_s)
+        from_s = first_free_s(state, row.n_requested, state.planned_jobs[job].shortest_s, near_to_s, limit_s)
     return from_s, limit_s, is_all
 
 
@@ -264,20 +266,21 @@ def _look_at_now(state, cell, core_key):
 
 
 @jit
-def _may_reach_own(state, row, core_key):
+def _may_reach_own(state, job, core_key):
     """Tell whether a job may be able to start before its date so that it uses part of its own reservation.
 
     It was not when it was asked: something must have been given back since then that such a start would reach to.
     """
-    s = state.scalars[0]
+    s, row = state.scalars[0], state.reservations[job]
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
         if row.may_slide == 1 and not _reaches_own(state, row):
             row.may_slide = 0
         return row.may_slide == 1
     date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
-    if _is_untouched(state, date_s - row.longest_s - margin_s, date_s, use, row.asked_at) and (
-        _is_untouched(state, date_s - margin_s, date_s + row.longest_s + margin_s, 0, row.asked_at)
+    longest_s = state.planned_jobs[job].longest_s
+    if _is_untouched(state, date_s - longest_s - margin_s, date_s, use, row.asked_at) and (
+        _is_untouched(state, date_s - margin_s, date_s + longest_s + margin_s, 0, row.asked_at)
     ):
         return False
     return not _is_unchanged(state, row, core_key) or _reaches_own(state, row)

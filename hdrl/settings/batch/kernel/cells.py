@@ -97,10 +97,11 @@ def _describe_cells(state, share_mib):
         cell.memory_mib = min(cell.memory_mib, row.memory_mib)
         cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
         cell.longest_s = length_at(state, cell.requested_time_s, slowest)
-        reservation.shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
-        reservation.longest_s = length_at(state, row.requested_time_s, slowest)
-        if reservation.longest_s < np.inf:
-            s.longest_s = max(s.longest_s, reservation.longest_s)
+        planned = state.planned_jobs[job]
+        planned.shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
+        planned.longest_s = length_at(state, row.requested_time_s, slowest)
+        if planned.longest_s < np.inf:
+            s.longest_s = max(s.longest_s, planned.longest_s)
     for w in range(s.n_widths):
         width = state.widths[w]
         for i in range(width.first_cell, width.end_cell):

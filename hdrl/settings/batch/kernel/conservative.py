@@ -32,7 +32,6 @@ from hdrl.settings.batch.kernel.bounds import (
     begin_bounds,
     forget_lacks,
     give_back,
-    near_s,
     no_hole_before,
     note_asked,
     note_lack,
@@ -42,7 +41,7 @@ from hdrl.settings.batch.kernel.bounds import (
 )
 from hdrl.settings.batch.kernel.cells import join_cell, leave_cell
 from hdrl.settings.batch.kernel.cluster import lock, unlock
-from hdrl.settings.batch.kernel.holes import find_hole, is_hole, slide_s, slides_only, stays_free
+from hdrl.settings.batch.kernel.holes import find_hole, is_hole, near_s, slide_s, slides_only, stays_free
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
 from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, move_earlier, show, withdraw
 from hdrl.settings.batch.kernel.plan_nodes import (
@@ -90,7 +89,7 @@ def _settle(state, core_key):
         job = state.candidates[i]
         if i == 0:
             reason = _ask(state, job, core_key, freed_s)
-        elif not rests(state, state.reservations[job], freed_s):
+        elif not rests(state, job, freed_s):
             _ask(state, job, core_key, freed_s)
     while s.freed_s > s.message_s:
         freed_s, s.freed_s = s.freed_s, NOT_FOUND
@@ -119,7 +118,7 @@ def _ask_by_date(state, core_key, freed_s):
             block, i = following(state, block, i)
         for k in range(n):
             job = state.candidates[k]
-            if not rests(state, state.reservations[job], freed_s):
+            if not rests(state, job, freed_s):
                 _ask(state, job, core_key, freed_s)
         if s.n_reserved != n_reserved:
             block, i, _ = place_after(state, date_s)
@@ -128,9 +127,7 @@ def _ask_by_date(state, core_key, freed_s):
 @jit
 def _next_to_ask(state, slot, end, freed_s):
     """Return the next place in a block where the reservation of a job begins that may start or move, or the end."""
-    while slot < end and (
-        state.slot_event[slot] < 0 or rests(state, state.reservations[state.slot_event[slot]], freed_s)
-    ):
+    while slot < end and (state.slot_event[slot] < 0 or rests(state, state.slot_event[slot], freed_s)):
         slot += 1
     return slot
 
@@ -141,7 +138,7 @@ def _add_by_date(state, code, n):
     if code < 0:
         return 0
     place = n
-    while place > 0 and _comes_before(state.reservations[code], state.reservations[state.candidates[place - 1]]):
+    while place > 0 and _comes_before(state, code, state.candidates[place - 1]):
         state.candidates[place] = state.candidates[place - 1]
         place -= 1
     state.candidates[place] = code
@@ -183,12 +180,12 @@ def _begin_plan(state):
     s.plans_nodes = 0
     n_places = 0
     for job in range(len(state.jobs)):
-        row = state.reservations[job]
-        row.n_requested, row.memory_mib = state.jobs[job].n_requested, state.jobs[job].memory_mib
+        row, planned = state.reservations[job], state.planned_jobs[job]
+        row.n_requested, planned.memory_mib = state.jobs[job].n_requested, state.jobs[job].memory_mib
         row.reserved_s = _NO_RESERVATION
-        row.first_planned = n_places
+        planned.first_planned = n_places
         n_places += row.n_requested
-        if row.memory_mib > 0.0:
+        if planned.memory_mib > 0.0:
             s.plans_nodes = 1
     s.memory_binds = memory_binds(state)
     for i in range(s.n_expected):
@@ -234,7 +231,7 @@ def _mend(state, core_key):
             continue
         give_back(state, old_s, old_end_s)
         # Up to its date the plan is as it was, but for what has been given back.
-        from_s = no_hole_before(state, row, core_key, near_s(state, row))
+        from_s = no_hole_before(state, row, core_key, near_s(state, job))
         date_s, end_s = _find_hole(state, job, core_key, from_s, np.inf)
         if s.plans_nodes == 1:
             plan_chosen_nodes(state, job)
@@ -255,8 +252,9 @@ def _postponed(state, row):
 
 
 @jit
-def _comes_before(row, other):
-    return row.reserved_s < other.reserved_s or (row.reserved_s == other.reserved_s and row.rank < other.rank)
+def _comes_before(state, job, other):
+    date_s, other_s = state.reservations[job].reserved_s, state.reservations[other].reserved_s
+    return date_s < other_s or (date_s == other_s and state.jobs[job].rank < state.jobs[other].rank)
 
 
 # ------------------------------------------------------------------ the decision
@@ -334,7 +332,7 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
     """Do the same with a job whose date has not come: most of them can neither start nor move, which is soon known."""
     s = state.scalars[0]
     row = state.reservations[job]
-    old_s, reach_s = row.reserved_s, near_s(state, row)
+    old_s, reach_s = row.reserved_s, near_s(state, job)
     outcome = NO_CORES
     # A start now does not reach into a reservation that is far away, which may be there when that is looked at.
     if row.n_requested <= s.n_free_cores and (reach_s <= s.message_s or _may_start(state, job)):
@@ -344,9 +342,9 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
             return CHOSEN
         show(state, job)
     elif row.n_requested <= s.n_free_cores:
-        note_lack(state, row)
-    from_s, until_s, is_all = where_to_look(state, row, core_key, limit_s)
-    if from_s < until_s and slides_only(state, row, from_s):
+        note_lack(state, job)
+    from_s, until_s, is_all = where_to_look(state, job, core_key, limit_s)
+    if from_s < until_s and slides_only(state, job, from_s):
         _slide(state, job, from_s, until_s)
     elif from_s < until_s:
         hide(state, job)
@@ -363,7 +361,7 @@ def _slide(state, job, from_s, until_s):
     date_s = slide_s(state, row, from_s)
     if date_s == NOT_FOUND or not date_s < until_s:
         return
-    end_s = date_s + row.longest_s
+    end_s = date_s + state.planned_jobs[job].longest_s
     starts_close, ends_close = move_earlier(state, job, date_s, end_s)
     row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
     state.scalars[0].n_reserved += 1
@@ -386,7 +384,7 @@ def _move(state, job, core_key, from_s, until_s, outcome):
     if (
         date_s <= s.message_s
         and s.plans_nodes == 1
-        and nodes_have_place(state, row, state.n_free_on, state.free_memory_mib)
+        and nodes_have_place(state, state.planned_jobs[job], state.n_free_on, state.free_memory_mib)
     ):
         _start_on_planned_nodes(state, job)
         return CHOSEN
@@ -411,7 +409,6 @@ def _reserve(state, job, date_s, end_s):
     """Give a job its reservation."""
     row = state.reservations[job]
     row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
-    row.rank = state.jobs[job].rank
     state.scalars[0].n_reserved += 1
     if add_hidden(state, date_s, job):
         give_back(state, date_s, date_s)
@@ -425,7 +422,7 @@ def _may_start(state, job):
     """Tell whether a job may start now as far as counting cores tells."""
     s = state.scalars[0]
     row = state.reservations[job]
-    return row.n_requested <= s.n_free_cores and stays_free(state, row.n_requested, s.message_s + row.shortest_s)
+    return row.n_requested <= s.n_free_cores and stays_free(state, row.n_requested, s.message_s + state.planned_jobs[job].shortest_s)
 
 
 @jit
@@ -454,7 +451,7 @@ def _start_on_chosen_cores(state, job, core_key):
 def _start_on_planned_nodes(state, job):
     """Start a job on the first free cores of the nodes that were planned for it."""
     s = state.scalars[0]
-    row = state.reservations[job]
+    row = state.planned_jobs[job]
     first = s.n_pool
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.nodes[state.planned_nodes[k]]

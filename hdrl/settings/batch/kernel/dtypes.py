@@ -192,27 +192,32 @@ RESERVATION_DTYPE = record_dtype(
     [
         ("reserved_s", np.float64),
         ("reserved_end_s", np.float64),
-        ("rank", np.int64),
-        # its cell; before which date it had no hole when asked last; how often something had been given back then;
-        # whether enough cores may have become free right before its date since then
-        ("cell", np.int32),
+        # before which date the job had no hole when asked last; how often something had been given back then; its cell;
+        # how many cores it asks for; whether enough cores may have become free right before its date since then
         ("no_hole_before_s", np.float64),
         ("asked_at", np.int64),
-        ("may_slide", np.int8),
-        # what the job asks for, and how long that takes on the fastest cores and on the slowest
+        ("cell", np.int32),
         ("n_requested", np.int32),
+        ("may_slide", np.int8),
+    ]
+)
+"""The reservation of a job (start -1: none), and what is known of other ones.
+
+All jobs are asked at each message whether they can move, 134 million times where 10,000 wait at once: what that reads
+lies close together.
+"""
+
+PLANNED_JOB_DTYPE = record_dtype(
+    [
         ("memory_mib", np.float64),
         ("shortest_s", np.float64),
         ("longest_s", np.float64),
-        # its part of `planned_nodes` and `planned_cores`
         ("first_planned", np.int64),
         ("n_planned", np.int32),
     ]
 )
-"""The reservation of a job (start -1: none), and what the plan knows of the job; ``rank`` is as in the job's row.
-
-All jobs are asked at each message whether they can move: what that reads lies close together.
-"""
+"""What else the plan knows of a job: the memory that it asks for with each core, how long it is expected to run on the
+fastest cores and on the slowest, and its part of `planned_nodes` and `planned_cores`."""
 
 CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""

@@ -138,10 +138,16 @@ def last_lack_s(state, n, from_s, until_s):
 
 
 @jit
-def slides_only(state, row, from_s):
+def near_s(state, job):
+    """Return from when on a start of a job with a reservation would reach into that reservation."""
+    return state.reservations[job].reserved_s - state.planned_jobs[job].longest_s - state.scalars[0].margin_s
+
+
+@jit
+def slides_only(state, job, from_s):
     """Tell whether any start of a job from a date on uses part of its reservation, which no other event is close to."""
-    s = state.scalars[0]
-    if s.plans_nodes == 1 or from_s < row.reserved_s - row.longest_s - s.margin_s:
+    s, row = state.scalars[0], state.reservations[job]
+    if s.plans_nodes == 1 or from_s < near_s(state, job):
         return False
     block, i, _ = place_before(state, row.reserved_s - 2.0 * s.margin_s)
     if state.slot_s[slot_of(state, block, i)] < row.reserved_s:
@@ -302,8 +308,9 @@ def is_hole(state, job, date_s, end_s):
     if not judged:
         _, _, stays = _walk(state, block, i, row.n_requested, end_s - ROUNDING_S)
         return stays
-    look_at_nodes_of(state, row, block, i)
-    if not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib):
+    planned = state.planned_jobs[job]
+    look_at_nodes_of(state, planned, block, i)
+    if not nodes_have_place(state, planned, state.plan_cores, state.plan_memory_mib):
         return False
     while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] < end_s - ROUNDING_S:
         slot = slot_of(state, block, i)
@@ -311,7 +318,7 @@ def is_hole(state, job, date_s, end_s):
         apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
         block, i = following(state, block, i)
         if is_settled(state, block, i, state.slot_s[slot]) and (
-            free < row.n_requested or not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
+            free < row.n_requested or not nodes_have_place(state, planned, state.plan_cores, state.plan_memory_mib)
         ):
             return False
     return True

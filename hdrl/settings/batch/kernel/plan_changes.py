@@ -152,8 +152,8 @@ def _remove(state, block, i):
 def _shift(state, job, first, last, sign):
     """Let the cores of a job be free (taken: ``sign`` -1) from behind the place in one block to that in another."""
     s = state.scalars[0]
-    row = state.reservations[job]
-    change = sign * row.n_requested
+    row = state.planned_jobs[job]
+    change = sign * state.reservations[job].n_requested
     for block in range(first + 1, last + 1):
         own = state.blocks[state.block_order[block]]
         own.free += change

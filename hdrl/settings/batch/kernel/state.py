@@ -40,6 +40,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     NODE_POWER_DTYPE,
     OP_DTYPE,
     OVERCOMMITMENT_DTYPE,
+    PLANNED_JOB_DTYPE,
     PROCESSOR_DTYPE,
     PSTATE_LOG_DTYPE,
     RESERVATION_DTYPE,
@@ -149,6 +150,7 @@ class State(NamedTuple):
     expected: Annotated[Ints, own(np.int32, "n_jobs")]  # jobs that hold cores, by expected end
     candidates: Annotated[Ints, scratch(np.int32, "n_jobs")]  # scratch of backfilling
     reservations: Annotated[Rows, own(RESERVATION_DTYPE, "n_jobs")]  # of each job
+    planned_jobs: Annotated[Rows, own(PLANNED_JOB_DTYPE, "n_jobs")]  # what else the plan knows of it
     # Dates at which cores are expected to be taken or given back, ascending
     plan_s: Annotated[Floats, own(np.float64, "n_planned_events")]
     # The job that takes them, or -1 - the job that gives them back
