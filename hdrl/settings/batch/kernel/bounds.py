@@ -120,10 +120,11 @@ def give_back(state, start_s, end_s):
         width = width_of(state, w)
         from_s, stretch_s = width.from_s - s.margin_s, width.stretch_s + 2.0 * s.margin_s
         for place in range(width.first_cell, width.first_cell + width.n_waited_for):
-            cell = state.cells[state.waited_for[place]]
+            own = state.waited_for[place]
+            cell = state.cells[own]
             if cell.shortest_s > stretch_s:
                 break
-            cell.given_at = s.n_given_back
+            state.given_at[own] = s.n_given_back
             first_s = max(from_s, start_s - cell.longest_s) if cell.longest_s < np.inf else from_s
             if first_s < cell.no_hole_before_s:
                 cell.again_from_s = min(cell.again_from_s, first_s)
@@ -172,16 +173,15 @@ def rests(state, job, freed_s):
     limit_s = min(date_s, max(freed_s, s.freed_s))
     if date_s <= s.message_s + s.margin_s:
         return date_s > s.message_s and limit_s <= s.message_s
-    cell = state.cells[row.cell]
-    if row.may_slide == 1 or row.no_hole_before_s < limit_s or cell.given_at > row.asked_at:
+    if row.may_slide == 1 or row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at:
         return limit_s <= s.message_s
+    cell = state.cells[row.cell]
     if s.plans_nodes == 1 or (s.is_close == 1 and cell.decision != s.n_decisions):
         return False
     if row.n_requested > s.n_free_cores:
         return True
     lack_s = state.widths[cell.width].lack_s
-    lacks = s.message_s < lack_s < s.message_s + state.planned_jobs[job].shortest_s - ROUNDING_S
-    return lacks and near_s(state, job) > s.message_s
+    return s.message_s < lack_s < s.message_s + cell.least_s - ROUNDING_S and near_s(state, row) > s.message_s
 
 
 @jit
@@ -220,10 +220,10 @@ def where_to_look(state, job, core_key, limit_s):
         the limit if there is none between them, as far as it is not known already.
     """
     s, row = state.scalars[0], state.reservations[job]
-    reaches = _may_reach_own(state, job, core_key)
+    reaches = _may_reach_own(state, row, core_key)
     if not reaches and row.no_hole_before_s >= limit_s and _is_unchanged(state, row, core_key):
         return limit_s, limit_s, False
-    near_to_s = near_s(state, job)
+    near_to_s = near_s(state, row)
     is_all = not reaches or limit_s == row.reserved_s
     if not reaches or limit_s <= near_to_s:
         # By nodes, what is near may be a hole only because its own reservation is passed over.
@@ -241,19 +241,18 @@ def _is_unchanged(state, row, core_key):
 
     Holes that its own reservation would be part of do not count.
     """
-    cell = state.cells[row.cell]
     if state.scalars[0].is_close == 1:
-        _look_at_now(state, cell, core_key)
-    return cell.given_at <= row.asked_at
+        _look_at_now(state, row.cell, core_key)
+    return state.given_at[row.cell] <= row.asked_at
 
 
 @jit
-def _look_at_now(state, cell, core_key):
+def _look_at_now(state, own, core_key):
     """Look once in a decision whether the jobs of a cell may have a hole now, where half of a group of events has come.
 
     Now is like no other date then.
     """
-    s = state.scalars[0]
+    s, cell = state.scalars[0], state.cells[own]
     if cell.decision == s.n_decisions:
         return
     cell.decision = s.n_decisions
@@ -262,25 +261,24 @@ def _look_at_now(state, cell, core_key):
         cell.again_from_s = min(cell.again_from_s, s.message_s)
         cell.again_until_s = max(cell.again_until_s, soon_s)
         s.n_given_back += 1
-        cell.given_at = s.n_given_back
+        state.given_at[own] = s.n_given_back
 
 
 @jit
-def _may_reach_own(state, job, core_key):
+def _may_reach_own(state, row, core_key):
     """Tell whether a job may be able to start before its date so that it uses part of its own reservation.
 
     It was not when it was asked: something must have been given back since then that such a start would reach to.
     """
-    s, row = state.scalars[0], state.reservations[job]
+    s = state.scalars[0]
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
         if row.may_slide == 1 and not _reaches_own(state, row):
             row.may_slide = 0
         return row.may_slide == 1
     date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
-    longest_s = state.planned_jobs[job].longest_s
-    if _is_untouched(state, date_s - longest_s - margin_s, date_s, use, row.asked_at) and (
-        _is_untouched(state, date_s - margin_s, date_s + longest_s + margin_s, 0, row.asked_at)
+    if _is_untouched(state, date_s - row.longest_s - margin_s, date_s, use, row.asked_at) and (
+        _is_untouched(state, date_s - margin_s, date_s + row.longest_s + margin_s, 0, row.asked_at)
     ):
         return False
     return not _is_unchanged(state, row, core_key) or _reaches_own(state, row)

@@ -60,6 +60,7 @@ def begin_cells(state):
             continue
         if s.n_cells < len(state.cells):
             _begin_cell(state.cells[s.n_cells])
+            state.given_at[s.n_cells] = 0
             s.n_cells += 1
         state.cell_of_kind[kind] = s.n_cells - 1
         width = kind // (_LENGTHS * _MEMORIES)
@@ -95,13 +96,13 @@ def _describe_cells(state, share_mib):
         cell.n_requested = min(cell.n_requested, row.n_requested)
         cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
         cell.memory_mib = min(cell.memory_mib, row.memory_mib)
+        cell.least_s = length_at(state, cell.requested_time_s, fastest_gflops(state))
         cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
         cell.longest_s = length_at(state, cell.requested_time_s, slowest)
-        planned = state.planned_jobs[job]
-        planned.shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
-        planned.longest_s = length_at(state, row.requested_time_s, slowest)
-        if planned.longest_s < np.inf:
-            s.longest_s = max(s.longest_s, planned.longest_s)
+        state.planned_jobs[job].shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
+        reservation.longest_s = length_at(state, row.requested_time_s, slowest)
+        if reservation.longest_s < np.inf:
+            s.longest_s = max(s.longest_s, reservation.longest_s)
     for w in range(s.n_widths):
         width = state.widths[w]
         for i in range(width.first_cell, width.end_cell):
@@ -113,7 +114,7 @@ def _describe_cells(state, share_mib):
 def _begin_cell(cell):
     cell.n_requested, cell.requested_time_s, cell.memory_mib = np.int32(2147483647), np.inf, np.inf
     cell.n_waiting = 0
-    cell.decision, cell.given_at = -1, 0
+    cell.decision = -1
     _forget(cell)
 
 

@@ -110,18 +110,43 @@ def _ask_by_date(state, core_key, freed_s):
         if slot == end:
             block, i = block + 1, np.int64(0)
             continue
-        date_s, n_reserved = state.slot_s[slot], s.n_reserved
-        block, i, _ = place_before(state, date_s)
-        n = 0
-        while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] == date_s:
-            n += _add_by_date(state, state.slot_event[slot_of(state, block, i)], n)
-            block, i = following(state, block, i)
-        for k in range(n):
-            job = state.candidates[k]
-            if not rests(state, job, freed_s):
+        i = slot - first + 1
+        date_s, job, n_reserved = state.slot_s[slot], state.slot_event[slot], s.n_reserved
+        if _is_alone(state, slot, first, end):
+            _ask(state, job, core_key, freed_s)
+            if s.n_reserved == n_reserved:
+                continue
+        else:
+            job = _next_of_date(state, date_s, -1, freed_s)
+            while job >= 0:
                 _ask(state, job, core_key, freed_s)
-        if s.n_reserved != n_reserved:
-            block, i, _ = place_after(state, date_s)
+                job = _next_of_date(state, date_s, job, freed_s)
+        block, i, _ = place_after(state, date_s)
+
+
+@jit
+def _is_alone(state, slot, first, end):
+    """Tell whether it is certain that no other reservation begins at the same date as the one at a place in a block."""
+    date_s = state.slot_s[slot]
+    is_first = slot > first and (state.slot_s[slot - 1] < date_s or state.slot_event[slot - 1] < 0)
+    return is_first and slot + 1 < end and state.slot_s[slot + 1] > date_s
+
+
+@jit
+def _next_of_date(state, date_s, last, freed_s):
+    """Return the first job behind another one (-1: of all) that may start or move, of those whose date is one; or -1."""
+    first = -1
+    block, i, _ = place_before(state, date_s)
+    while block < state.scalars[0].n_blocks and state.slot_s[slot_of(state, block, i)] == date_s:
+        job = state.slot_event[slot_of(state, block, i)]
+        block, i = following(state, block, i)
+        if job < 0 or job == last or rests(state, job, freed_s):
+            continue
+        if (last < 0 or state.jobs[job].rank > state.jobs[last].rank) and (
+            first < 0 or state.jobs[job].rank < state.jobs[first].rank
+        ):
+            first = job
+    return first
 
 
 @jit
@@ -231,7 +256,7 @@ def _mend(state, core_key):
             continue
         give_back(state, old_s, old_end_s)
         # Up to its date the plan is as it was, but for what has been given back.
-        from_s = no_hole_before(state, row, core_key, near_s(state, job))
+        from_s = no_hole_before(state, row, core_key, near_s(state, row))
         date_s, end_s = _find_hole(state, job, core_key, from_s, np.inf)
         if s.plans_nodes == 1:
             plan_chosen_nodes(state, job)
@@ -243,12 +268,13 @@ def _mend(state, core_key):
 @jit
 def _postponed(state, row):
     """Return when a job with a reservation can start and is expected to end now that its date may have gone by."""
+    date_s, end_s = row.reserved_s, row.reserved_end_s
     soon_s = math.nextafter(state.scalars[0].message_s, np.inf)
-    if row.reserved_s >= soon_s:
-        return row.reserved_s, row.reserved_end_s
-    late_s = soon_s - row.reserved_s
+    if date_s >= soon_s:
+        return date_s, end_s
+    late_s = soon_s - date_s
     # Dates are told with six decimals: those who come next need not know of it.
-    return soon_s, row.reserved_end_s if late_s <= ROUNDING_S else row.reserved_end_s + late_s
+    return soon_s, end_s if late_s <= ROUNDING_S else end_s + late_s
 
 
 @jit
@@ -332,7 +358,7 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
     """Do the same with a job whose date has not come: most of them can neither start nor move, which is soon known."""
     s = state.scalars[0]
     row = state.reservations[job]
-    old_s, reach_s = row.reserved_s, near_s(state, job)
+    old_s, reach_s = row.reserved_s, near_s(state, row)
     outcome = NO_CORES
     # A start now does not reach into a reservation that is far away, which may be there when that is looked at.
     if row.n_requested <= s.n_free_cores and (reach_s <= s.message_s or _may_start(state, job)):
@@ -344,7 +370,7 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
     elif row.n_requested <= s.n_free_cores:
         note_lack(state, job)
     from_s, until_s, is_all = where_to_look(state, job, core_key, limit_s)
-    if from_s < until_s and slides_only(state, job, from_s):
+    if from_s < until_s and slides_only(state, row, from_s):
         _slide(state, job, from_s, until_s)
     elif from_s < until_s:
         hide(state, job)
@@ -361,7 +387,7 @@ def _slide(state, job, from_s, until_s):
     date_s = slide_s(state, row, from_s)
     if date_s == NOT_FOUND or not date_s < until_s:
         return
-    end_s = date_s + state.planned_jobs[job].longest_s
+    end_s = date_s + row.longest_s
     starts_close, ends_close = move_earlier(state, job, date_s, end_s)
     row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
     state.scalars[0].n_reserved += 1

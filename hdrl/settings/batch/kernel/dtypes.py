@@ -191,7 +191,6 @@ JOB_STATE_DTYPE = record_dtype(
 RESERVATION_DTYPE = record_dtype(
     [
         ("reserved_s", np.float64),
-        ("reserved_end_s", np.float64),
         # before which date the job had no hole when asked last; how often something had been given back then; its cell;
         # how many cores it asks for; whether enough cores may have become free right before its date since then
         ("no_hole_before_s", np.float64),
@@ -199,6 +198,9 @@ RESERVATION_DTYPE = record_dtype(
         ("cell", np.int32),
         ("n_requested", np.int32),
         ("may_slide", np.int8),
+        # how long it is expected to run on the slowest cores
+        ("longest_s", np.float64),
+        ("reserved_end_s", np.float64),
     ]
 )
 """The reservation of a job (start -1: none), and what is known of other ones.
@@ -211,13 +213,12 @@ PLANNED_JOB_DTYPE = record_dtype(
     [
         ("memory_mib", np.float64),
         ("shortest_s", np.float64),
-        ("longest_s", np.float64),
         ("first_planned", np.int64),
         ("n_planned", np.int32),
     ]
 )
 """What else the plan knows of a job: the memory that it asks for with each core, how long it is expected to run on the
-fastest cores and on the slowest, and its part of `planned_nodes` and `planned_cores`."""
+fastest cores, and its part of `planned_nodes` and `planned_cores`."""
 
 CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""
@@ -325,17 +326,16 @@ CELL_DTYPE = record_dtype(
         ("n_requested", np.int32),
         ("requested_time_s", np.float64),
         ("memory_mib", np.float64),
+        ("least_s", np.float64),
         ("shortest_s", np.float64),
         ("longest_s", np.float64),
         # what is known of holes for it: none before a date but from some dates on, which are to be looked at again;
-        # where one was found, how many reservations had been made then; in which decision a hole now was looked for;
-        # how often something had been given back when something last was that could make a hole
+        # where one was found, how many reservations had been made then; in which decision a hole now was looked for
         ("no_hole_before_s", np.float64),
         ("again_from_s", np.float64),
         ("again_until_s", np.float64),
         ("found_at", np.int64),
         ("decision", np.int64),
-        ("given_at", np.int64),
         ("width", np.int64),
         ("n_waiting", np.int64),
     ]

@@ -138,16 +138,16 @@ def last_lack_s(state, n, from_s, until_s):
 
 
 @jit
-def near_s(state, job):
+def near_s(state, row):
     """Return from when on a start of a job with a reservation would reach into that reservation."""
-    return state.reservations[job].reserved_s - state.planned_jobs[job].longest_s - state.scalars[0].margin_s
+    return row.reserved_s - row.longest_s - state.scalars[0].margin_s
 
 
 @jit
-def slides_only(state, job, from_s):
+def slides_only(state, row, from_s):
     """Tell whether any start of a job from a date on uses part of its reservation, which no other event is close to."""
-    s, row = state.scalars[0], state.reservations[job]
-    if s.plans_nodes == 1 or from_s < near_s(state, job):
+    s = state.scalars[0]
+    if s.plans_nodes == 1 or from_s < near_s(state, row):
         return False
     block, i, _ = place_before(state, row.reserved_s - 2.0 * s.margin_s)
     if state.slot_s[slot_of(state, block, i)] < row.reserved_s:

@@ -187,6 +187,8 @@ class State(NamedTuple):
     # something that is planned for a stretch of time was given back last, for each width of jobs that can use it
     cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
     widths: Annotated[Rows, own(WIDTH_DTYPE, "n_widths")]
+    # How often something had been given back when something last was that could make a hole for the jobs of each cell
+    given_at: Annotated[NDArray[np.int64], own(np.int64, "n_cells")]
     waited_widths: Annotated[Ints, own(np.int32, "n_widths")]  # widths for which jobs wait, narrowest first
     waited_for: Annotated[Ints, own(np.int32, "n_cells")]  # cells of each width in which jobs wait, shortest first
     buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
