@@ -26,7 +26,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, expected_run_s
-from hdrl.settings.batch.kernel.blocks import fold, following, place_after, place_before, slot_of, unfold
+from hdrl.settings.batch.kernel.blocks import fold, place_before, slot_of, unfold
 from hdrl.settings.batch.kernel.bounds import (
     begin_asking,
     begin_bounds,
@@ -100,8 +100,9 @@ def _settle(state, core_key):
 
 @jit
 def _ask_by_date(state, core_key, freed_s):
-    """Ask the jobs with reservations in the order of their dates: they only ever move to earlier ones."""
+    """Ask the jobs with reservations in the order of their dates, then ranks: they only ever move to earlier dates."""
     s = state.scalars[0]
+    asked_s, asked = -np.inf, -1
     block, i = 0, np.int64(0)
     while block < s.n_blocks:
         first = slot_of(state, block, 0)
@@ -110,43 +111,14 @@ def _ask_by_date(state, core_key, freed_s):
         if slot == end:
             block, i = block + 1, np.int64(0)
             continue
-        i = slot - first + 1
         date_s, job, n_reserved = state.slot_s[slot], state.slot_event[slot], s.n_reserved
-        if _is_alone(state, slot, first, end):
-            _ask(state, job, core_key, freed_s)
-            if s.n_reserved == n_reserved:
-                continue
-        else:
-            job = _next_of_date(state, date_s, -1, freed_s)
-            while job >= 0:
-                _ask(state, job, core_key, freed_s)
-                job = _next_of_date(state, date_s, job, freed_s)
-        block, i, _ = place_after(state, date_s)
-
-
-@jit
-def _is_alone(state, slot, first, end):
-    """Tell whether it is certain that no other reservation begins at the same date as the one at a place in a block."""
-    date_s = state.slot_s[slot]
-    is_first = slot > first and (state.slot_s[slot - 1] < date_s or state.slot_event[slot - 1] < 0)
-    return is_first and slot + 1 < end and state.slot_s[slot + 1] > date_s
-
-
-@jit
-def _next_of_date(state, date_s, last, freed_s):
-    """Return the first job behind another one (-1: of all) that may start or move, of those whose date is one; or -1."""
-    first = -1
-    block, i, _ = place_before(state, date_s)
-    while block < state.scalars[0].n_blocks and state.slot_s[slot_of(state, block, i)] == date_s:
-        job = state.slot_event[slot_of(state, block, i)]
-        block, i = following(state, block, i)
-        if job < 0 or job == last or rests(state, job, freed_s):
+        i = slot - first + 1
+        if asked_s == date_s and state.reservations[job].rank <= state.reservations[asked].rank:
             continue
-        if (last < 0 or state.jobs[job].rank > state.jobs[last].rank) and (
-            first < 0 or state.jobs[job].rank < state.jobs[first].rank
-        ):
-            first = job
-    return first
+        _ask(state, job, core_key, freed_s)
+        asked_s, asked = date_s, job
+        if s.n_reserved != n_reserved:
+            block, i, _ = place_before(state, date_s)
 
 
 @jit
@@ -280,7 +252,7 @@ def _postponed(state, row):
 @jit
 def _comes_before(state, job, other):
     date_s, other_s = state.reservations[job].reserved_s, state.reservations[other].reserved_s
-    return date_s < other_s or (date_s == other_s and state.jobs[job].rank < state.jobs[other].rank)
+    return date_s < other_s or (date_s == other_s and state.reservations[job].rank < state.reservations[other].rank)
 
 
 # ------------------------------------------------------------------ the decision
@@ -435,6 +407,7 @@ def _reserve(state, job, date_s, end_s):
     """Give a job its reservation."""
     row = state.reservations[job]
     row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
+    row.rank = state.jobs[job].rank
     state.scalars[0].n_reserved += 1
     if add_hidden(state, date_s, job):
         give_back(state, date_s, date_s)

@@ -198,12 +198,13 @@ RESERVATION_DTYPE = record_dtype(
         ("cell", np.int32),
         ("n_requested", np.int32),
         ("may_slide", np.int8),
+        ("rank", np.int64),
         # how long it is expected to run on the slowest cores
         ("longest_s", np.float64),
         ("reserved_end_s", np.float64),
     ]
 )
-"""The reservation of a job (start -1: none), and what is known of other ones.
+"""The reservation of a job (start -1: none), and what is known of other ones; ``rank`` is as in the job's row.
 
 All jobs are asked at each message whether they can move, 134 million times where 10,000 wait at once: what that reads
 lies close together.

@@ -63,26 +63,46 @@ def _make_room(state, block):
 
 
 @jit
-def _make_room_at(state, date_s):
-    """See to it that an event can be added at a date."""
+def _comes_before(state, code, other):
+    """Tell whether an event comes before another one of the same date.
+
+    Cores are given back first, and reservations begin in the order of the jobs' ranks.
+    """
+    if other < 0:
+        return False
+    return code < 0 or state.reservations[code].rank < state.reservations[other].rank
+
+
+@jit
+def _block_for(state, date_s, code):
+    """Return the block in which the place of an event is that is to be added."""
     block = block_before(state, date_s)
+    while block + 1 < state.scalars[0].n_blocks:
+        slot = slot_of(state, block + 1, 0)
+        if state.slot_s[slot] > date_s or _comes_before(state, code, state.slot_event[slot]):
+            break
+        block += 1
+    return block
+
+
+@jit
+def _make_room_for(state, date_s, code):
+    """See to it that an event can be added."""
+    block = _block_for(state, date_s, code)
     if state.blocks[state.block_order[block]].n == state.scalars[0].block_size:
         _make_room(state, block)
 
 
 @jit
 def _insert(state, date_s, code):
-    """Add an event that is passed over as yet where there is room; return its place.
-
-    Of what has one date, cores are given back first.
-    """
-    block = block_before(state, date_s)
+    """Add an event that is passed over as yet where there is room; return its place."""
+    block = _block_for(state, date_s, code)
     row = state.blocks[state.block_order[block]]
     slot = slot_of(state, block, row.n)
     first = slot - row.n
     while slot > first and (
         state.slot_s[slot - 1] > date_s
-        or (code < 0 and state.slot_event[slot - 1] >= 0 and state.slot_s[slot - 1] == date_s)
+        or (state.slot_s[slot - 1] == date_s and _comes_before(state, code, state.slot_event[slot - 1]))
     ):
         state.slot_s[slot] = state.slot_s[slot - 1]
         state.slot_event[slot] = state.slot_event[slot - 1]
@@ -98,7 +118,7 @@ def _insert(state, date_s, code):
 @jit
 def add_hidden(state, date_s, code):
     """Add an event that is passed over as yet; return whether it is close to another one, but not at its date."""
-    _make_room_at(state, date_s)
+    _make_room_for(state, date_s, code)
     block, i = _insert(state, date_s, code)
     return _is_close_to_another(state, block, i, date_s)
 
@@ -221,7 +241,7 @@ def move_earlier(state, job, date_s, end_s):
 def _move_event(state, code, old_s, date_s, change):
     """Let an event, which changes how many cores are free, come earlier; tell whether it is close to another one."""
     s = state.scalars[0]
-    _make_room_at(state, date_s)
+    _make_room_for(state, date_s, code)
     last, i = _find(state, old_s, code)
     n_blocks = s.n_blocks
     _remove(state, last, i)
