@@ -41,7 +41,7 @@ from hdrl.settings.batch.kernel.bounds import (
 )
 from hdrl.settings.batch.kernel.cells import join_cell, leave_cell
 from hdrl.settings.batch.kernel.cluster import lock, unlock
-from hdrl.settings.batch.kernel.holes import find_hole, is_hole, near_s, slide_s, slides_only, stays_free
+from hdrl.settings.batch.kernel.holes import find_hole, find_slide, is_hole, near_s, stays_free
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
 from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, move_earlier, show, withdraw
 from hdrl.settings.batch.kernel.plan_nodes import (
@@ -342,9 +342,12 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
     elif row.n_requested <= s.n_free_cores:
         note_lack(state, job)
     from_s, until_s, is_all = where_to_look(state, job, core_key, limit_s)
-    if from_s < until_s and slides_only(state, row, from_s):
-        _slide(state, job, from_s, until_s)
-    elif from_s < until_s:
+    is_told = False
+    if from_s < until_s and s.plans_nodes == 0 and from_s >= near_s(state, row):
+        is_told, date_s = find_slide(state, row, from_s)
+        if date_s != NOT_FOUND and date_s < until_s:
+            _slide(state, job, date_s)
+    if from_s < until_s and not is_told:
         hide(state, job)
         outcome = _move(state, job, core_key, from_s, until_s, outcome)
     if is_all and row.reserved_s == old_s:
@@ -353,12 +356,9 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
 
 
 @jit
-def _slide(state, job, from_s, until_s):
-    """Let a job that can start only so little before its date that it uses part of its own reservation do so."""
+def _slide(state, job, date_s):
+    """Let the reservation of a job begin so little earlier that it uses part of the old one."""
     row = state.reservations[job]
-    date_s = slide_s(state, row, from_s)
-    if date_s == NOT_FOUND or not date_s < until_s:
-        return
     end_s = date_s + row.longest_s
     starts_close, ends_close = move_earlier(state, job, date_s, end_s)
     row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1

@@ -7,8 +7,6 @@ for memory, what counting finds is looked at node by node (`kernel.plan_nodes`).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hdrl.compiled.jit import jit
@@ -116,64 +114,70 @@ def _next_date(state, block, i, n):
 
 
 @jit
-def last_lack_s(state, n, from_s, until_s):
-    """Return the last date between two others behind which fewer than ``n`` cores are free, or ``NOT_FOUND``."""
-    block, i, _ = place_before(state, until_s)
-    while True:
-        if i == 0:
-            block = last_below(state.block_least, block, n)
-            if block < 0 or last_date_s(state, block) < from_s:
-                return NOT_FOUND
-            i = state.blocks[state.block_order[block]].n
-        first = slot_of(state, block, 0)
-        slot = last_below(state.slot_free[first : first + i], i, n - state.blocks[state.block_order[block]].free)
-        i = max(slot, 0)
-        if slot >= 0:
-            date_s = state.slot_s[first + slot]
-            if date_s < from_s:
-                return NOT_FOUND
-            later, k = following(state, block, slot)
-            if state.slot_change[first + slot] != 0 and is_settled(state, later, k, date_s):
-                return date_s
-
-
-@jit
 def near_s(state, row):
     """Return from when on a start of a job with a reservation would reach into that reservation."""
     return row.reserved_s - row.longest_s - state.scalars[0].margin_s
 
 
 @jit
-def slides_only(state, row, from_s):
-    """Tell whether any start of a job from a date on uses part of its reservation, which no other event is close to."""
-    s = state.scalars[0]
-    if s.plans_nodes == 1 or from_s < near_s(state, row):
-        return False
-    block, i, _ = place_before(state, row.reserved_s - 2.0 * s.margin_s)
-    if state.slot_s[slot_of(state, block, i)] < row.reserved_s:
-        return False
-    while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] == row.reserved_s:
-        block, i = following(state, block, i)
-    return block == s.n_blocks or state.slot_s[slot_of(state, block, i)] > row.reserved_s + s.margin_s
+def find_slide(state, row, from_s):
+    """Return the earliest start of a job from a date on, each of which would use part of its reservation.
+
+    As many cores as it needs must be free from then until right before its date: behind it they are.
+
+    Returns
+    -------
+    tuple
+        Whether that can be told without hiding the reservation, which is so unless another event is close before it;
+        and the date, ``NOT_FOUND`` if there is none.
+    """
+    n, s = row.n_requested, state.scalars[0]
+    block, i, free = place_before(state, row.reserved_s)
+    if not _is_clear_before(state, block, i, row.reserved_s - 2.0 * s.margin_s):
+        return False, NOT_FOUND
+    if free < n:
+        return True, NOT_FOUND
+    lack_s, block, i = _behind_last_lack(state, block, i, n, from_s)
+    if lack_s > s.message_s:
+        date_s, _, _, _ = _next_date(state, block, i, n)
+        return True, date_s
+    date_s, block, i, free = _first_date(state, max(from_s, lack_s), n)
+    if date_s == s.message_s and free < n:
+        date_s, _, _, _ = _next_date(state, block, i, n)
+    return True, date_s
 
 
 @jit
-def slide_s(state, row, from_s):
-    """Return since when, from a date on, as many cores as a job needs have been free right before its reservation.
+def _is_clear_before(state, block, i, date_s):
+    """Tell whether the event before a place comes before a date."""
+    if i == 0:
+        return block == 0 or last_date_s(state, block - 1) < date_s
+    return state.slot_s[slot_of(state, block, i - 1)] < date_s
 
-    It is ``NOT_FOUND`` if they are not, and now at the earliest. Its reservation is such that ``slides_only`` holds.
+
+@jit
+def _behind_last_lack(state, block, i, n, from_s):
+    """Return the last date before a place, and from another date on, from which on fewer than ``n`` cores are free.
+
+    It is ``NOT_FOUND`` if there is none; the place behind it is returned with it.
     """
-    n, now_s = row.n_requested, state.scalars[0].message_s
-    _, _, free = place_before(state, row.reserved_s)
-    if free < n:
-        return NOT_FOUND
-    lack_s = last_lack_s(state, n, from_s, row.reserved_s)
-    if lack_s != NOT_FOUND:
-        from_s = math.nextafter(lack_s, np.inf)
-    date_s, block, i, free = _first_date(state, from_s, n)
-    if date_s == now_s and free < n:
-        date_s, _, _, _ = _next_date(state, block, i, n)
-    return date_s
+    while True:
+        if i == 0:
+            block = last_below(state.block_least, 0, block, n)
+            if block < 0 or last_date_s(state, block) < from_s:
+                return NOT_FOUND, block, i
+            i = state.blocks[state.block_order[block]].n
+        first = slot_of(state, block, 0)
+        slot = last_below(state.slot_free, first, first + i, n - state.blocks[state.block_order[block]].free)
+        i = np.int64(max(slot - first, 0))
+        if slot < first:
+            continue
+        date_s = state.slot_s[slot]
+        if date_s < from_s:
+            return NOT_FOUND, block, i
+        later, k = following(state, block, i)
+        if state.slot_change[slot] != 0 and is_settled(state, later, k, date_s):
+            return date_s, later, k
 
 
 @jit

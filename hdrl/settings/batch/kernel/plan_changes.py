@@ -86,17 +86,12 @@ def _block_for(state, date_s, code):
 
 
 @jit
-def _make_room_for(state, date_s, code):
-    """See to it that an event can be added."""
+def _insert(state, date_s, code):
+    """Add an event that is passed over as yet; return its place."""
     block = _block_for(state, date_s, code)
     if state.blocks[state.block_order[block]].n == state.scalars[0].block_size:
         _make_room(state, block)
-
-
-@jit
-def _insert(state, date_s, code):
-    """Add an event that is passed over as yet where there is room; return its place."""
-    block = _block_for(state, date_s, code)
+        block = _block_for(state, date_s, code)
     row = state.blocks[state.block_order[block]]
     slot = slot_of(state, block, row.n)
     first = slot - row.n
@@ -118,7 +113,6 @@ def _insert(state, date_s, code):
 @jit
 def add_hidden(state, date_s, code):
     """Add an event that is passed over as yet; return whether it is close to another one, but not at its date."""
-    _make_room_for(state, date_s, code)
     block, i = _insert(state, date_s, code)
     return _is_close_to_another(state, block, i, date_s)
 
@@ -241,13 +235,12 @@ def move_earlier(state, job, date_s, end_s):
 def _move_event(state, code, old_s, date_s, change):
     """Let an event, which changes how many cores are free, come earlier; tell whether it is close to another one."""
     s = state.scalars[0]
-    _make_room_for(state, date_s, code)
-    last, i = _find(state, old_s, code)
+    first, i = _insert(state, date_s, code)
+    last, old = _find(state, old_s, code)
     n_blocks = s.n_blocks
-    _remove(state, last, i)
+    _remove(state, last, old)
     if s.n_blocks < n_blocks:
         last -= 1
-    first, i = _insert(state, date_s, code)
     state.slot_change[slot_of(state, first, i)] = change
     _shift(state, job_of(code), first, last, 1 if change > 0 else -1)
     sum_up(state, first)

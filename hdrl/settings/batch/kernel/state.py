@@ -79,7 +79,7 @@ LOGGED_PER_JOB = 16
 _LEAST_BLOCK = 16
 """Events that a block of a plan has place for, at least (64 take a tenth longer where jobs ask for memory)."""
 
-_MOST_FULL_BLOCKS = 256
+_MOST_FULL_BLOCKS = 512
 """Blocks that all events would fill, at most: what is free on each node is kept for each."""
 
 
