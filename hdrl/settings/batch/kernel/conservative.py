@@ -42,7 +42,7 @@ from hdrl.settings.batch.kernel.bounds import (
 from hdrl.settings.batch.kernel.cells import join_cell, leave_cell
 from hdrl.settings.batch.kernel.cluster import lock, unlock
 from hdrl.settings.batch.kernel.holes import find_hole, find_slide, is_hole, near_s, stays_free
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end, length_s
 from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, move_earlier, show, withdraw
 from hdrl.settings.batch.kernel.plan_nodes import (
     memory_binds,
@@ -418,10 +418,23 @@ def _reserve(state, job, date_s, end_s):
 
 @jit
 def _may_start(state, job):
-    """Tell whether a job may start now as far as counting cores tells."""
-    s = state.scalars[0]
-    row = state.reservations[job]
-    return row.n_requested <= s.n_free_cores and stays_free(state, row.n_requested, s.message_s + state.planned_jobs[job].shortest_s)
+    """Tell whether a job may start now as far as counting cores tells, the fastest that are free at best."""
+    s, n = state.scalars[0], state.reservations[job].n_requested
+    if n > s.n_free_cores or not stays_free(state, n, s.message_s + state.planned_jobs[job].shortest_s):
+        return False
+    best_s = length_s(state, job, fastest_free_gflops(state, n))
+    return s.predicts_ends == 1 or stays_free(state, n, s.message_s + best_s)
+
+
+@jit
+def fastest_free_gflops(state, n):
+    """Return the speed of the slowest of the fastest ``n`` cores that are free, in Gflop/s."""
+    place = 0
+    missing = n - state.n_free[state.by_speed[0]]
+    while missing > 0:
+        place += 1
+        missing -= state.n_free[state.by_speed[place]]
+    return state.processors[state.by_speed[place]].peak_gflops
 
 
 @jit
