@@ -39,7 +39,7 @@ from hdrl.settings.batch.kernel.holes import (
     most_free_between,
     near_s,
 )
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, length_at, length_s
 from hdrl.settings.batch.kernel.stretches import find_stretches, width_of
 
 N_USES = 8
@@ -173,15 +173,19 @@ def rests(state, job, freed_s):
     limit_s = min(date_s, max(freed_s, s.freed_s))
     if date_s <= s.message_s + s.margin_s:
         return date_s > s.message_s and limit_s <= s.message_s
-    if row.may_slide == 1 or row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at:
+    if row.may_slide == 1:
         return limit_s <= s.message_s
     cell = state.cells[row.cell]
     if s.plans_nodes == 1 or (s.is_close == 1 and cell.decision != s.n_decisions):
-        return False
+        return limit_s <= s.message_s
+    if row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at:
+        if min(cell.again_from_s, cell.no_hole_before_s) < limit_s:
+            return limit_s <= s.message_s
     if row.n_requested > s.n_free_cores:
         return True
-    lack_s = state.widths[cell.width].lack_s
-    return s.message_s < lack_s < s.message_s + cell.least_s - ROUNDING_S and near_s(state, row) > s.message_s
+    width = state.widths[cell.width]
+    least_s = length_at(state, cell.requested_time_s, width.free_gflops)
+    return s.message_s < width.lack_s < s.message_s + least_s - ROUNDING_S and near_s(state, row) > s.message_s
 
 
 @jit
@@ -195,8 +199,23 @@ def forget_lacks(state):
 def note_lack(state, job):
     """Note until when as many cores as jobs about as wide as one ask for are free."""
     width = state.widths[state.cells[state.reservations[job].cell].width]
-    until_s = state.scalars[0].message_s + state.planned_jobs[job].shortest_s
+    until_s = state.scalars[0].message_s + length_s(state, job, width.free_gflops)
     width.lack_s = first_lack_s(state, width.n_requested, until_s)
+
+
+@jit
+def note_free_speeds(state):
+    """Note for each width how fast the fastest cores that are free are at best."""
+    s = state.scalars[0]
+    place, n = 0, np.int64(0)
+    for w in range(s.n_waited_widths):
+        width = width_of(state, w)
+        if width.n_requested > s.n_free_cores:
+            break
+        while n + state.n_free[state.by_speed[place]] < width.n_requested:
+            n += state.n_free[state.by_speed[place]]
+            place += 1
+        width.free_gflops = state.processors[state.by_speed[place]].peak_gflops
 
 
 @jit

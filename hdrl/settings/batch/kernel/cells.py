@@ -96,7 +96,6 @@ def _describe_cells(state, share_mib):
         cell.n_requested = min(cell.n_requested, row.n_requested)
         cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
         cell.memory_mib = min(cell.memory_mib, row.memory_mib)
-        cell.least_s = length_at(state, cell.requested_time_s, fastest_gflops(state))
         cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
         cell.longest_s = length_at(state, cell.requested_time_s, slowest)
         state.planned_jobs[job].shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
@@ -169,7 +168,7 @@ def leave_cell(state, job):
 def _add_width(state, own):
     """Let a width be among those for which jobs wait."""
     s = state.scalars[0]
-    state.widths[own].lack_s = NOT_FOUND
+    state.widths[own].lack_s, state.widths[own].free_gflops = NOT_FOUND, np.inf
     place = s.n_waited_widths
     while place > 0 and state.waited_widths[place - 1] > own:
         state.waited_widths[place] = state.waited_widths[place - 1]

@@ -34,6 +34,7 @@ from hdrl.settings.batch.kernel.bounds import (
     give_back,
     no_hole_before,
     note_asked,
+    note_free_speeds,
     note_lack,
     rests,
     tell_those_behind,
@@ -83,6 +84,7 @@ def _settle(state, core_key):
     s = state.scalars[0]
     for i in range(s.n_queue):
         state.candidates[i] = state.queue[i]
+    note_free_speeds(state)
     freed_s, s.freed_s = s.freed_s, NOT_FOUND
     n, reason = s.n_queue, CHOSEN
     for i in range(n):
@@ -489,6 +491,7 @@ def _start(state, job, first, n):
         withdraw(state, job)
         row.reserved_s = _NO_RESERVATION
     start_job(state, job, find(state, job), first, n)
+    note_free_speeds(state)
     if s.plans_nodes == 1:
         plan_cores_of(state, job, state.pool, first, n)
     s.n_reserved += 1

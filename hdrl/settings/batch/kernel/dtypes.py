@@ -327,7 +327,6 @@ CELL_DTYPE = record_dtype(
         ("n_requested", np.int32),
         ("requested_time_s", np.float64),
         ("memory_mib", np.float64),
-        ("least_s", np.float64),
         ("shortest_s", np.float64),
         ("longest_s", np.float64),
         # what is known of holes for it: none before a date but from some dates on, which are to be looked at again;
@@ -357,6 +356,7 @@ WIDTH_DTYPE = record_dtype(
         ("from_s", np.float64),
         ("stretch_s", np.float64),
         ("lack_s", np.float64),
+        ("free_gflops", np.float64),
     ]
 )
 """Cells of jobs of about as many cores: the fewest, where these cells are and in how many jobs wait, and what `kernel.stretches` finds.
