@@ -178,9 +178,9 @@ def rests(state, job, freed_s):
     cell = state.cells[row.cell]
     if s.plans_nodes == 1 or (s.is_close == 1 and cell.decision != s.n_decisions):
         return limit_s <= s.message_s
-    if row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at:
-        if min(cell.again_from_s, cell.no_hole_before_s) < limit_s:
-            return limit_s <= s.message_s
+    is_unknown = row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at
+    if is_unknown and min(cell.again_from_s, cell.no_hole_before_s) < limit_s:
+        return limit_s <= s.message_s
     if row.n_requested > s.n_free_cores:
         return True
     width = state.widths[cell.width]

@@ -103,7 +103,9 @@ def _end(state, n_open, free, at_s):
     """Let the stretches of widths end for which too few cores are free from a date on; return how many go on."""
     while n_open > 0 and free < width_of(state, n_open - 1).n_requested:
         n_open -= 1
-        width_of(state, n_open).stretch_s = max(width_of(state, n_open).stretch_s, at_s - width_of(state, n_open).since_s)
+        width_of(state, n_open).stretch_s = max(
+            width_of(state, n_open).stretch_s, at_s - width_of(state, n_open).since_s
+        )
     return n_open
 
 
