@@ -143,7 +143,7 @@ def apply_event(state, slot, cores, memory_mib):
     if change == 0:
         return
     sign = 1 if change > 0 else -1
-    row = state.reservations[job_of(state.slot_event[slot])]
+    row = state.planned_jobs[job_of(state.slot_event[slot])]
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.planned_nodes[k]
         n_cores = sign * state.planned_cores[k]
@@ -174,35 +174,40 @@ def fill(state, free):
     while s.n_blocks == 0 or place < s.n_plan:
         block = s.n_blocks
         row = state.blocks[block]
-        row.n, row.free = 0, free
+        row.n, row.free = min((s.block_size + 1) >> 1, s.n_plan - place), free
+        first = block * s.block_size
         if s.plans_nodes == 1:
             keep_nodes(state, block)
-        while place < s.n_plan and 2 * row.n < s.block_size:
-            slot = block * s.block_size + row.n
-            state.slot_s[slot] = state.plan_s[place]
-            state.slot_event[slot] = state.plan[place]
-            state.slot_change[slot] = state.plan_change[place]
-            free += state.slot_change[slot]
-            if s.plans_nodes == 1:
-                apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
-            row.n += 1
-            place += 1
+        for i in range(row.n):
+            state.slot_s[first + i] = state.plan_s[place + i]
+        for i in range(row.n):
+            state.slot_event[first + i] = state.plan[place + i]
+        for i in range(row.n):
+            state.slot_change[first + i] = state.plan_change[place + i]
+        if s.plans_nodes == 1:
+            for i in range(row.n):
+                apply_event(state, first + i, state.plan_cores, state.plan_memory_mib)
+        place += row.n
         s.n_blocks += 1
         sum_up(state, block)
+        free = row.free_after
 
 
 @jit
 def fold(state):
     """Put the events of the blocks into the list again."""
     s = state.scalars[0]
-    s.n_plan = 0
+    place = 0
     for block in range(s.n_blocks):
-        for i in range(state.blocks[state.block_order[block]].n):
-            slot = slot_of(state, block, i)
-            state.plan_s[s.n_plan] = state.slot_s[slot]
-            state.plan[s.n_plan] = state.slot_event[slot]
-            state.plan_change[s.n_plan] = state.slot_change[slot]
-            s.n_plan += 1
+        first, n = slot_of(state, block, 0), state.blocks[state.block_order[block]].n
+        for i in range(n):
+            state.plan_s[place + i] = state.slot_s[first + i]
+        for i in range(n):
+            state.plan[place + i] = state.slot_event[first + i]
+        for i in range(n):
+            state.plan_change[place + i] = state.slot_change[first + i]
+        place += n
+    s.n_plan = place
 
 
 @jit

@@ -8,13 +8,15 @@ still has none, unless something has been given back since that makes one.
   which enough cores are free for long enough (`kernel.stretches`). Jobs that ask for about the same share a *cell*,
   which keeps when there was such a stretch last for the least that any of them asks for. It also knows a date before
   which the plan has no hole even for that: then it has none for any of them, since more cores, a longer time and more
-  memory are never easier to find. Dates from which a stretch could be one are looked at again.
+  memory are never easier to find. Dates from which a stretch could be one are looked at again. Cells in which nobody
+  waits are told nothing, most of them after a while: small jobs start first (4,000 jobs at once on gaia: a sixteenth
+  of the cells are left to be told).
 - A job could also start so little before its date that it uses part of its own reservation. Where cores are counted,
   only what was given back right before its date can let a job do so, and only if enough cores are free there: whoever
   gives back tells those jobs (``may_slide``). Where nodes are looked at, anything that such a start would reach to
   counts: time is divided into *buckets*, and each keeps when something in it was given back last.
-- A job cannot start now as long as fewer cores than it needs are free at a date before it would end: jobs of about as
-  many cores share one such date (``lack_s``), until something is given back then.
+- A job cannot start now as long as fewer cores than it needs are free at a date before it would end on the fastest
+  cores that are free: jobs of about as many cores share one such date (``lack_s``), until something is given back then.
 
 None of it changes any schedule. A hole that begins between two events is also one at the first of them. Events close to
 each other, within the rounding of dates, are one date: where one is added to them or taken out, holes may come and go
@@ -29,6 +31,7 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.blocks import following, place_before, slot_of
+from hdrl.settings.batch.kernel.cells import begin_cells
 from hdrl.settings.batch.kernel.holes import (
     find_hole,
     first_date_after_s,
@@ -36,34 +39,16 @@ from hdrl.settings.batch.kernel.holes import (
     first_lack_s,
     most_free_before,
     most_free_between,
+    near_s,
 )
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
-from hdrl.settings.batch.kernel.stretches import find_stretches
-
-N_CELLS = 1024
-"""Cells, at most; jobs for which none is left share the last one."""
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, length_at, length_s
+from hdrl.settings.batch.kernel.stretches import find_stretches, width_of
 
 N_USES = 8
 """Widths of jobs that buckets tell apart, each four times the one before."""
 
-N_WIDTHS = 64
-"""Widths of jobs that cells tell apart, four to each doubling."""
-
-_LENGTHS, _MEMORIES = 64, 4
-
-N_KINDS = N_WIDTHS * _LENGTHS * _MEMORIES
-"""Kinds of jobs that have a cell of their own as long as there are enough."""
-
 _BUCKETS_PER_JOB = 64
 """How many buckets the longest job takes."""
-
-
-@jit
-def _step(value, per_doubling, first, n):
-    """Return in which of ``n`` steps of a logarithmic scale a value is; the lowest ends at 2 to the ``first``."""
-    if value <= 2.0**first:
-        return np.int64(0)
-    return np.int64(min((math.log2(value) - first) * per_doubling + 1.0, n - 1.0))
 
 
 @jit
@@ -72,88 +57,13 @@ def _use(n_cores):
 
 
 @jit
-def _least_share_mib(state):
-    """Return the memory for each core of the node that has least of it: jobs that ask for no more seldom lack any."""
-    share_mib = np.inf
-    for i in range(len(state.nodes)):
-        node = state.nodes[i]
-        first = state.processors[node.first_processor].first_core
-        n_cores = state.processors[node.end_processor - 1].end_core - first
-        share_mib = min(share_mib, node.memory_mib / n_cores)
-    return max(share_mib, 1.0)
-
-
-@jit
 def begin_bounds(state):
     """Find the cell of each job, of which nothing is known, and how long a bucket is to be."""
     s = state.scalars[0]
-    share_mib = _least_share_mib(state)
-    for kind in range(len(state.cell_of_kind)):
-        state.cell_of_kind[kind] = 0
-    for job in range(len(state.jobs)):
-        state.cell_of_kind[_kind(state.jobs[job], share_mib)] = 1
-    s.n_cells = s.n_widths = 0
-    for kind in range(len(state.cell_of_kind)):
-        if state.cell_of_kind[kind] == 0:
-            continue
-        if s.n_cells < len(state.cells):
-            _begin_cell(state.cells[s.n_cells])
-            s.n_cells += 1
-        state.cell_of_kind[kind] = s.n_cells - 1
-        width = kind // (_LENGTHS * _MEMORIES)
-        if s.n_widths == 0 or state.widths[s.n_widths - 1].step != width:
-            state.widths[s.n_widths].step, state.widths[s.n_widths].first_cell = width, s.n_cells - 1
-            state.widths[s.n_widths].n_requested = 1 << 62
-            state.widths[s.n_widths].lack_s = NOT_FOUND
-            s.n_widths += 1
-        state.widths[s.n_widths - 1].end_cell = s.n_cells
-    _describe_cells(state, share_mib)
+    begin_cells(state)
     s.bucket_s = s.longest_s / _BUCKETS_PER_JOB
     # A group of events that are close to each other is no longer than that.
     s.margin_s = (2 * len(state.jobs) + 4) * ROUNDING_S
-
-
-@jit
-def _kind(row, share_mib):
-    """Return of which kind a job is."""
-    kind = _step(np.float64(row.n_requested), 4.0, 0.0, N_WIDTHS) * _LENGTHS
-    kind = (kind + _step(row.requested_time_s, 4.0, 4.0, _LENGTHS)) * _MEMORIES
-    return kind + _step(row.memory_mib / share_mib, 1.0, 0.0, _MEMORIES)
-
-
-@jit
-def _describe_cells(state, share_mib):
-    """Note what the jobs of each cell ask for at least, and how long the longest of all takes."""
-    s = state.scalars[0]
-    slowest = slowest_gflops(state)
-    fastest = fastest_gflops(state) if s.plans_nodes == 1 else slowest
-    s.longest_s = 1.0
-    for job in range(len(state.jobs)):
-        row, reservation = state.jobs[job], state.reservations[job]
-        reservation.cell, reservation.asked_at = state.cell_of_kind[_kind(row, share_mib)], -1
-        cell = state.cells[reservation.cell]
-        cell.n_requested = min(cell.n_requested, row.n_requested)
-        cell.requested_time_s = min(cell.requested_time_s, row.requested_time_s)
-        cell.memory_mib = min(cell.memory_mib, row.memory_mib)
-        cell.shortest_s = length_at(state, cell.requested_time_s, fastest)
-        cell.longest_s = length_at(state, cell.requested_time_s, slowest)
-        reservation.shortest_s = length_at(state, row.requested_time_s, fastest_gflops(state))
-        reservation.longest_s = length_at(state, row.requested_time_s, slowest)
-        if reservation.longest_s < np.inf:
-            s.longest_s = max(s.longest_s, reservation.longest_s)
-    for w in range(s.n_widths):
-        width = state.widths[w]
-        for i in range(width.first_cell, width.end_cell):
-            width.n_requested = min(width.n_requested, np.int64(state.cells[i].n_requested))
-            state.cells[i].width = w
-
-
-@jit
-def _begin_cell(cell):
-    cell.n_requested, cell.requested_time_s, cell.memory_mib = np.int32(2147483647), np.inf, np.inf
-    cell.no_hole_before_s = -np.inf
-    cell.again_from_s, cell.again_until_s = np.inf, -np.inf
-    cell.found_at, cell.decision, cell.given_at = -1, -1, 0
 
 
 @jit
@@ -205,21 +115,23 @@ def give_back(state, start_s, end_s):
     s = state.scalars[0]
     s.n_given_back += 1
     start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
-    for w in range(s.n_widths):
-        if start_s <= state.widths[w].lack_s <= end_s:
-            state.widths[w].lack_s = NOT_FOUND
+    for w in range(s.n_waited_widths):
+        if start_s <= width_of(state, w).lack_s <= end_s:
+            width_of(state, w).lack_s = NOT_FOUND
     for w in range(find_stretches(state, start_s, end_s)):
-        width = state.widths[w]
+        width = width_of(state, w)
         from_s, stretch_s = width.from_s - s.margin_s, width.stretch_s + 2.0 * s.margin_s
-        for i in range(width.first_cell, width.end_cell):
-            cell = state.cells[i]
-            if cell.shortest_s <= stretch_s:
-                cell.given_at = s.n_given_back
-                first_s = max(from_s, start_s - cell.longest_s) if cell.longest_s < np.inf else from_s
-                if first_s < cell.no_hole_before_s:
-                    cell.again_from_s = min(cell.again_from_s, first_s)
-                    cell.again_until_s = max(cell.again_until_s, end_s)
-                    cell.found_at = -1
+        for place in range(width.first_cell, width.first_cell + width.n_waited_for):
+            own = state.waited_for[place]
+            cell = state.cells[own]
+            if cell.shortest_s > stretch_s:
+                break
+            state.given_at[own] = s.n_given_back
+            first_s = max(from_s, start_s - cell.longest_s) if cell.longest_s < np.inf else from_s
+            if first_s < cell.no_hole_before_s:
+                cell.again_from_s = min(cell.again_from_s, first_s)
+                cell.again_until_s = max(cell.again_until_s, end_s)
+                cell.found_at = -1
     if s.plans_nodes == 0:
         tell_those_behind(state, start_s, end_s)
         return
@@ -233,35 +145,49 @@ def give_back(state, start_s, end_s):
 @jit
 def tell_those_behind(state, start_s, end_s):
     """Note which jobs find as many cores as they need right before their dates, of those with dates between two."""
-    block, i, free = place_before(state, start_s)
-    while block < state.scalars[0].n_blocks:
+    s = state.scalars[0]
+    date_s, most = -np.inf, np.int64(0)  # the most cores that are free close before a date
+    block, i, free = place_before(state, start_s - s.margin_s)
+    while block < s.n_blocks:
         slot = slot_of(state, block, i)
-        if state.slot_s[slot] > end_s:
+        at_s = state.slot_s[slot]
+        if at_s > end_s:
             break
-        change = state.slot_change[slot]
-        if change < 0 and state.slot_event[slot] >= 0:
+        if at_s > date_s:
+            most = max(most, free) if at_s <= date_s + s.margin_s else free
+            date_s = at_s
+        if state.slot_change[slot] < 0 and state.slot_event[slot] >= 0:
             row = state.reservations[state.slot_event[slot]]
-            if row.may_slide == 0 and (free + change >= 0 or _reaches_own(state, row)):
+            if row.n_requested <= most:
                 row.may_slide = 1
-        free += change
+        free += state.slot_change[slot]
         block, i = following(state, block, i)
 
 
 @jit
-def stays(state, row, limit_s):
-    """Tell whether a job whose date has not come can neither start nor have a hole before a limit, if that is known.
+def rests(state, job, freed_s):
+    """Tell whether a job can neither start nor move, if that is known; what was freed until a date is not offered yet.
 
-    Where 10,000 wait at once on gaia, jobs are asked 134 million times, of which 4 million lead to a search.
+    Where 10,000 wait at once on gaia, that is asked 134 million times.
     """
-    s, cell = state.scalars[0], state.cells[row.cell]
-    if row.may_slide == 1 or row.no_hole_before_s < limit_s or cell.given_at > row.asked_at:
-        return False
+    s, row = state.scalars[0], state.reservations[job]
+    date_s = row.reserved_s
+    limit_s = min(date_s, max(freed_s, s.freed_s))
+    if date_s <= s.message_s + s.margin_s:
+        return date_s > s.message_s and limit_s <= s.message_s
+    if row.may_slide == 1:
+        return limit_s <= s.message_s
+    cell = state.cells[row.cell]
     if s.plans_nodes == 1 or (s.is_close == 1 and cell.decision != s.n_decisions):
-        return False
+        return limit_s <= s.message_s
+    is_unknown = row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at
+    if is_unknown and min(cell.again_from_s, cell.no_hole_before_s) < limit_s:
+        return limit_s <= s.message_s
     if row.n_requested > s.n_free_cores:
         return True
-    lack_s = state.widths[cell.width].lack_s
-    return s.message_s < lack_s < s.message_s + row.shortest_s - ROUNDING_S and near_s(state, row) > s.message_s
+    width = state.widths[cell.width]
+    least_s = length_at(state, cell.requested_time_s, width.free_gflops)
+    return s.message_s < width.lack_s < s.message_s + least_s - ROUNDING_S and near_s(state, row) > s.message_s
 
 
 @jit
@@ -272,10 +198,26 @@ def forget_lacks(state):
 
 
 @jit
-def note_lack(state, row):
+def note_lack(state, job):
     """Note until when as many cores as jobs about as wide as one ask for are free."""
-    width = state.widths[state.cells[row.cell].width]
-    width.lack_s = first_lack_s(state, width.n_requested, state.scalars[0].message_s + row.shortest_s)
+    width = state.widths[state.cells[state.reservations[job].cell].width]
+    until_s = state.scalars[0].message_s + length_s(state, job, width.free_gflops)
+    width.lack_s = first_lack_s(state, width.n_requested, until_s)
+
+
+@jit
+def note_free_speeds(state):
+    """Note for each width how fast the fastest cores that are free are at best."""
+    s = state.scalars[0]
+    place, n = 0, np.int64(0)
+    for w in range(s.n_waited_widths):
+        width = width_of(state, w)
+        if width.n_requested > s.n_free_cores:
+            break
+        while n + state.n_free[state.by_speed[place]] < width.n_requested:
+            n += state.n_free[state.by_speed[place]]
+            place += 1
+        width.free_gflops = state.processors[state.by_speed[place]].peak_gflops
 
 
 @jit
@@ -289,13 +231,7 @@ def _buckets(state, start_s, end_s):
 
 
 @jit
-def near_s(state, row):
-    """Return from when on a start of a job with a reservation would reach into that reservation."""
-    return row.reserved_s - row.longest_s - state.scalars[0].margin_s
-
-
-@jit
-def where_to_look(state, row, core_key, limit_s):
+def where_to_look(state, job, core_key, limit_s):
     """Return where a job whose date has not come is to look for a hole that begins before a limit.
 
     Returns
@@ -304,7 +240,7 @@ def where_to_look(state, row, core_key, limit_s):
         The dates between which there may be one (no earlier than the second: nowhere), and whether there is none before
         the limit if there is none between them, as far as it is not known already.
     """
-    s = state.scalars[0]
+    s, row = state.scalars[0], state.reservations[job]
     reaches = _may_reach_own(state, row, core_key)
     if not reaches and row.no_hole_before_s >= limit_s and _is_unchanged(state, row, core_key):
         return limit_s, limit_s, False
@@ -316,7 +252,7 @@ def where_to_look(state, row, core_key, limit_s):
         return no_hole_before(state, row, core_key, until_s), until_s, is_all
     from_s = no_hole_before(state, row, core_key, near_to_s)
     if from_s >= near_to_s and s.plans_nodes == 1 and not _reaches_own(state, row):
-        from_s = first_free_s(state, row.n_requested, row.shortest_s, near_to_s, limit_s)
+        from_s = first_free_s(state, row.n_requested, state.planned_jobs[job].shortest_s, near_to_s, limit_s)
     return from_s, limit_s, is_all
 
 
@@ -326,19 +262,18 @@ def _is_unchanged(state, row, core_key):
 
     Holes that its own reservation would be part of do not count.
     """
-    cell = state.cells[row.cell]
     if state.scalars[0].is_close == 1:
-        _look_at_now(state, cell, core_key)
-    return cell.given_at <= row.asked_at
+        _look_at_now(state, row.cell, core_key)
+    return state.given_at[row.cell] <= row.asked_at
 
 
 @jit
-def _look_at_now(state, cell, core_key):
+def _look_at_now(state, own, core_key):
     """Look once in a decision whether the jobs of a cell may have a hole now, where half of a group of events has come.
 
     Now is like no other date then.
     """
-    s = state.scalars[0]
+    s, cell = state.scalars[0], state.cells[own]
     if cell.decision == s.n_decisions:
         return
     cell.decision = s.n_decisions
@@ -347,7 +282,7 @@ def _look_at_now(state, cell, core_key):
         cell.again_from_s = min(cell.again_from_s, s.message_s)
         cell.again_until_s = max(cell.again_until_s, soon_s)
         s.n_given_back += 1
-        cell.given_at = s.n_given_back
+        state.given_at[own] = s.n_given_back
 
 
 @jit
@@ -359,7 +294,9 @@ def _may_reach_own(state, row, core_key):
     s = state.scalars[0]
     if s.plans_nodes == 0:
         # It finds as many cores as it needs where its own reservation is: only before that anything can be new.
-        return row.may_slide == 1 and _reaches_own(state, row)
+        if row.may_slide == 1 and not _reaches_own(state, row):
+            row.may_slide = 0
+        return row.may_slide == 1
     date_s, margin_s, use = row.reserved_s, s.margin_s, _use(row.n_requested)
     if _is_untouched(state, date_s - row.longest_s - margin_s, date_s, use, row.asked_at) and (
         _is_untouched(state, date_s - margin_s, date_s + row.longest_s + margin_s, 0, row.asked_at)

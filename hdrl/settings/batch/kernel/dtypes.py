@@ -116,6 +116,7 @@ SCALAR_DTYPE = record_dtype(
         ("n_given_back", np.int64),
         ("n_cells", np.int64),
         ("n_widths", np.int64),
+        ("n_waited_widths", np.int64),
         ("longest_s", np.float64),
         ("bucket_s", np.float64),
         ("margin_s", np.float64),
@@ -186,32 +187,6 @@ JOB_STATE_DTYPE = record_dtype(
         ("pace_known", np.int8),
     ]
 )
-
-RESERVATION_DTYPE = record_dtype(
-    [
-        ("reserved_s", np.float64),
-        ("reserved_end_s", np.float64),
-        ("rank", np.int64),
-        # its cell; before which date it had no hole when asked last; how often something had been given back then;
-        # whether enough cores may have become free right before its date since then
-        ("cell", np.int32),
-        ("no_hole_before_s", np.float64),
-        ("asked_at", np.int64),
-        ("may_slide", np.int8),
-        # what the job asks for, and how long that takes on the fastest cores and on the slowest
-        ("n_requested", np.int32),
-        ("memory_mib", np.float64),
-        ("shortest_s", np.float64),
-        ("longest_s", np.float64),
-        # its part of `planned_nodes` and `planned_cores`
-        ("first_planned", np.int64),
-        ("n_planned", np.int32),
-    ]
-)
-"""The reservation of a job (start -1: none), and what the plan knows of the job; ``rank`` is as in the job's row.
-
-All jobs are asked at each message whether they can move: what that reads lies close together.
-"""
 
 CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""
@@ -303,56 +278,6 @@ FORECAST_DTYPE = record_dtype(
     [("shadow_cores", np.int32), ("shadow_memory_mib", np.float64), ("shadow_room", np.int64)]
 )
 """What will be free on a node when the first job of the queue can start, and how many of its cores then fit there."""
-
-BLOCK_DTYPE = record_dtype(
-    [
-        ("n", np.int64),
-        ("free", np.int64),
-        ("peak", np.int64),
-        ("free_after", np.int64),
-    ]
-)
-"""A block of events: how many, free cores before the first, the most behind one, those behind the last."""
-
-CELL_DTYPE = record_dtype(
-    [
-        ("n_requested", np.int32),
-        ("requested_time_s", np.float64),
-        ("memory_mib", np.float64),
-        ("shortest_s", np.float64),
-        ("longest_s", np.float64),
-        # what is known of holes for it: none before a date but from some dates on, which are to be looked at again;
-        # where one was found, how many reservations had been made then; in which decision a hole now was looked for;
-        # how often something had been given back when something last was that could make a hole
-        ("no_hole_before_s", np.float64),
-        ("again_from_s", np.float64),
-        ("again_until_s", np.float64),
-        ("found_at", np.int64),
-        ("decision", np.int64),
-        ("given_at", np.int64),
-        ("width", np.int64),
-    ]
-)
-"""A cell: the least that its jobs ask for, and how long that takes on the fastest cores and on the slowest."""
-
-WIDTH_DTYPE = record_dtype(
-    [
-        ("step", np.int64),
-        ("n_requested", np.int64),
-        ("first_cell", np.int64),
-        ("end_cell", np.int64),
-        ("since_s", np.float64),
-        ("from_s", np.float64),
-        ("stretch_s", np.float64),
-        ("lack_s", np.float64),
-    ]
-)
-"""Cells of jobs of about as many cores: the fewest, where these cells are, and what `kernel.stretches` finds.
-
-``step`` numbers widths on a logarithmic scale; ``since_s`` is since when so many cores are free at the place that is
-looked at; ``from_s`` when the first stretch begins; ``stretch_s`` how long the longest one is. ``lack_s`` is
-a date at which fewer cores are free, as far as one is known (else it has gone by).
-"""
 
 LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])

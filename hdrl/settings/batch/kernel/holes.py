@@ -22,7 +22,7 @@ from hdrl.settings.batch.kernel.blocks import (
 )
 from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, fastest_gflops, length_at, slowest_gflops
 from hdrl.settings.batch.kernel.plan_nodes import choose_nodes, look_at_nodes_of, nodes_have_place
-from hdrl.settings.batch.kernel.scanning import first_below, first_from
+from hdrl.settings.batch.kernel.scanning import first_below, first_from, last_below
 
 
 @jit
@@ -111,6 +111,73 @@ def _next_date(state, block, i, n):
             slot = first_from(state.slot_free, slot + 1, first + row.n, n - row.free)
         block, i = first_from(state.block_most, block + 1, state.scalars[0].n_blocks, n), 0
     return NOT_FOUND, block, i, np.int64(0)
+
+
+@jit
+def near_s(state, row):
+    """Return from when on a start of a job with a reservation would reach into that reservation."""
+    return row.reserved_s - row.longest_s - state.scalars[0].margin_s
+
+
+@jit
+def find_slide(state, row, from_s):
+    """Return the earliest start of a job from a date on, each of which would use part of its reservation.
+
+    As many cores as it needs must be free from then until right before its date: behind it they are.
+
+    Returns
+    -------
+    tuple
+        Whether that can be told without hiding the reservation, which is so unless another event is close before it;
+        and the date, ``NOT_FOUND`` if there is none.
+    """
+    n, s = row.n_requested, state.scalars[0]
+    block, i, free = place_before(state, row.reserved_s)
+    if not _is_clear_before(state, block, i, row.reserved_s - 2.0 * s.margin_s):
+        return False, NOT_FOUND
+    if free < n:
+        return True, NOT_FOUND
+    lack_s, block, i = _behind_last_lack(state, block, i, n, from_s)
+    if lack_s > s.message_s:
+        date_s, _, _, _ = _next_date(state, block, i, n)
+        return True, date_s
+    date_s, block, i, free = _first_date(state, max(from_s, lack_s), n)
+    if date_s == s.message_s and free < n:
+        date_s, _, _, _ = _next_date(state, block, i, n)
+    return True, date_s
+
+
+@jit
+def _is_clear_before(state, block, i, date_s):
+    """Tell whether the event before a place comes before a date."""
+    if i == 0:
+        return block == 0 or last_date_s(state, block - 1) < date_s
+    return state.slot_s[slot_of(state, block, i - 1)] < date_s
+
+
+@jit
+def _behind_last_lack(state, block, i, n, from_s):
+    """Return the last date before a place, and from another date on, from which on fewer than ``n`` cores are free.
+
+    It is ``NOT_FOUND`` if there is none; the place behind it is returned with it.
+    """
+    while True:
+        if i == 0:
+            block = last_below(state.block_least, 0, block, n)
+            if block < 0 or last_date_s(state, block) < from_s:
+                return NOT_FOUND, block, i
+            i = state.blocks[state.block_order[block]].n
+        first = slot_of(state, block, 0)
+        slot = last_below(state.slot_free, first, first + i, n - state.blocks[state.block_order[block]].free)
+        i = np.int64(max(slot - first, 0))
+        if slot < first:
+            continue
+        date_s = state.slot_s[slot]
+        if date_s < from_s:
+            return NOT_FOUND, block, i
+        later, k = following(state, block, i)
+        if state.slot_change[slot] != 0 and is_settled(state, later, k, date_s):
+            return date_s, later, k
 
 
 @jit
@@ -245,8 +312,9 @@ def is_hole(state, job, date_s, end_s):
     if not judged:
         _, _, stays = _walk(state, block, i, row.n_requested, end_s - ROUNDING_S)
         return stays
-    look_at_nodes_of(state, row, block, i)
-    if not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib):
+    planned = state.planned_jobs[job]
+    look_at_nodes_of(state, planned, block, i)
+    if not nodes_have_place(state, planned, state.plan_cores, state.plan_memory_mib):
         return False
     while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] < end_s - ROUNDING_S:
         slot = slot_of(state, block, i)
@@ -254,7 +322,7 @@ def is_hole(state, job, date_s, end_s):
         apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
         block, i = following(state, block, i)
         if is_settled(state, block, i, state.slot_s[slot]) and (
-            free < row.n_requested or not nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
+            free < row.n_requested or not nodes_have_place(state, planned, state.plan_cores, state.plan_memory_mib)
         ):
             return False
     return True

@@ -42,6 +42,17 @@ def slowest_gflops(state):
 
 
 @jit
+def fastest_free_gflops(state, n):
+    """Return the speed of the slowest of the fastest ``n`` cores that are free, in Gflop/s."""
+    place = 0
+    missing = n - state.n_free[state.by_speed[0]]
+    while missing > 0:
+        place += 1
+        missing -= state.n_free[state.by_speed[place]]
+    return state.processors[state.by_speed[place]].peak_gflops
+
+
+@jit
 def job_of(code):
     """Return the job of an event: ``code`` is a job that takes its cores, or -1 - a job that gives them back."""
     return code if code >= 0 else -1 - code

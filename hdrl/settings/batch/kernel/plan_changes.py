@@ -20,7 +20,7 @@ from hdrl.settings.batch.kernel.blocks import (
     slot_of,
     sum_up,
 )
-from hdrl.settings.batch.kernel.plan import ROUNDING_S
+from hdrl.settings.batch.kernel.plan import ROUNDING_S, job_of
 
 
 @jit
@@ -63,22 +63,41 @@ def _make_room(state, block):
 
 
 @jit
-def add_hidden(state, date_s, code):
-    """Add an event that is passed over as yet; return whether it is close to another one, but not at its date.
+def _comes_before(state, code, other):
+    """Tell whether an event comes before another one of the same date.
 
-    Of what has one date, cores are given back first.
+    Cores are given back first, and reservations begin in the order of the jobs' ranks.
     """
-    s = state.scalars[0]
+    if other < 0:
+        return False
+    return code < 0 or state.reservations[code].rank < state.reservations[other].rank
+
+
+@jit
+def _block_for(state, date_s, code):
+    """Return the block in which the place of an event is that is to be added."""
     block = block_before(state, date_s)
-    if state.blocks[state.block_order[block]].n == s.block_size:
+    while block + 1 < state.scalars[0].n_blocks:
+        slot = slot_of(state, block + 1, 0)
+        if state.slot_s[slot] > date_s or _comes_before(state, code, state.slot_event[slot]):
+            break
+        block += 1
+    return block
+
+
+@jit
+def _insert(state, date_s, code):
+    """Add an event that is passed over as yet; return its place."""
+    block = _block_for(state, date_s, code)
+    if state.blocks[state.block_order[block]].n == state.scalars[0].block_size:
         _make_room(state, block)
-        block = block_before(state, date_s)
+        block = _block_for(state, date_s, code)
     row = state.blocks[state.block_order[block]]
     slot = slot_of(state, block, row.n)
     first = slot - row.n
     while slot > first and (
         state.slot_s[slot - 1] > date_s
-        or (code < 0 and state.slot_event[slot - 1] >= 0 and state.slot_s[slot - 1] == date_s)
+        or (state.slot_s[slot - 1] == date_s and _comes_before(state, code, state.slot_event[slot - 1]))
     ):
         state.slot_s[slot] = state.slot_s[slot - 1]
         state.slot_event[slot] = state.slot_event[slot - 1]
@@ -88,7 +107,14 @@ def add_hidden(state, date_s, code):
     state.slot_s[slot], state.slot_event[slot], state.slot_change[slot] = date_s, code, 0
     state.slot_free[slot] = state.slot_free[slot - 1] if slot > first else 0
     row.n += 1
-    return _is_close_to_another(state, block, slot - first, date_s)
+    return block, slot - first
+
+
+@jit
+def add_hidden(state, date_s, code):
+    """Add an event that is passed over as yet; return whether it is close to another one, but not at its date."""
+    block, i = _insert(state, date_s, code)
+    return _is_close_to_another(state, block, i, date_s)
 
 
 @jit
@@ -116,10 +142,9 @@ def _find(state, date_s, code):
 
 
 @jit
-def _remove(state, date_s, code):
-    """Take an event out that is passed over."""
+def _remove(state, block, i):
+    """Take the event at a place out, as if it were passed over."""
     s = state.scalars[0]
-    block, i = _find(state, date_s, code)
     own = state.block_order[block]
     row = state.blocks[own]
     row.n -= 1
@@ -141,8 +166,8 @@ def _remove(state, date_s, code):
 def _shift(state, job, first, last, sign):
     """Let the cores of a job be free (taken: ``sign`` -1) from behind the place in one block to that in another."""
     s = state.scalars[0]
-    row = state.reservations[job]
-    change = sign * row.n_requested
+    row = state.planned_jobs[job]
+    change = sign * state.reservations[job].n_requested
     for block in range(first + 1, last + 1):
         own = state.blocks[state.block_order[block]]
         own.free += change
@@ -191,8 +216,37 @@ def show(state, job):
 def withdraw(state, job):
     """Take the reservation of a job, which is passed over, out of the plan."""
     row = state.reservations[job]
-    _remove(state, row.reserved_s, job)
-    _remove(state, row.reserved_end_s, -1 - job)
+    block, i = _find(state, row.reserved_s, job)
+    _remove(state, block, i)
+    block, i = _find(state, row.reserved_end_s, -1 - job)
+    _remove(state, block, i)
+
+
+@jit
+def move_earlier(state, job, date_s, end_s):
+    """Let a reservation begin and end earlier; return whether its start is close to another event, and its end."""
+    row = state.reservations[job]
+    starts_close = _move_event(state, job, row.reserved_s, date_s, -row.n_requested)
+    ends_close = _move_event(state, -1 - job, row.reserved_end_s, end_s, row.n_requested)
+    return starts_close, ends_close
+
+
+@jit
+def _move_event(state, code, old_s, date_s, change):
+    """Let an event, which changes how many cores are free, come earlier; tell whether it is close to another one."""
+    s = state.scalars[0]
+    first, i = _insert(state, date_s, code)
+    last, old = _find(state, old_s, code)
+    n_blocks = s.n_blocks
+    _remove(state, last, old)
+    if s.n_blocks < n_blocks:
+        last -= 1
+    state.slot_change[slot_of(state, first, i)] = change
+    _shift(state, job_of(code), first, last, 1 if change > 0 else -1)
+    sum_up(state, first)
+    if last > first:
+        sum_up(state, last)
+    return _is_close_to_another(state, first, i, date_s)
 
 
 @jit

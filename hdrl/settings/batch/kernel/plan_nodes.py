@@ -47,7 +47,7 @@ def _apply_later(state, slot, sign):
     if change == 0:
         return
     sign = 1 if change > 0 else -1
-    row = state.reservations[job_of(state.slot_event[slot])]
+    row = state.planned_jobs[job_of(state.slot_event[slot])]
     last = row.first_planned + row.n_planned
     if state.scalars[0].memory_binds == 0:
         for k in range(row.first_planned, last):
@@ -62,7 +62,7 @@ def _apply_later(state, slot, sign):
 @jit
 def _keep_least(state, slot, memory_mib):
     """Keep the least that was free on the nodes that an event has changed; return how much room that leaves less."""
-    row = state.reservations[job_of(state.slot_event[slot])]
+    row = state.planned_jobs[job_of(state.slot_event[slot])]
     n_less = np.int64(0)
     if state.scalars[0].memory_binds == 0:
         for k in range(row.first_planned, row.first_planned + row.n_planned):
@@ -294,7 +294,7 @@ def nodes_stay_free(state, until_s):
             while first != block or k != i:
                 settled = slot_of(state, first, k)
                 if state.slot_change[settled] < 0 and not _are_possible(
-                    state, state.reservations[state.slot_event[settled]]
+                    state, state.planned_jobs[state.slot_event[settled]]
                 ):
                     return False
                 first, k = following(state, first, k)
@@ -348,7 +348,7 @@ def nodes_have_place(state, row, cores, memory_mib):
 @jit
 def plan_chosen_nodes(state, job):
     """Write the nodes that `find_hole` chose down as those of a job."""
-    row = state.reservations[job]
+    row = state.planned_jobs[job]
     row.n_planned = 0
     for i in range(len(state.nodes)):
         if state.n_chosen[i] > 0:
@@ -361,7 +361,7 @@ def plan_chosen_nodes(state, job):
 @jit
 def plan_cores_of(state, job, cores, first, n):
     """Write the nodes of the cores ``cores[first:first + n]`` down as those of a job."""
-    row = state.reservations[job]
+    row = state.planned_jobs[job]
     row.n_planned = 0
     for i in range(first, first + n):
         node = state.processors[state.processor_of[cores[i]]].node

@@ -36,3 +36,19 @@ def first_from(values, place, end, limit):
     while place < end and values[place] < limit:
         place += 1
     return place
+
+
+@jit
+def last_below(values, first, end, limit):
+    """Return the last place of a list, between two places, whose number is below a limit, or one before the first."""
+    place = end - 1
+    while place - _STRIDE >= first - 1:
+        least = values[place]
+        for k in range(1, _STRIDE):
+            least = min(least, values[place - k])
+        if least < limit:
+            break
+        place -= _STRIDE
+    while place >= first and values[place] >= limit:
+        place -= 1
+    return place

@@ -19,10 +19,7 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
-from hdrl.settings.batch.kernel.bounds import N_CELLS, N_KINDS, N_USES, N_WIDTHS
 from hdrl.settings.batch.kernel.dtypes import (
-    BLOCK_DTYPE,
-    CELL_DTYPE,
     CORE_DTYPE,
     CURVE_DTYPE,
     DUE_PSTATE_DTYPE,
@@ -41,19 +38,25 @@ from hdrl.settings.batch.kernel.dtypes import (
     OVERCOMMITMENT_DTYPE,
     PROCESSOR_DTYPE,
     PSTATE_LOG_DTYPE,
-    RESERVATION_DTYPE,
     RUNG_DTYPE,
     SCALAR_DTYPE,
     SLEEP_STATE_DTYPE,
     SPAN_DTYPE,
     STEP_DTYPE,
     SUBMITTER_DTYPE,
-    WIDTH_DTYPE,
 )
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.index import N_FEATURES
 from hdrl.settings.batch.kernel.network import N_NEURONS
+from hdrl.settings.batch.kernel.plan_arrays import (
+    BLOCK_DTYPE,
+    CELL_DTYPE,
+    PLANNED_JOB_DTYPE,
+    RESERVATION_DTYPE,
+    WIDTH_DTYPE,
+    sizes_of_plan,
+)
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
@@ -73,12 +76,6 @@ MOST_TIMEOUTS = 8
 
 LOGGED_PER_JOB = 16
 """Rows that logs have room for at first: few simulations need more, and what is never written takes no memory."""
-
-_LEAST_BLOCK = 16
-"""Events that a block of a plan has place for, at least (64 take a tenth longer where jobs ask for memory)."""
-
-_MOST_FULL_BLOCKS = 256
-"""Blocks that all events would fill, at most: what is free on each node is kept for each."""
 
 
 class State(NamedTuple):
@@ -148,6 +145,7 @@ class State(NamedTuple):
     expected: Annotated[Ints, own(np.int32, "n_jobs")]  # jobs that hold cores, by expected end
     candidates: Annotated[Ints, scratch(np.int32, "n_jobs")]  # scratch of backfilling
     reservations: Annotated[Rows, own(RESERVATION_DTYPE, "n_jobs")]  # of each job
+    planned_jobs: Annotated[Rows, own(PLANNED_JOB_DTYPE, "n_jobs")]  # what else the plan knows of it
     # Dates at which cores are expected to be taken or given back, ascending
     plan_s: Annotated[Floats, own(np.float64, "n_planned_events")]
     # The job that takes them, or -1 - the job that gives them back
@@ -184,6 +182,10 @@ class State(NamedTuple):
     # something that is planned for a stretch of time was given back last, for each width of jobs that can use it
     cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
     widths: Annotated[Rows, own(WIDTH_DTYPE, "n_widths")]
+    # How often something had been given back when something last was that could make a hole for the jobs of each cell
+    given_at: Annotated[NDArray[np.int64], own(np.int64, "n_cells")]
+    waited_widths: Annotated[Ints, own(np.int32, "n_widths")]  # widths for which jobs wait, narrowest first
+    waited_for: Annotated[Ints, own(np.int32, "n_cells")]  # cells of each width in which jobs wait, shortest first
     buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
     planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
@@ -280,7 +282,7 @@ def sizes_of(
         "n_endings": n_slots + n_jobs + n_switched_cores + 1,
         "n_speeds": len(beginning.speeds_of_nodes(platform)["node_gflops"]),
         "n_planned_events": 2 * n_jobs,
-        **_sizes_of_plan(n_jobs, platform.n_nodes if plans_nodes else 0),
+        **sizes_of_plan(n_jobs, platform.n_nodes if plans_nodes else 0),
         "n_planned": n_places if plans_nodes else 0,
         "n_places": n_places,
         "n_predicted": len(ruled["predictions"]),
@@ -294,21 +296,6 @@ def sizes_of(
         "n_log": n_log,
         "n_energy_log": n_log if energy else 0,
         "n_logged_cores": 2 * (n_cores + n_places) + n_switched_cores + n_log if logging and energy else 0,
-    }
-
-
-def _sizes_of_plan(n_jobs: int, n_planned_nodes: int) -> dict[str, int]:
-    """Return the sizes of a plan in blocks: half-full blocks take all events, and as many blocks are left to split."""
-    size = max(_LEAST_BLOCK, -(-2 * n_jobs // _MOST_FULL_BLOCKS))
-    n_blocks = 2 * (-(-4 * n_jobs // size) + 1)
-    return {
-        "n_blocks": n_blocks,
-        "n_slots_of_plan": n_blocks * size,
-        "n_block_nodes": n_blocks * n_planned_nodes,
-        "n_kinds": N_KINDS,
-        "n_cells": min(n_jobs, N_CELLS),
-        "n_widths": N_WIDTHS,
-        "n_buckets": N_USES * min(1024, 16 << (n_jobs // 16).bit_length()),
     }
 
 

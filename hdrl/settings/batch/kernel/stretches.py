@@ -9,6 +9,12 @@ from hdrl.settings.batch.kernel.blocks import following, is_apart, is_settled, l
 
 
 @jit
+def width_of(state, w):
+    """Return the width that is at a place among those for which jobs wait, the narrowest first."""
+    return state.widths[state.waited_widths[w]]
+
+
+@jit
 def find_stretches(state, start_s, end_s):
     """Find for each width the longest stretch in which so many cores are free, of those that touch a time.
 
@@ -20,18 +26,18 @@ def find_stretches(state, start_s, end_s):
     int
         For how many widths there is any: those of fewest cores.
     """
-    s, widths = state.scalars[0], state.widths
+    s = state.scalars[0]
     block, i, free = place_before(state, start_s)
     n_open = _n_within(state, 0, free)
     _look_back(state, block, i, free, n_open, start_s)
     n_found = n_open
     for w in range(n_open):
-        widths[w].from_s, widths[w].stretch_s = widths[w].since_s, -1.0
+        width_of(state, w).from_s, width_of(state, w).stretch_s = width_of(state, w).since_s, -1.0
     while block < s.n_blocks:
         if i == 0:
             row = state.blocks[state.block_order[block]]
-            none_ends = n_open == 0 or state.block_least[block] >= widths[n_open - 1].n_requested
-            none_begins = n_open == s.n_widths or state.block_most[block] < widths[n_open].n_requested
+            none_ends = n_open == 0 or state.block_least[block] >= width_of(state, n_open - 1).n_requested
+            none_begins = n_open == s.n_waited_widths or state.block_most[block] < width_of(state, n_open).n_requested
             if none_ends and none_begins and last_date_s(state, block) <= end_s:
                 free = row.free_after
                 block += 1
@@ -42,12 +48,12 @@ def find_stretches(state, start_s, end_s):
             break
         free += state.slot_change[slot]
         block, i = following(state, block, i)
-        if n_open > 0 and free < widths[n_open - 1].n_requested and is_settled(state, block, i, at_s):
+        if n_open > 0 and free < width_of(state, n_open - 1).n_requested and is_settled(state, block, i, at_s):
             n_open = _end(state, n_open, free, at_s)
-        while n_open < s.n_widths and widths[n_open].n_requested <= free:
-            widths[n_open].since_s = at_s
+        while n_open < s.n_waited_widths and width_of(state, n_open).n_requested <= free:
+            width_of(state, n_open).since_s = at_s
             if n_open == n_found:
-                widths[n_open].from_s, widths[n_open].stretch_s = at_s, -1.0
+                width_of(state, n_open).from_s, width_of(state, n_open).stretch_s = at_s, -1.0
                 n_found += 1
             n_open += 1
     _look_ahead(state, block, i, free, n_open)
@@ -57,7 +63,7 @@ def find_stretches(state, start_s, end_s):
 @jit
 def _n_within(state, n, free):
     """Return how many widths, ``n`` of which do, ask for no more cores than are free."""
-    while n < state.scalars[0].n_widths and state.widths[n].n_requested <= free:
+    while n < state.scalars[0].n_waited_widths and width_of(state, n).n_requested <= free:
         n += 1
     return n
 
@@ -65,7 +71,7 @@ def _n_within(state, n, free):
 @jit
 def _look_back(state, block, i, free, n_open, start_s):
     """Find since when as many cores as each of some widths asks for have been free at a place."""
-    s, widths = state.scalars[0], state.widths
+    s = state.scalars[0]
     while n_open > 0:
         if i == 0:
             if block == 0:
@@ -73,7 +79,7 @@ def _look_back(state, block, i, free, n_open, start_s):
             block -= 1
             row = state.blocks[state.block_order[block]]
             i = row.n
-            if state.block_least[block] >= widths[n_open - 1].n_requested:
+            if state.block_least[block] >= width_of(state, n_open - 1).n_requested:
                 free, i = row.free, 0
                 if start_s - state.slot_s[slot_of(state, block, 0)] > s.longest_s:
                     break
@@ -84,44 +90,45 @@ def _look_back(state, block, i, free, n_open, start_s):
         if start_s - at_s > s.longest_s:
             break
         free -= state.slot_change[slot]
-        if free < widths[n_open - 1].n_requested and is_apart(state, block, i, at_s):
-            while n_open > 0 and free < widths[n_open - 1].n_requested:
+        if free < width_of(state, n_open - 1).n_requested and is_apart(state, block, i, at_s):
+            while n_open > 0 and free < width_of(state, n_open - 1).n_requested:
                 n_open -= 1
-                widths[n_open].since_s = at_s
+                width_of(state, n_open).since_s = at_s
     for w in range(n_open):
-        widths[w].since_s = s.message_s if block == 0 and i == 0 else -np.inf
+        width_of(state, w).since_s = s.message_s if block == 0 and i == 0 else -np.inf
 
 
 @jit
 def _end(state, n_open, free, at_s):
     """Let the stretches of widths end for which too few cores are free from a date on; return how many go on."""
-    widths = state.widths
-    while n_open > 0 and free < widths[n_open - 1].n_requested:
+    while n_open > 0 and free < width_of(state, n_open - 1).n_requested:
         n_open -= 1
-        widths[n_open].stretch_s = max(widths[n_open].stretch_s, at_s - widths[n_open].since_s)
+        width_of(state, n_open).stretch_s = max(
+            width_of(state, n_open).stretch_s, at_s - width_of(state, n_open).since_s
+        )
     return n_open
 
 
 @jit
 def _look_ahead(state, block, i, free, n_open):
     """Find how long the stretches go on that have not ended at a place; longer than any job takes is infinite."""
-    s, widths = state.scalars[0], state.widths
+    s = state.scalars[0]
     while block < s.n_blocks and n_open > 0:
         if i == 0:
             row = state.blocks[state.block_order[block]]
-            if state.block_least[block] >= widths[n_open - 1].n_requested:
-                if last_date_s(state, block) - widths[n_open - 1].since_s > s.longest_s:
+            if state.block_least[block] >= width_of(state, n_open - 1).n_requested:
+                if last_date_s(state, block) - width_of(state, n_open - 1).since_s > s.longest_s:
                     break
                 free = row.free_after
                 block += 1
                 continue
         slot = slot_of(state, block, i)
         at_s = state.slot_s[slot]
-        if at_s - widths[n_open - 1].since_s > s.longest_s:
+        if at_s - width_of(state, n_open - 1).since_s > s.longest_s:
             break
         free += state.slot_change[slot]
         block, i = following(state, block, i)
-        if free < widths[n_open - 1].n_requested and is_settled(state, block, i, at_s):
+        if free < width_of(state, n_open - 1).n_requested and is_settled(state, block, i, at_s):
             n_open = _end(state, n_open, free, at_s)
     for w in range(n_open):
-        widths[w].stretch_s = np.inf
+        width_of(state, w).stretch_s = np.inf

@@ -153,6 +153,20 @@ def test_jobs_that_come_at_once_are_planned_as_others(kind):
         np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
 
 
+@pytest.mark.parametrize("kind", ["even", "uneven with memory"])
+def test_jobs_that_come_in_waves_are_planned_as_others(kind):
+    """Between two waves nobody waits, or few: what was known of jobs like those that come is forgotten by then."""
+    for seed in (1, 4):
+        world = random_world(seed, **WORLDS[kind] | {"max_jobs": 45, "nodes": 3, "factors": (0.8, 1.0, 4.0)})
+        jobs = world.workload.jobs.copy()
+        jobs["submit_s"] = np.arange(len(jobs)) // 15 * 0.6 * jobs["requested_time_s"].sum() / len(jobs)
+        jobs.flags.writeable = False
+        workload = replace(world.workload, jobs=jobs)
+        compiled = simulate(world.platform, workload, "sjf+conservative", energy=False)
+        plain = simulate(world.platform, workload, Conservative(requested), energy=False)
+        np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])
+
+
 @pytest.mark.parametrize("share", [0.02, 1.0], ids=["never short", "short"])
 def test_memory_that_is_never_short_is_not_looked_at(share):
     """Nodes are planned by cores alone then; as long as memory is short somewhere, by both."""
