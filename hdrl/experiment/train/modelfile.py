@@ -199,6 +199,9 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
         )
     found = _validated(_Environment, checkpoint.environment, path, "environment")
     if found.id not in known:
+        for other in (SETTINGS[name] for name in SETTINGS):
+            if found.id in {one.id for one in other.environments.values()}:
+                raise ReadError(path, f"is a model of setting {other.name}, expected one of setting {setting.name}")
         raise ReadError(
             path, f"is a damaged model file (environment: id is {found.id!r}, expected {' or '.join(known)})"
         )

@@ -157,8 +157,9 @@ def _may_start(state, job):
     s, n = state.scalars[0], state.reservations[job].n_requested
     if n > s.n_free_cores or not stays_free(state, n, s.message_s + state.planned_jobs[job].shortest_s):
         return False
-    best_s = length_s(state, job, fastest_free_gflops(state, n))
-    return s.predicts_ends == 1 or stays_free(state, n, s.message_s + best_s)
+    if s.plans_nodes == 1:  # the core selection tells what else is missing
+        return True
+    return stays_free(state, n, s.message_s + length_s(state, job, fastest_free_gflops(state, n)))
 
 
 @jit
