@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import hdrl.experiment.run.clean as cleaning
 from hdrl.errors import OutputError
 from hdrl.experiment import run_experiment
+from hdrl.experiment.locks import FolderLock
 from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.launcher.main import cli
@@ -158,6 +159,18 @@ def trained(run) -> Path:
 def test_a_training_goes_altogether(trained):
     assert "the folder and its 21 files deleted" in clean(trained).output
     assert not trained.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks on folders")
+@pytest.mark.parametrize("options", [[], ["--soft"], ["--dry-run"]])
+def test_a_training_that_goes_on_is_left_alone(trained, options):
+    lock, before = FolderLock(trained), names(trained)
+    lock.take()
+    answer = clean(trained, *options)
+    lock.release()
+    assert answer.exit_code == 2
+    assert f"{trained}: another process trains in this folder; wait for it, or stop it" in answer.output
+    assert names(trained) == before
 
 
 def test_a_soft_clean_of_a_training_leaves_the_model(trained):
