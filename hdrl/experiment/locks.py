@@ -66,6 +66,11 @@ def is_held(path: Path) -> bool | None:
         os.close(descriptor)
 
 
+def held_by_another(folder: Path) -> OutputError:
+    """Return what is said where somebody else trains in a folder."""
+    return OutputError(f"{folder}: another process trains in this folder; wait for it, or stop it")
+
+
 class FolderLock:
     """A lock on the folder of a training, so that two processes do not resume it at once.
 
@@ -92,7 +97,7 @@ class FolderLock:
             return
         if not lock(descriptor):
             os.close(descriptor)
-            raise OutputError(f"{self._folder}: another process trains in this folder; wait for it, or stop it")
+            raise held_by_another(self._folder)
         self._descriptor = descriptor
 
     def release(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hdrl.errors import OptionsError, OutputError, ReadError
-from hdrl.experiment.locks import is_held
+from hdrl.experiment.locks import held_by_another, is_held
 from hdrl.experiment.run.manifest import EVENTS_FOLDER, MANIFEST_FILE, read_manifest
 from hdrl.hashing import sha256_of_file
 
@@ -80,7 +80,7 @@ def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[Cl
         for path in _runs(Path(folder)):
             _check_place(path)
             if is_held(path):
-                raise OutputError(f"{path}: another process trains in this folder; wait for it, or stop it")
+                raise held_by_another(path)
             plan = _plan(path, soft=soft)
             plans.append(replace(plan, experiment=Path(folder)) if path != Path(folder) else plan)
     return plans

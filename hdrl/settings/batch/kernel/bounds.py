@@ -41,7 +41,7 @@ from hdrl.settings.batch.kernel.holes import (
     most_free_between,
     near_s,
 )
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, length_at, length_s
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, length_at, length_s, place_of_free
 from hdrl.settings.batch.kernel.stretches import find_stretches, width_of
 
 N_USES = 8
@@ -173,16 +173,16 @@ def rests(state, job, freed_s):
     s, row = state.scalars[0], state.reservations[job]
     date_s = row.reserved_s
     limit_s = min(date_s, max(freed_s, s.freed_s))
-    if date_s <= s.message_s + s.margin_s:
-        return date_s > s.message_s and limit_s <= s.message_s
-    if row.may_slide == 1:
-        return limit_s <= s.message_s
+    if limit_s <= s.message_s:
+        return date_s > s.message_s
+    if date_s <= s.message_s + s.margin_s or row.may_slide == 1 or s.plans_nodes == 1:
+        return False
     cell = state.cells[row.cell]
-    if s.plans_nodes == 1 or (s.is_close == 1 and cell.decision != s.n_decisions):
-        return limit_s <= s.message_s
+    if s.is_close == 1 and cell.decision != s.n_decisions:
+        return False
     is_unknown = row.no_hole_before_s < limit_s or state.given_at[row.cell] > row.asked_at
     if is_unknown and min(cell.again_from_s, cell.no_hole_before_s) < limit_s:
-        return limit_s <= s.message_s
+        return False
     if row.n_requested > s.n_free_cores:
         return True
     width = state.widths[cell.width]
@@ -214,9 +214,7 @@ def note_free_speeds(state):
         width = width_of(state, w)
         if width.n_requested > s.n_free_cores:
             break
-        while n + state.n_free[state.by_speed[place]] < width.n_requested:
-            n += state.n_free[state.by_speed[place]]
-            place += 1
+        place, n = place_of_free(state, width.n_requested, place, n)
         width.free_gflops = state.processors[state.by_speed[place]].peak_gflops
 
 

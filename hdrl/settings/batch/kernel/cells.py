@@ -68,7 +68,6 @@ def begin_cells(state):
             state.widths[s.n_widths].step, state.widths[s.n_widths].first_cell = width, s.n_cells - 1
             state.widths[s.n_widths].n_requested = 1 << 62
             state.widths[s.n_widths].n_waited_for = 0
-            state.widths[s.n_widths].lack_s = NOT_FOUND
             s.n_widths += 1
         state.widths[s.n_widths - 1].end_cell = s.n_cells
     _describe_cells(state, share_mib)
@@ -114,15 +113,6 @@ def _begin_cell(cell):
     cell.n_requested, cell.requested_time_s, cell.memory_mib = np.int32(2147483647), np.inf, np.inf
     cell.n_waiting = 0
     cell.decision = -1
-    _forget(cell)
-
-
-@jit
-def _forget(cell):
-    """Let nothing be known of holes for the jobs of a cell."""
-    cell.no_hole_before_s = -np.inf
-    cell.again_from_s, cell.again_until_s = np.inf, -np.inf
-    cell.found_at = -1
 
 
 @jit
@@ -133,7 +123,8 @@ def join_cell(state, job):
     cell.n_waiting += 1
     if cell.n_waiting > 1:
         return
-    _forget(cell)
+    cell.no_hole_before_s, cell.found_at = -np.inf, -1
+    cell.again_from_s, cell.again_until_s = np.inf, -np.inf
     width = state.widths[cell.width]
     place = width.first_cell + width.n_waited_for
     while place > width.first_cell and state.cells[state.waited_for[place - 1]].shortest_s > cell.shortest_s:

@@ -13,6 +13,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.blocks import (
     apply_event,
     following,
+    is_apart,
     is_settled,
     last_date_s,
     look_at_block,
@@ -133,7 +134,7 @@ def find_slide(state, row, from_s):
     """
     n, s = row.n_requested, state.scalars[0]
     block, i, free = place_before(state, row.reserved_s)
-    if not _is_clear_before(state, block, i, row.reserved_s - 2.0 * s.margin_s):
+    if not is_apart(state, block, i, row.reserved_s - 2.0 * s.margin_s):
         return False, NOT_FOUND
     if free < n:
         return True, NOT_FOUND
@@ -145,14 +146,6 @@ def find_slide(state, row, from_s):
     if date_s == s.message_s and free < n:
         date_s, _, _, _ = _next_date(state, block, i, n)
     return True, date_s
-
-
-@jit
-def _is_clear_before(state, block, i, date_s):
-    """Tell whether the event before a place comes before a date."""
-    if i == 0:
-        return block == 0 or last_date_s(state, block - 1) < date_s
-    return state.slot_s[slot_of(state, block, i - 1)] < date_s
 
 
 @jit

@@ -42,13 +42,26 @@ def slowest_gflops(state):
 
 
 @jit
+def place_of_free(state, n, place, n_before):
+    """Return with which processor of ``by_speed`` ``n`` free cores are there, and how many those before it have.
+
+    Parameters
+    ----------
+    state, n
+        The arrays of one environment; how many cores.
+    place, n_before
+        A processor from which to look on, and how many free cores those before it have.
+    """
+    while n_before + state.n_free[state.by_speed[place]] < n:
+        n_before += state.n_free[state.by_speed[place]]
+        place += 1
+    return place, n_before
+
+
+@jit
 def fastest_free_gflops(state, n):
     """Return the speed of the slowest of the fastest ``n`` cores that are free, in Gflop/s."""
-    place = 0
-    missing = n - state.n_free[state.by_speed[0]]
-    while missing > 0:
-        place += 1
-        missing -= state.n_free[state.by_speed[place]]
+    place, _ = place_of_free(state, n, 0, np.int64(0))
     return state.processors[state.by_speed[place]].peak_gflops
 
 

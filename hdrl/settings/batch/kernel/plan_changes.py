@@ -252,9 +252,8 @@ def _move_event(state, code, old_s, date_s, change):
 @jit
 def hold_until(state, job, end_s):
     """Let a job that starts now hold its cores until a date; return whether another event is close to that."""
-    is_close = add_hidden(state, end_s, -1 - job)
-    block, i = _find(state, end_s, -1 - job)
+    block, i = _insert(state, end_s, -1 - job)
     state.slot_change[slot_of(state, block, i)] = state.reservations[job].n_requested
     _shift(state, job, -1, block, -1)
     sum_up(state, block)
-    return is_close
+    return _is_close_to_another(state, block, i, end_s)

@@ -78,7 +78,7 @@ def _start_or_move_waiting(state, job, core_key, limit_s):
         note_lack(state, job)
     from_s, until_s, is_all = where_to_look(state, job, core_key, limit_s)
     is_told = False
-    if from_s < until_s and s.plans_nodes == 0 and from_s >= near_s(state, row):
+    if from_s < until_s and s.plans_nodes == 0 and from_s >= reach_s:
         is_told, date_s = find_slide(state, row, from_s)
         if date_s != NOT_FOUND and date_s < until_s:
             _slide(state, job, date_s)
